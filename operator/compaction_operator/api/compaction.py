@@ -1,0 +1,123 @@
+"""`TableCompaction`: what to compact and how, and how far it is."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from compaction_operator.api.conditions import Condition
+from compaction_operator.api.model import Duration, ReadModel
+
+KIND = "TableCompaction"
+PLURAL = "tablecompactions"
+
+
+class CompactionType(StrEnum):
+    """Minor merges deltas into one; Major merges base and deltas into a new base."""
+
+    MINOR = "Minor"
+    MAJOR = "Major"
+
+
+class Phase(StrEnum):
+    """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
+
+    PENDING = "Pending"
+    QUEUED = "Queued"
+    SUSPENDED = "Suspended"
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class TableRef(ReadModel):
+    """A table by database and name, as the metastore knows it (case does not matter)."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}".lower()
+
+
+class CleanupOptions(ReadModel):
+    """How the cleanup of a compaction behaves."""
+
+    interval: Duration | None = None
+    grace_period: Duration = 0.0
+
+
+class DriverResources(ReadModel):
+    """The driver pod: cores as Spark counts them (also its CPU request), memory as a Spark size."""
+
+    cores: int = 1
+    memory: str = "1g"
+
+
+class ExecutorResources(ReadModel):
+    """The executor pods; with no instances the driver does the work itself."""
+
+    instances: int = 0
+    cores: int = 1
+    memory: str = "1g"
+
+
+class SparkOptions(ReadModel):
+    """Which of the administrator's profiles to run with, and how big."""
+
+    profile: str = "default"
+    driver: DriverResources = DriverResources()
+    executors: ExecutorResources = ExecutorResources()
+
+
+class RetryOptions(ReadModel):
+    """How often a failing compaction is tried: the n-th retry waits backoff * 2^(n-1), at most 10 minutes."""
+
+    max_attempts: int = 3
+    backoff: Duration = 10.0
+
+
+class TableCompactionSpec(ReadModel):
+    """The desired compaction; immutable but for `suspend`."""
+
+    warehouse: str
+    table: TableRef
+    partitions: tuple[str, ...] = ()
+    type: CompactionType
+    cleanup: CleanupOptions = CleanupOptions()
+    spark: SparkOptions = SparkOptions()
+    retry: RetryOptions = RetryOptions()
+    suspend: bool = False
+
+
+class Totals(ReadModel):
+    """What was read and written, summed over published partitions; sizes in bytes."""
+
+    partitions: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    delete_events_in: int = 0
+    delete_events_out: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(**{name: getattr(self, name) + getattr(other, name) for name in Totals.model_fields})
+
+
+class TableCompactionStatus(ReadModel):
+    """How far a compaction is. `attempt` is written before the Job of that attempt is created."""
+
+    observed_generation: int | None = None
+    phase: Phase = Phase.PENDING
+    conditions: tuple[Condition, ...] = ()
+    attempt: int = 0
+    failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
+    job: str | None = None
+    next_attempt_time: str | None = None
+    start_time: str | None = None
+    completion_time: str | None = None
+    cleanups: tuple[str, ...] = ()
+    totals: Totals | None = None

@@ -1,0 +1,44 @@
+"""Kubernetes conditions as values: one entry per type, the transition time moves only with the status."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from compaction_operator.api.model import ReadModel
+
+
+class ConditionStatus(StrEnum):
+    """The three values of a condition's status."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ReadModel):
+    """One condition of a resource (the metav1.Condition convention)."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+    observed_generation: int | None = None
+    last_transition_time: str
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """Return the condition of that type, or None."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+    """Return the conditions with `new` in the place of the one of its type.
+
+    The old transition time is kept when the status did not change; the order of types is kept too.
+    """
+    kept = tuple(conditions)
+    old = find_condition(kept, new.type)
+    if old is None:
+        return (*kept, new)
+    if old.status == new.status:
+        new = new.model_copy(update={"last_transition_time": old.last_transition_time})
+    return tuple(new if condition.type == new.type else condition for condition in kept)

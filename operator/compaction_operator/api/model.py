@@ -1,0 +1,58 @@
+"""The base of every model here: frozen, camelCase outside, snake_case inside, unknown fields refused."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+GROUP = "compaction.dev"
+VERSION = "v1alpha1"
+
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?)(ms|s|m|h)$"
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Model(BaseModel):
+    """A frozen value that reads and writes the camelCase JSON of the Kubernetes API."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the camelCase JSON object, without the fields that are unset (None)."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class ReadModel(Model):
+    """A model of what an API server hands back: fields of a newer version are let through."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+def parse_duration(text: object) -> float:
+    """Return the seconds of a duration such as ``2s``, ``500ms``, ``1.5m`` or ``1h``.
+
+    Raises ValueError, naming the text, for anything else.
+    """
+    if isinstance(text, float | int):
+        return float(text)
+    match = re.match(DURATION_PATTERN, str(text))
+    if not match:
+        raise ValueError(f"{text!r} is not a duration: write a number and a unit, as in 500ms, 2s, 5m or 1h")
+    return float(match[1]) * _UNIT_SECONDS[match[3]]
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds as the shortest exact duration string."""
+    if seconds != int(seconds):
+        return f"{round(seconds * 1000)}ms"
+    return f"{int(seconds)}s"
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN}),
+]
+"""Seconds as a float inside, a string such as ``2s`` outside."""

@@ -1,0 +1,83 @@
+"""What controller and driver pod say to each other: a request in, a result out. Both are JSON."""
+
+from enum import StrEnum
+
+from compaction_operator.api.compaction import CleanupOptions, CompactionType, SparkOptions, TableRef
+from compaction_operator.api.config import SparkProfile, Warehouse
+from compaction_operator.api.model import Model
+
+REQUEST_VARIABLE = "COMPACTION_REQUEST"
+TERMINATION_MESSAGE_PATH = "/dev/termination-log"
+TERMINATION_MESSAGE_BYTES = 4096
+
+
+class JobRequest(Model):
+    """All that a driver needs to know, handed over in one environment variable."""
+
+    name: str
+    namespace: str
+    uid: str
+    attempt: int
+    job: str
+    warehouse: Warehouse
+    profile: SparkProfile
+    table: TableRef
+    partitions: tuple[str, ...] = ()
+    type: CompactionType
+    cleanup: CleanupOptions = CleanupOptions()
+    spark: SparkOptions = SparkOptions()
+
+
+class Reason(StrEnum):
+    """Why a compaction ended or waits: the reasons of its Succeeded condition."""
+
+    COMPACTED = "Compacted"
+    NOTHING_TO_COMPACT = "NothingToCompact"
+    TABLE_NOT_FOUND = "TableNotFound"
+    PARTITION_NOT_FOUND = "PartitionNotFound"
+    NOT_TRANSACTIONAL = "NotTransactional"
+    INSERT_ONLY = "InsertOnlyTable"
+    NOT_ORC = "NotOrc"
+    UNSUPPORTED_TABLE = "UnsupportedTable"
+    UNKNOWN_WAREHOUSE = "UnknownWarehouse"
+    UNKNOWN_PROFILE = "UnknownProfile"
+    NOT_ALLOWED = "NotAllowed"
+    METASTORE_UNAVAILABLE = "MetastoreUnavailable"
+    WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
+    WAITING_FOR_LOCK = "WaitingForLock"
+    LOCK_LOST = "LockLost"
+    SUPERSEDED = "Superseded"
+    TABLE_CHANGED = "TableChanged"
+    VERIFICATION_FAILED = "VerificationFailed"
+    UNREADABLE_FILE = "UnreadableFile"
+    DRIVER_FAILED = "DriverFailed"
+    PARTIALLY_PUBLISHED = "PartiallyPublished"
+    ATTEMPTS_EXHAUSTED = "AttemptsExhausted"
+
+
+FINAL_REASONS = frozenset(
+    {
+        Reason.TABLE_NOT_FOUND,
+        Reason.PARTITION_NOT_FOUND,
+        Reason.NOT_TRANSACTIONAL,
+        Reason.INSERT_ONLY,
+        Reason.NOT_ORC,
+        Reason.UNSUPPORTED_TABLE,
+        Reason.UNKNOWN_WAREHOUSE,
+        Reason.UNKNOWN_PROFILE,
+        Reason.NOT_ALLOWED,
+    }
+)
+"""Trying again cannot help: no further attempt is made."""
+
+WAITING_REASONS = frozenset(
+    {Reason.METASTORE_UNAVAILABLE, Reason.WAITING_FOR_EXCLUSIVE_LOCK, Reason.WAITING_FOR_LOCK}
+)
+"""Nobody's fault: tried again without counting against retry.maxAttempts."""
+
+
+class DriverResult(Model):
+    """How the driver ended, in its own words (the pod's termination message)."""
+
+    reason: Reason
+    message: str
