@@ -1,0 +1,46 @@
+#!/bin/bash
+# fetch.sh [OUTDIR]: puts a Hive metastore 3.1.3 with everything it needs but Java into OUTDIR, unless it is there already.
+#   OUTDIR/lib      every jar            OUTDIR/scripts  the schema scripts            OUTDIR/run.sh  starts it
+# Without OUTDIR it goes into the user's cache. Prints the folder on standard output, progress on standard error.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+hash=$(cat "$here/pom.xml" "$here/fetch.sh" "$here/run.sh" | sha256sum | cut -c1-12)
+out=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/compaction-operator/metastore-$hash}
+say() { echo "metastore: $*" >&2; }
+
+is_complete() { [ "$(cat "$out/.complete" 2>/dev/null)" = "$hash" ]; }
+
+need_maven() {
+  command -v mvn >/dev/null && return
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { say "needs Maven: install the package maven"; exit 1; }
+  say "installing Maven"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends maven; } >&2
+}
+
+download() {
+  say "fetching Hive 3.1.3 and Hadoop's client from Maven (about 180 MB)"
+  # -C: a file whose checksum is wrong fails the download.
+  mvn -q -B -C -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$1" >&2
+}
+
+build() {
+  local work=$out.partial start=$SECONDS
+  rm -rf "$work" && mkdir -p "$work/jars"
+  need_maven
+  download "$work/jars"
+  tar -xzf "$work"/jars/hive-standalone-metastore-*-bin.tar.gz -C "$work" --strip-components=1 --no-same-owner
+  rm "$work"/jars/*.tar.gz
+  mv "$work"/jars/*.jar "$work/lib/" && rmdir "$work/jars"
+  cp "$here/run.sh" "$work/run.sh"
+  echo "$hash" > "$work/.complete"
+  chmod -R a+rX "$work"
+  rm -rf "$out" && mv "$work" "$out"
+  say "ready in $out after $((SECONDS - start)) s"
+}
+
+mkdir -p "$(dirname "$out")"
+exec 9> "$out.lock"
+flock 9
+is_complete || build
+echo "$out"

@@ -1,0 +1,81 @@
+#!/bin/bash
+# run.sh: becomes a Hive metastore 3.1.3 on embedded Derby; its schema is made at the first start.
+#   METASTORE_HOME  the folder that fetch.sh filled (default: where this script lies)
+#   STATE_DIR       the only folder written to besides /tmp: configuration, database, logs of Derby
+#   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
+#   PORT            Thrift port (default 9083)
+#   HEAP            size of the Java heap (default 320m)
+#   TXN_TIMEOUT     seconds after which locks and transactions without a heartbeat are timed out (default 300)
+set -euo pipefail
+home=${METASTORE_HOME:-$(cd "$(dirname "$0")" && pwd)}
+state=${STATE_DIR:?is not set}
+warehouse=${WAREHOUSE:?is not set}
+port=${PORT:-9083}
+conf=$state/conf
+umask "${UMASK:-0022}"
+mkdir -p "$conf" "$state/tmp"
+
+property() { echo "  <property><name>$1</name><value>$2</value></property>"; }
+
+write_configuration() { # database folder
+  {
+    echo "<configuration>"
+    property javax.jdo.option.ConnectionURL "jdbc:derby:;databaseName=$1;create=true"
+    property javax.jdo.option.ConnectionDriverName org.apache.derby.jdbc.EmbeddedDriver
+    property javax.jdo.option.ConnectionUserName APP
+    property javax.jdo.option.ConnectionPassword mine
+    property metastore.warehouse.dir "$warehouse"
+    property hive.metastore.warehouse.dir "$warehouse"
+    property metastore.thrift.port "$port"
+    property metastore.server.min.threads 4
+    property datanucleus.connectionPool.maxPoolSize 4
+    property datanucleus.schema.autoCreateAll false
+    property hive.metastore.schema.verification true
+    property metastore.txn.timeout "${TXN_TIMEOUT:-300}s"
+    property hive.txn.manager org.apache.hadoop.hive.ql.lockmgr.DbTxnManager
+    property hive.support.concurrency true
+    # Hive's own compactor stays out: two compactors on one table is what this project must never be.
+    property metastore.compactor.initiator.on false
+    property metastore.compactor.worker.threads 0
+    property metastore.execute.setugi true
+    property metastore.authorization.storage.checks false
+    property metastore.expression.proxy org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy
+    echo "</configuration>"
+  } > "$conf/metastore-site.xml"
+}
+
+write_log_configuration() {
+  cat > "$conf/log4j2.properties" <<-'LOG'
+	status=WARN
+	appenders=console
+	appender.console.type=Console
+	appender.console.name=console
+	appender.console.layout.type=PatternLayout
+	appender.console.layout.pattern=%d{ISO8601} %p %c{1}: %m%n
+	rootLogger.level=INFO
+	rootLogger.appenderRefs=console
+	rootLogger.appenderRef.console.ref=console
+	LOG
+}
+
+opens=()
+for package in lang net util util.concurrent nio io; do opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED"); done
+java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-Xmx${HEAP:-320m}"
+  "-Djava.io.tmpdir=$state/tmp" "-Dderby.stream.error.file=$state/derby.log" "-Dlog4j2.configurationFile=$conf/log4j2.properties"
+  "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:$home/lib/*")
+
+# The schema is made in a folder of another name, which is renamed when it is whole: a start that was killed begins again.
+init_schema() {
+  rm -rf "$state/database.new"
+  write_configuration "$state/database.new"
+  java "${java_options[@]}" org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool -dbType derby -initSchema \
+    > "$state/schema.log" 2>&1 || { tail -30 "$state/schema.log" >&2; exit 1; }
+  mv "$state/database.new" "$state/database"
+}
+
+export METASTORE_HOME=$home METASTORE_CONF_DIR=$conf HADOOP_USER_NAME=${HADOOP_USER_NAME:-hive}
+cd "$state"
+write_log_configuration
+[ -d "$state/database" ] || init_schema
+write_configuration "$state/database"
+exec java "${java_options[@]}" org.apache.hadoop.hive.metastore.HiveMetaStore -p "$port"
