@@ -1,0 +1,32 @@
+"""List, publish and delete where tables live: one small protocol, today on local disk and mounted volumes."""
+
+from compaction_operator.storage.base import (
+    AlreadyExistsError,
+    Entry,
+    EntryKind,
+    NotFoundError,
+    Storage,
+    StorageError,
+)
+from compaction_operator.storage.local import LocalStorage
+from compaction_operator.storage.uri import join, local_path, resolve_location
+
+__all__ = [
+    "AlreadyExistsError",
+    "Entry",
+    "EntryKind",
+    "LocalStorage",
+    "NotFoundError",
+    "Storage",
+    "StorageError",
+    "join",
+    "local_path",
+    "open_storage",
+    "resolve_location",
+]
+
+
+def open_storage(uri: str) -> Storage:
+    """Return the storage for a location; raises StorageError naming a scheme that is not supported."""
+    local_path(uri)
+    return LocalStorage()

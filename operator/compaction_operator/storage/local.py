@@ -1,0 +1,271 @@
+"""Files on local disk or a mounted volume. Every directory is opened from the root on, following no symbolic link."""
+
+import os
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.names import is_hidden
+from compaction_operator.storage.base import (
+    AlreadyExistsError,
+    Entries,
+    Entry,
+    EntryKind,
+    NotFoundError,
+    StorageError,
+)
+from compaction_operator.storage.rename import rename_no_replace
+from compaction_operator.storage.uri import components, local_path
+
+_NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS_THROUGH = os.O_PATH | os.O_DIRECTORY | _NO_LINKS
+_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
+
+
+class LocalStorage:
+    """The storage of `file:` URIs and absolute paths."""
+
+    def list(self, path: str) -> Entries:
+        """Return a directory's direct children by name."""
+        with _errors_name(path), _directory(path) as directory:
+            return _scan(directory)
+
+    def list_partition(self, path: str) -> Listing:
+        """Return what Hive would look at; raises StorageError where a symbolic link lies among it."""
+        with _errors_name(path), _directory(path) as directory:
+            entries = [entry for entry in _scan(directory) if not is_hidden(entry.name)]
+            _refuse_others(entries, path)
+            return Listing(
+                directories=tuple(
+                    Directory(entry.name, tuple(_files_below(directory, entry.name, f"{path}/{entry.name}")))
+                    for entry in entries
+                    if entry.kind is EntryKind.DIRECTORY
+                ),
+                files=tuple(File(entry.name, entry.size) for entry in entries if entry.kind is EntryKind.FILE),
+            )
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        with _errors_name(path), _parent(path) as (parent, name), _open_file(parent, name) as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create a file whole or not at all: written under a hidden name, then renamed."""
+        with _errors_name(path), _parent(path) as (parent, name):
+            hidden = f".{name}.{uuid.uuid4().hex}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
+            try:
+                with os.fdopen(os.open(hidden, flags, 0o666, dir_fd=parent), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                rename_no_replace(hidden, name, directory=parent)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(hidden, dir_fd=parent)
+                raise
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and those above it."""
+        with _errors_name(path):
+            os.close(_open_each(path, create=True))
+
+    def publish(self, source: str, target: str) -> None:
+        """Rename durably into a name that must not exist.
+
+        NB: the rename itself goes by whole paths. Relative to an open directory it would still succeed after a
+        fence has renamed that directory, and the fence must win over a driver that was paused right here.
+        """
+        with _errors_name(source), _parent(source) as (parent, name):
+            _sync(parent, name)
+        with _errors_name(target), _parent(target) as (parent, _):
+            try:
+                rename_no_replace(local_path(source), local_path(target))
+            except FileNotFoundError as error:
+                raise NotFoundError(f"{source} is not there any more") from error
+            _sync_directory(parent)
+
+    def delete_tree(self, path: str) -> int:
+        """Delete leaf by leaf relative to open directories, so that a link swapped in meanwhile leads nowhere."""
+        with _errors_name(path):
+            try:
+                with _parent(path) as (parent, name):
+                    if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                        raise StorageError(f"{path} is a symbolic link: it is not deleted")
+                    return _delete(parent, name)
+            except FileNotFoundError:
+                return 0
+
+    def exists(self, path: str) -> bool:
+        """Whether the name is taken."""
+        with _errors_name(path):
+            try:
+                with _parent(path) as (parent, name):
+                    os.stat(name, dir_fd=parent, follow_symlinks=False)
+            except FileNotFoundError:
+                return False
+            return True
+
+
+@contextmanager
+def _errors_name(path: str) -> Iterator[None]:
+    """Turn the system's errors into this package's, with the place in the message."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except FileExistsError as error:
+        raise AlreadyExistsError(f"{path} exists already") from error
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
+
+
+def _open_each(path: str, *, create: bool = False) -> int:
+    """Open a directory, component by component; the caller closes it."""
+    directory = os.open("/", _PASS_THROUGH)
+    reached = ""
+    for name in components(local_path(path)):
+        reached = f"{reached}/{name}"
+        try:
+            inner = _open_inner(directory, name, reached, create=create)
+        finally:
+            os.close(directory)
+        directory = inner
+    return directory
+
+
+def _open_inner(directory: int, name: str, path: str, *, create: bool) -> int:
+    try:
+        return os.open(name, _PASS_THROUGH, dir_fd=directory)
+    except NotADirectoryError as error:
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        what = "is a symbolic link: none is followed" if stat.S_ISLNK(mode) else "is not a directory"
+        raise StorageError(f"{path} {what}") from error
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return _open_inner(directory, name, path, create=False)
+
+
+@contextmanager
+def _directory(path: str) -> Iterator[int]:
+    """Give a directory, open for reading."""
+    passing = _open_each(path)
+    try:
+        directory = os.open(".", _READ_DIRECTORY, dir_fd=passing)
+    finally:
+        os.close(passing)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def _parent(path: str) -> Iterator[tuple[int, str]]:
+    """Give the open directory above a path, and the path's last name."""
+    above, _, name = local_path(path).rpartition("/")
+    if not name:
+        raise StorageError(f"{path}: the root directory is not a place for this")
+    directory = _open_each(above or "/")
+    try:
+        yield directory, name
+    finally:
+        os.close(directory)
+
+
+def _open_file(parent: int, name: str) -> BinaryIO:
+    return os.fdopen(os.open(name, os.O_RDONLY | _NO_LINKS, dir_fd=parent), "rb")
+
+
+def _scan(directory: int) -> Entries:
+    with os.scandir(directory) as found:
+        return sorted(filter(None, map(_entry, found)), key=lambda entry: entry.name)
+
+
+def _entry(found: os.DirEntry[str]) -> Entry | None:
+    """Return what a name stands for, None when it has vanished since it was read."""
+    if found.is_dir(follow_symlinks=False):
+        return Entry(found.name, EntryKind.DIRECTORY, 0)
+    if not found.is_file(follow_symlinks=False):
+        return Entry(found.name, EntryKind.OTHER, 0)
+    try:
+        return Entry(found.name, EntryKind.FILE, found.stat(follow_symlinks=False).st_size)
+    except FileNotFoundError:
+        return None
+
+
+def _refuse_others(entries: Iterable[Entry], path: str) -> None:
+    for entry in entries:
+        if entry.kind is EntryKind.OTHER:
+            raise StorageError(f"{path}/{entry.name} is neither file nor directory (a symbolic link?): not followed")
+
+
+def _files_below(parent: int, name: str, path: str) -> Iterator[File]:
+    """Yield all files below a directory by their relative path; one that has vanished holds none."""
+    try:
+        directory = os.open(name, _READ_DIRECTORY, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    try:
+        entries = _scan(directory)
+        _refuse_others(entries, path)
+        for entry in entries:
+            if entry.kind is EntryKind.FILE:
+                yield File(entry.name, entry.size)
+            else:
+                for file in _files_below(directory, entry.name, f"{path}/{entry.name}"):
+                    yield File(f"{entry.name}/{file.name}", file.size)
+    finally:
+        os.close(directory)
+
+
+def _sync(parent: int, name: str) -> None:
+    """Make a file or tree durable, so that a published name never holds less after a power cut than before."""
+    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        return
+    opened = os.open(name, os.O_RDONLY | _NO_LINKS, dir_fd=parent)
+    try:
+        for child in _scan(opened) if stat.S_ISDIR(mode) else ():
+            with suppress(FileNotFoundError):
+                _sync(opened, child.name)
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _sync_directory(passing: int) -> None:
+    directory = os.open(".", _READ_DIRECTORY, dir_fd=passing)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _delete(parent: int, name: str) -> int:
+    """Delete one entry and what is below it; what has vanished meanwhile freed nothing."""
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            return _delete_directory(parent, name)
+        os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        return 0
+    return status.st_size
+
+
+def _delete_directory(parent: int, name: str) -> int:
+    directory = os.open(name, _READ_DIRECTORY, dir_fd=parent)
+    try:
+        freed = sum(_delete(directory, child.name) for child in _scan(directory))
+    finally:
+        os.close(directory)
+    with suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=parent)
+    return freed
