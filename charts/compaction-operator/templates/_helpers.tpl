@@ -1,0 +1,54 @@
+{{/* The name of the controller's objects: the release's, with the chart's unless it is in it already. */}}
+{{- define "compaction-operator.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "compaction-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "compaction-operator.labels" -}}
+{{ include "compaction-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "compaction-operator.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/* The configuration file. Lists and maps go through as they are: values.schema.json and the operator check them. */}}
+{{- define "compaction-operator.config" -}}
+{{- $profiles := list -}}
+{{- range .Values.profiles -}}
+{{- $own := dict "image" (include "compaction-operator.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
+{{- $profiles = append $profiles (merge (dict) . $own) -}}
+{{- end -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge (dict "profiles" $profiles) | toYaml -}}
+{{- end -}}
+
+{{/* The namespaces of all warehouses, each once, as a JSON object {"items": [...]}. */}}
+{{- define "compaction-operator.namespaces" -}}
+{{- $namespaces := list -}}
+{{- range .Values.warehouses -}}
+{{- $namespaces = concat $namespaces .namespaces -}}
+{{- end -}}
+{{- dict "items" ($namespaces | uniq | sortAlpha) | toJson -}}
+{{- end -}}
+
+{{/* The volumes of all warehouses, each once, as a JSON object {"items": [{claimName, mountPath}]}. */}}
+{{- define "compaction-operator.volumes" -}}
+{{- $volumes := list -}}
+{{- range .Values.warehouses -}}
+{{- with .volume -}}
+{{- $volumes = append $volumes . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "items" ($volumes | uniq) | toJson -}}
+{{- end -}}
