@@ -81,3 +81,8 @@ class DriverResult(Model):
 
     reason: Reason
     message: str
+
+
+def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
+    """Return the agentInfo under which a driver takes its metastore locks, so that its controller can tell them."""
+    return f"compaction-operator/{uid}/{attempt}/{pod_uid}"

@@ -1,0 +1,185 @@
+"""The command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory)."""
+
+import json
+import logging
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from compaction_operator.acid.plan import CompactionPlan, Layout
+from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.offline import Compacted, compact_directory, plan_directory
+from compaction_operator.jobs.partition import Request
+from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.orc.errors import OrcError
+from compaction_operator.storage import StorageError
+
+BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)
+"""What a user can mend: said in one line, without a traceback."""
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="compaction-operator")
+def cli() -> None:
+    """Compact Hive ACID tables on Kubernetes."""
+
+
+def _directory_options(command: Any) -> Any:
+    """Add the options that `plan` and `compact` share."""
+    options = [
+        click.option("--location", required=True, help="Directory of one unpartitioned table or one partition."),
+        click.option("--type", "kind", required=True, type=click.Choice(["minor", "major"]), help="What to merge."),
+        click.option(
+            "--write-ids",
+            required=True,
+            metavar="LIST",
+            help="Valid write ids as Hive writes them: db.table:highWatermark:minOpen:open,..:aborted,..",
+        ),
+        click.option(
+            "--layout",
+            type=click.Choice([layout.value for layout in Layout]),
+            default=Layout.HIVE3.value,
+            show_default=True,
+            help="How outputs are named: hive3 bare, hive4 with _v<transaction>.",
+        ),
+        click.option("--visibility-txn", type=click.IntRange(min=1), help="The transaction of hive4's _v suffix."),
+        click.option(
+            "--valid-txns",
+            metavar="LIST",
+            help="Which transactions of _v directories count: highWatermark:minOpen:open,..:aborted,..",
+        ),
+        click.option(
+            "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_directory_options
+def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
+    """Show what a compaction of one directory would do; write nothing."""
+    planned = plan_directory(location, write_ids=ValidWriteIdList.parse(write_ids), request=_request(**options))
+    click.echo(json.dumps(_plan_json(planned)) if output == "json" else _plan_text(planned))
+
+
+@cli.command()
+@_directory_options
+def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
+    """Compact one directory in place and leave the old directories. NO READER MAY RUN MEANWHILE."""
+    done = compact_directory(
+        location,
+        write_ids=ValidWriteIdList.parse(write_ids),
+        request=_request(**options),
+        runner=LocalRunner(),
+    )
+    if done.plan.outputs:
+        click.echo("compacted in place: this is safe only if no reader or writer ran meanwhile", err=True)
+    click.echo(json.dumps(_compact_json(done)) if output == "json" else _compact_text(done))
+
+
+@cli.command()
+@click.option("--config", required=True, type=click.Path(dir_okay=False), help="The operator's configuration (YAML).")
+@click.option("--verbose", is_flag=True, help="Log debug messages too.")
+def run(config: str, verbose: bool) -> None:
+    """Run the controller."""
+    from compaction_operator.controller.run import run as run_controller  # noqa: PLC0415 - kopf is the controller's
+
+    _log(logging.DEBUG if verbose else logging.INFO)
+    run_controller(config)
+
+
+@cli.command()
+def job() -> None:
+    """Run one compaction in its driver pod; the controller starts it."""
+    from compaction_operator.jobs.driver import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
+
+    _log(logging.INFO)
+    sys.exit(run_driver())
+
+
+def _request(
+    *, kind: str, layout: str, visibility_txn: int | None, valid_txns: str | None
+) -> Request:
+    """Return the options as a request; raises ValueError for those that do not go together."""
+    if layout == Layout.HIVE4.value and visibility_txn is None:
+        raise ValueError("--layout hive4 needs --visibility-txn: the transaction that its _v suffix names")
+    if layout == Layout.HIVE3.value and visibility_txn is not None:
+        raise ValueError("--visibility-txn is for --layout hive4: Hive 3 cannot read a _v suffix")
+    return Request(
+        type=CompactionType(kind.capitalize()),
+        layout=Layout(layout),
+        visibility_txn=visibility_txn,
+        valid_txns=ValidTxnList.parse(valid_txns) if valid_txns is not None else None,
+    )
+
+
+def _plan_json(planned: CompactionPlan) -> dict[str, Any]:
+    return {
+        "base": planned.base.name if planned.base else None,
+        "deltas": [delta.name for delta in planned.deltas],
+        "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
+        "output_directories": [output.name for output in planned.outputs],
+    }
+
+
+def _plan_text(planned: CompactionPlan) -> str:
+    lines = [f"base      {planned.base.name if planned.base else 'none'}"]
+    lines += [f"delta     {delta.name}" for delta in planned.deltas]
+    lines += [f"original  {file.name}" for file in planned.originals]
+    lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]
+    lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
+    return "\n".join(lines)
+
+
+def _compact_json(done: Compacted) -> dict[str, Any]:
+    totals = done.totals
+    return {
+        "output_directories": [output.name for output in done.plan.outputs],
+        "obsolete_directories": [entry.name for entry in done.plan.obsolete],
+        "rows_in": totals.rows_in,
+        "rows_out": totals.rows_out,
+        "delete_events_in": totals.delete_events_in,
+        "delete_events_out": totals.delete_events_out,
+    }
+
+
+def _compact_text(done: Compacted) -> str:
+    totals = done.totals
+    if not done.plan.outputs:
+        lines = ["nothing to compact"]
+    else:
+        lines = [f"wrote     {output.name}" for output in done.plan.outputs]
+        lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")
+        lines.append(f"deletes   {totals.delete_events_in} in, {totals.delete_events_out} out")
+    lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in done.plan.obsolete]
+    return "\n".join(lines)
+
+
+def _log(level: int) -> None:
+    logging.basicConfig(level=level, format=LOG_FORMAT, stream=sys.stderr)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print("compaction-operator: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Run the command line; whatever a user can mend ends in one line on standard error."""
+    try:
+        cli.main(prog_name="compaction-operator", standalone_mode=False)
+    except click.ClickException as error:
+        _fail(error.format_message(), error.exit_code)
+    except click.Abort:
+        _fail("interrupted", 130)
+    except BAD_INPUT as error:
+        _fail(str(error) or type(error).__name__, 1)

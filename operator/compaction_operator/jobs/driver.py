@@ -1,0 +1,130 @@
+"""The driver pod's main: a request from the environment, a compaction, a result in the termination message."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+
+from compaction_operator.api import cleanup as api
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.request import (
+    REQUEST_VARIABLE,
+    TERMINATION_MESSAGE_BYTES,
+    TERMINATION_MESSAGE_PATH,
+    DriverResult,
+    JobRequest,
+    Reason,
+    agent_info,
+)
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.hive import HiveCompaction, identity_of
+from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.locks import Locks
+from compaction_operator.jobs.runner import SparkRunner
+from compaction_operator.jobs.spark import spark_context
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.resolve import Refused, resolve
+
+log = logging.getLogger(__name__)
+
+API_TIMEOUT_SECONDS = 30
+SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT})
+
+
+class KubernetesJournals:
+    """Journals in the Kubernetes API, with the driver's rights: create and get."""
+
+    def __init__(self) -> None:
+        kubernetes.config.load_incluster_config()
+        self._api = kubernetes.client.CustomObjectsApi()
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        """Create the resource; return False when one of its name exists already."""
+        try:
+            self._api.create_namespaced_custom_object(
+                GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=API_TIMEOUT_SECONDS
+            )
+        except kubernetes.client.ApiException as error:
+            if error.status == 409:
+                return False
+            raise
+        return True
+
+    def get(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return the resource of that name."""
+        found: dict[str, Any] = self._api.get_namespaced_custom_object(
+            GROUP, VERSION, namespace, api.PLURAL, name, _request_timeout=API_TIMEOUT_SECONDS
+        )
+        return found
+
+
+def main(environment: Mapping[str, str] = os.environ) -> int:
+    """Run the compaction that the environment asks for; return the exit code (0 when all is published)."""
+    result = _guarded(environment)
+    log.info("%s: %s", result.reason, result.message)
+    _write_termination_message(result)
+    return 0 if result.reason in SUCCESS_REASONS else 1
+
+
+def _guarded(environment: Mapping[str, str]) -> DriverResult:
+    """Turn every end of the compaction into a result: a traceback goes to the log, one line to the condition."""
+    try:
+        request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
+        return compact(request, pod_uid=environment["POD_UID"], environment=environment)
+    except JobError as error:
+        return error.result()
+    except Refused as error:
+        return DriverResult(reason=error.reason, message=str(error))
+    except MetastoreUnavailable as error:
+        return DriverResult(reason=Reason.METASTORE_UNAVAILABLE, message=str(error))
+    except MetastoreError as error:
+        log.exception("the metastore refused a call")
+        return DriverResult(reason=Reason.DRIVER_FAILED, message=f"metastore: {error}")
+    except Exception as error:
+        log.exception("the driver failed")
+        return DriverResult(reason=Reason.DRIVER_FAILED, message=f"{type(error).__name__}: {error}")
+
+
+def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    """Resolve the table, then compact it with Spark; raises JobError, Refused or MetastoreError."""
+    table = request.table
+    agent = agent_info(uid=request.uid, attempt=request.attempt, pod_uid=pod_uid)
+    with MetastoreClient(request.warehouse.metastore) as client:
+        resolved = resolve(client, table, request.partitions)
+        log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
+        identity = identity_of(
+            table.database, table.name, create_time=resolved.table.create_time, location=resolved.table.location
+        )
+        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
+        with _spark(request, environment) as context:
+            compaction = HiveCompaction(
+                request,
+                client=client,
+                runner=SparkRunner(context),
+                locks=Locks(client, table, agent=agent),
+                pod_uid=pod_uid,
+            )
+            return compaction.run(resolved.targets, journal)
+
+
+@contextmanager
+def _spark(request: JobRequest, environment: Mapping[str, str]) -> Iterator[Any]:
+    context = spark_context(request, environment)
+    try:
+        yield context
+    finally:
+        context.stop()
+
+
+def _write_termination_message(result: DriverResult) -> None:
+    """Leave the result where the kubelet picks it up; cut so that it stays whole JSON within the kubelet's bound."""
+    limit = TERMINATION_MESSAGE_BYTES // 4
+    short = result.model_copy(update={"message": result.message[:limit]})
+    path = Path(TERMINATION_MESSAGE_PATH)
+    if path.exists():
+        path.write_text(short.model_dump_json(by_alias=True))

@@ -1,0 +1,59 @@
+"""Where merge tasks run: in this process, or as Spark tasks. A task that fails gives its error, not an exception."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from compaction_operator.orc.engine import ArrowEngine, MergeResult, MergeTask
+from compaction_operator.orc.errors import OrcError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one task: a result, or the error's text."""
+
+    result: MergeResult | None = None
+    error: str | None = None
+
+
+class TaskRunner(Protocol):
+    """Runs merge tasks and returns their outcomes in the order of the tasks."""
+
+    def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]: ...
+
+
+class LocalRunner:
+    """Runs the tasks one after another in this process."""
+
+    def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]:
+        """Return the outcome of each task, in order."""
+        return [_merge(task, 0) for task in tasks]
+
+
+class SparkRunner:
+    """Runs each task as a Spark task of its own; row data never crosses into the JVM."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]:
+        """Return the outcome of each task, in order."""
+        if not tasks:
+            return []
+        outcomes: list[Outcome] = self._context.parallelize(tasks, len(tasks)).map(_merge_in_spark).collect()
+        return outcomes
+
+
+def _merge_in_spark(task: MergeTask) -> Outcome:
+    from pyspark import TaskContext  # noqa: PLC0415 - only where Spark runs it
+
+    context = TaskContext.get()
+    return _merge(task, context.taskAttemptId() if context else 0)
+
+
+def _merge(task: MergeTask, attempt: int) -> Outcome:
+    """Merge into a file of this task attempt's own, so that a second attempt never meets the first one's."""
+    try:
+        return Outcome(result=ArrowEngine().merge(replace(task, output=f"{task.output}.{attempt}")))
+    except OrcError as error:
+        return Outcome(error=str(error))

@@ -1,0 +1,88 @@
+"""The Spark session of a driver in client mode: executors are pods that it asks for, or none at all."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from compaction_operator.api.request import JobRequest
+
+RUN_AS = 185
+"""The uid and gid that metastore, controller, driver and executors share on the warehouse's volume."""
+EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+
+
+def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
+    """Start Spark as the request's profile and sizes say and return its SparkContext."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - starts slowly, and only drivers have need of it
+
+    builder = SparkSession.builder.appName(request.job)
+    for key, value in spark_settings(request, environment).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate().sparkContext
+
+
+def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the Spark configuration: the profile's own settings, under those that must hold."""
+    settings = dict(request.profile.spark_conf)
+    settings |= {"spark.ui.enabled": "false", "spark.driver.memory": request.spark.driver.memory}
+    if request.spark.executors.instances == 0:
+        return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
+    return settings | _executor_settings(request, environment)
+
+
+def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    executors = request.spark.executors
+    template = Path(tempfile.mkdtemp(prefix="executor-")) / "template.yaml"
+    template.write_text(yaml.safe_dump(executor_template(request)))
+    return {
+        "spark.master": "k8s://https://kubernetes.default.svc",
+        "spark.driver.host": environment["POD_IP"],
+        "spark.driver.bindAddress": environment["POD_IP"],
+        "spark.executor.instances": str(executors.instances),
+        "spark.executor.cores": str(executors.cores),
+        "spark.executor.memory": executors.memory,
+        "spark.kubernetes.namespace": request.namespace,
+        "spark.kubernetes.driver.pod.name": environment["POD_NAME"],
+        "spark.kubernetes.container.image": request.profile.image,
+        "spark.kubernetes.container.image.pullPolicy": request.profile.image_pull_policy,
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+        "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
+        "spark.kubernetes.executor.request.cores": request.profile.executor_cpu_request or str(executors.cores),
+        "spark.kubernetes.executor.podNamePrefix": request.job[:47].rstrip("-"),
+    }
+
+
+def executor_template(request: JobRequest) -> dict[str, Any]:
+    """Return the executors' pod template: the restricted profile, and the warehouse's volume."""
+    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - a volume of the pod's own
+    volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
+    if volume := request.warehouse.volume:
+        mounts.append({"name": "warehouse", "mountPath": volume.mount_path})
+        volumes.append({"name": "warehouse", "persistentVolumeClaim": {"claimName": volume.claim_name}})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "nodeSelector": dict(request.profile.node_selector),
+            "tolerations": list(request.profile.tolerations),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": RUN_AS,
+                "runAsGroup": RUN_AS,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": EXECUTOR_CONTAINER,
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": mounts,
+                }
+            ],
+            "volumes": volumes,
+        },
+    }

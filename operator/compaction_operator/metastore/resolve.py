@@ -1,0 +1,86 @@
+"""Which table and partitions a compaction means, and whether this project may compact them.
+
+Asked twice: before a Job is created, so that a mistake costs no pod, and again by the driver.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import TableNotFound
+from compaction_operator.metastore.partitions import matching_partitions
+from compaction_operator.metastore.tables import Table
+
+
+class Refused(Exception):  # noqa: N818 - a verdict, with the reason that the condition shows
+    """The table or its partitions cannot be compacted, and trying again will not help."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Target:
+    """One directory to compact; `partition` is '' for an unpartitioned table."""
+
+    partition: str
+    location: str
+    create_time: int
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A table that may be compacted, and which of its directories are meant."""
+
+    table: Table
+    targets: tuple[Target, ...]
+
+
+def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Resolved:
+    """Return the table and the partitions that match any of the specs (all of them without specs).
+
+    Raises Refused, naming the table or spec, and MetastoreError for what the metastore cannot answer.
+    """
+    table = compactable_table(client, ref)
+    if not table.partition_keys:
+        if specs:
+            raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned, but partitions are asked for")
+        return Resolved(table, (Target("", table.location, table.create_time),))
+    names = partition_names(client, table, ref, specs)
+    partitions = client.get_partitions(ref.database, ref.name, names)
+    return Resolved(table, tuple(Target(part.name, part.location, part.create_time) for part in partitions))
+
+
+def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
+    """Return the table; raises Refused when it is not there or not a full-ACID ORC table."""
+    try:
+        table = client.get_table(ref.database, ref.name)
+    except TableNotFound as error:
+        raise Refused(Reason.TABLE_NOT_FOUND, f"table {ref} does not exist") from error
+    if not table.is_transactional:
+        raise Refused(Reason.NOT_TRANSACTIONAL, f"table {ref} is not transactional: it has nothing to compact")
+    if table.is_insert_only:
+        raise Refused(Reason.INSERT_ONLY, f"table {ref} is insert-only: only full-ACID tables can be compacted")
+    if not table.is_orc:
+        raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
+    return table
+
+
+def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> list[str]:
+    """Return the names of the partitions that match any of the specs; raises Refused naming one that matches none."""
+    names = client.get_partition_names(ref.database, ref.name)
+    if not specs:
+        return list(names)
+    chosen: set[str] = set()
+    for spec in specs:
+        try:
+            matched = matching_partitions(spec, names, table.partition_keys)
+        except ValueError as error:
+            raise Refused(Reason.PARTITION_NOT_FOUND, str(error)) from error
+        if not matched:
+            raise Refused(Reason.PARTITION_NOT_FOUND, f"no partition of table {ref} matches {spec!r}")
+        chosen.update(matched)
+    return [name for name in names if name in chosen]

@@ -1,0 +1,120 @@
+"""The journal: deterministic names, one owner, size limits."""
+
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteEntry, PartitionEntry, TableIdentity
+from compaction_operator.api.compaction import CompactionType, TableRef, Totals
+from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
+from compaction_operator.api.request import JobRequest, Reason
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.journal import Journal, journal_name, shards
+
+IDENTITY = TableIdentity(database="sales", name="orders", create_time=7, location="file:///w/orders")
+REQUEST = JobRequest(
+    name="orders-minor",
+    namespace="team",
+    uid="0f8c",
+    attempt=2,
+    job="orders-minor-2",
+    warehouse=Warehouse(name="main", metastore=Metastore(uri="thrift://m:9083"), namespaces=("team",)),
+    profile=SparkProfile(name="default", image="compaction-operator:1"),
+    table=TableRef(database="Sales", name="Orders"),
+    type=CompactionType.MINOR,
+)
+
+
+class Store:
+    """Journals in a dictionary, as the API server would keep them: the first creation of a name wins."""
+
+    def __init__(self) -> None:
+        self.resources: dict[str, dict[str, Any]] = {}
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        name = body["metadata"]["name"]
+        if name in self.resources:
+            return False
+        self.resources[name] = body
+        return True
+
+    def get(self, namespace: str, name: str) -> dict[str, Any]:
+        return self.resources[name]
+
+
+def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
+    return PartitionEntry(
+        partition=partition,
+        location=f"file:///w/orders/{partition}",
+        create_time=8,
+        outputs=("delta_0000001_0000003",),
+        highest_write_id=3,
+        obsolete=tuple(
+            ObsoleteEntry(name=f"delta_{n:07d}_{n:07d}_0000", reason="covered by delta_0000001_0000003")
+            for n in range(obsolete)
+        ),
+        totals=Totals(partitions=1, rows_in=10),
+    )
+
+
+def journal(store: Store, pod_uid: str = "pod-1") -> Journal:
+    return Journal(store, REQUEST, identity=IDENTITY, pod_uid=pod_uid)
+
+
+def test_a_journal_names_all_that_a_cleanup_needs() -> None:
+    store = Store()
+    (name,) = journal(store).record([entry("prt=p1")], lock_ids=[12])
+    assert name == journal_name(REQUEST, 0)
+    spec = store.resources[name]["spec"]
+    assert spec["table"] == IDENTITY.to_json()
+    assert spec["compaction"] == {
+        "name": "orders-minor", "uid": "0f8c", "attempt": 2, "job": "orders-minor-2", "podUid": "pod-1",
+    }  # fmt: skip
+    assert spec["lockIds"] == [12]
+    assert store.resources[name]["metadata"]["labels"]["compaction.dev/compaction-uid"] == "0f8c"
+
+
+def test_nothing_to_record_creates_nothing() -> None:
+    store = Store()
+    assert journal(store).record([], lock_ids=[]) == []
+    assert store.resources == {}
+
+
+def test_of_two_drivers_of_one_attempt_only_the_first_may_publish() -> None:
+    """H4: the second driver meets the first one's journal and leaves."""
+    store = Store()
+    journal(store, "pod-1").record([entry("prt=p1")], lock_ids=[])
+    with pytest.raises(JobError) as refused:
+        journal(store, "pod-2").record([entry("prt=p1")], lock_ids=[])
+    assert refused.value.reason is Reason.SUPERSEDED
+
+
+def test_a_driver_that_asks_twice_keeps_its_permit() -> None:
+    """A creation whose answer was lost is repeated by the client library: the pod's own journal is no rival."""
+    store = Store()
+    journal(store).record([entry("prt=p1")], lock_ids=[])
+    assert journal(store).record([entry("prt=p1")], lock_ids=[]) == [journal_name(REQUEST, 0)]
+
+
+def test_batches_of_one_attempt_go_into_journals_of_their_own() -> None:
+    store = Store()
+    written = journal(store)
+    written.record([entry("prt=p1")], lock_ids=[])
+    written.record([entry("prt=p2")], lock_ids=[])
+    assert sorted(store.resources) == [journal_name(REQUEST, 0), journal_name(REQUEST, 1)]
+
+
+@pytest.mark.parametrize(("partitions", "directories"), [(1200, 1), (40, 100), (1, 5000), (3, 1700)])
+def test_no_journal_is_too_big_and_none_of_its_directories_is_lost(partitions: int, directories: int) -> None:
+    entries = [entry(f"prt={number}", directories) for number in range(partitions)]
+    groups = list(shards(entries))
+    assert all(len(group) <= MAX_PARTITIONS for group in groups)
+    assert all(sum(len(part.model_dump_json()) for part in group) < MAX_BYTES for group in groups)
+    listed = [(part.partition, one.name) for group in groups for part in group for one in part.obsolete]
+    assert listed == [(one.partition, name.name) for one in entries for name in one.obsolete]
+    assert sum((part.totals for group in groups for part in group), Totals()).rows_in == 10 * partitions
+
+
+def test_long_names_stay_within_what_kubernetes_allows() -> None:
+    long = REQUEST.model_copy(update={"name": "x" * 253})
+    assert len(journal_name(long, 99)) <= 253

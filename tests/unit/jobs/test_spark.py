@@ -1,0 +1,50 @@
+"""The Spark settings of a driver: what its sizes and profile become."""
+
+from pathlib import Path
+
+import yaml
+
+from compaction_operator.api.compaction import DriverResources, ExecutorResources, SparkOptions
+from compaction_operator.api.config import SparkProfile, Volume
+from compaction_operator.jobs.spark import executor_template, spark_settings
+
+from .test_journal import REQUEST
+
+POD = {"POD_IP": "10.0.0.7", "POD_NAME": "orders-minor-2-abcde"}
+
+
+def test_without_executors_the_driver_works_alone_with_its_own_cores() -> None:
+    request = REQUEST.model_copy(update={"spark": SparkOptions(driver=DriverResources(cores=4))})
+    settings = spark_settings(request, POD)
+    assert settings["spark.master"] == "local[4]"
+    assert not [key for key in settings if key.startswith("spark.kubernetes")]
+
+
+def test_executors_are_pods_that_find_the_driver_by_its_address_and_die_with_it() -> None:
+    options = SparkOptions(executors=ExecutorResources(instances=3, cores=2, memory="4g"))
+    settings = spark_settings(REQUEST.model_copy(update={"spark": options}), POD)
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "10.0.0.7"
+    assert settings["spark.kubernetes.driver.pod.name"] == "orders-minor-2-abcde"
+    assert settings["spark.kubernetes.namespace"] == "team"
+    assert [settings[f"spark.executor.{key}"] for key in ("instances", "cores", "memory")] == ["3", "2", "4g"]
+    written = yaml.safe_load(Path(settings["spark.kubernetes.executor.podTemplateFile"]).read_text())
+    assert written["kind"] == "Pod"
+
+
+def test_a_profile_may_add_settings_but_not_change_the_master() -> None:
+    profile = SparkProfile(name="x", image="i", spark_conf={"spark.master": "yarn", "spark.task.maxFailures": "1"})
+    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD)
+    assert settings["spark.master"] == "local[1]"
+    assert settings["spark.task.maxFailures"] == "1"
+
+
+def test_executor_pods_obey_the_restricted_profile_and_share_the_warehouse() -> None:
+    warehouse = REQUEST.warehouse.model_copy(update={"volume": Volume(claim_name="wh", mount_path="/warehouse")})
+    spec = executor_template(REQUEST.model_copy(update={"warehouse": warehouse}))["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert {"name": "warehouse", "mountPath": "/warehouse"} in container["volumeMounts"]
+    assert {"name": "warehouse", "persistentVolumeClaim": {"claimName": "wh"}} in spec["volumes"]
+    assert spec["automountServiceAccountToken"] is False

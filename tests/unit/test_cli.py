@@ -1,0 +1,159 @@
+"""The offline verbs, run as a user runs them: a process, its exit code, its standard output and error."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+NOTHING_OPEN = "9223372036854775807::"
+
+
+def verb(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from compaction_operator.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def json_of(*arguments: str) -> dict:
+    done = verb(*arguments, "--output", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def three_inserts(tmp_path: Path) -> Path:
+    """The openLooKeng document's table_txn_001 after three inserts, as real Hive 3.1.3 wrote it."""
+    return Path(shutil.copytree(FIXTURES / "hive-3.1.3/table_txn_001/before", tmp_path / "table_txn_001"))
+
+
+@pytest.fixture
+def try_it(tmp_path: Path) -> Path:
+    """The blog's partitioned table after its six transactions."""
+    return Path(shutil.copytree(FIXTURES / "hive-3.1.3/try_it/before", tmp_path / "try_it"))
+
+
+def arguments(location: Path, kind: str, write_ids: str) -> list[str]:
+    return ["--location", str(location), "--type", kind, "--write-ids", write_ids]
+
+
+THREE = f"default.table_txn_001:3:{NOTHING_OPEN}"
+SIX = f"default.try_it:6:{NOTHING_OPEN}"
+DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
+
+
+def test_plan_says_what_a_minor_would_do_and_writes_nothing(three_inserts: Path) -> None:
+    before = tree(three_inserts)
+    planned = json_of("plan", *arguments(three_inserts, "minor", THREE))
+    assert planned["base"] is None
+    assert planned["deltas"] == DELTAS
+    assert planned["output_directories"] == ["delta_0000001_0000003"]
+    assert sorted(entry["name"] for entry in planned["obsolete"]) == DELTAS
+    assert all(entry["reason"] for entry in planned["obsolete"])
+    assert tree(three_inserts) == before
+
+
+def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path) -> None:
+    minor = json_of("compact", *arguments(three_inserts, "minor", THREE))
+    assert minor["output_directories"] == ["delta_0000001_0000003"]
+    assert sorted(minor["obsolete_directories"]) == DELTAS
+    major = json_of("compact", *arguments(three_inserts, "major", THREE))
+    assert major["output_directories"] == ["base_0000003"]
+    assert sorted(major["obsolete_directories"]) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
+    assert (major["rows_in"], major["rows_out"]) == (3, 3)
+    again = json_of("compact", *arguments(three_inserts, "minor", THREE))
+    assert again["output_directories"] == []
+
+
+def test_a_major_of_deleted_rows_leaves_a_base_without_rows(try_it: Path) -> None:
+    done = json_of("compact", *arguments(try_it / "prt=p1", "major", SIX))
+    assert done["output_directories"] == ["base_0000005"]
+    assert (done["rows_in"], done["rows_out"], done["delete_events_in"], done["delete_events_out"]) == (2, 0, 2, 0)
+    assert (try_it / "prt=p1/base_0000005/_metadata_acid").exists()
+
+
+def test_a_minor_with_deletes_writes_the_pair_and_keeps_every_event(try_it: Path) -> None:
+    done = json_of("compact", *arguments(try_it / "prt=p2", "minor", SIX))
+    assert done["output_directories"] == ["delta_0000002_0000004", "delete_delta_0000002_0000004"]
+    assert (done["rows_in"], done["rows_out"], done["delete_events_in"], done["delete_events_out"]) == (3, 3, 2, 2)
+
+
+def test_originals_are_folded_in_by_a_major_and_listed_by_name(tmp_path: Path) -> None:
+    table = Path(shutil.copytree(FIXTURES / "hive-3.1.3/original/before", tmp_path / "original"))
+    done = json_of("compact", *arguments(table, "major", f"ma.original:10000003:{NOTHING_OPEN}"))
+    assert done["output_directories"] == ["base_10000003"]
+    assert {"000000_0", "000000_0_copy_1"} <= set(done["obsolete_directories"])
+
+
+def test_hive4_output_carries_the_visibility_transaction(tmp_path: Path) -> None:
+    table = Path(shutil.copytree(FIXTURES / "hive-4.0.1/table_txn_001/before", tmp_path / "table_txn_001"))
+    done = json_of("compact", *arguments(table, "major", THREE), "--layout", "hive4", "--visibility-txn", "7")
+    assert done["output_directories"] == ["base_0000003_v0000007"]
+    assert not (table / "base_0000003_v0000007/_metadata_acid").exists()
+
+
+def test_nothing_is_left_behind_but_the_output(three_inserts: Path) -> None:
+    json_of("compact", *arguments(three_inserts, "major", THREE))
+    assert sorted(path.name for path in three_inserts.iterdir()) == ["base_0000003", *DELTAS]
+
+
+def test_text_output_names_every_directory(three_inserts: Path) -> None:
+    done = verb("plan", *arguments(three_inserts, "major", THREE))
+    assert done.returncode == 0
+    for name in ["base_0000003", *DELTAS]:
+        assert name in done.stdout
+
+
+
+@pytest.mark.parametrize("name", ["plan", "compact"])
+@pytest.mark.parametrize(
+    ("place", "write_ids", "extra", "says"),
+    [
+        ("nowhere", THREE, [], "nowhere"),
+        ("empty", THREE, [], "not a table directory"),
+        ("three", "rubbish", [], "rubbish"),
+        ("three", "default.t:x:1::", [], "x"),
+        ("three", THREE, ["--layout", "hive4"], "--visibility-txn"),
+        ("three", THREE, ["--visibility-txn", "3"], "hive4"),
+        ("three", THREE, ["--valid-txns", "what"], "what"),
+        ("partitioned", SIX, [], "prt="),
+        ("suffixed", THREE, [], "--valid-txns"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    name: str, place: str, write_ids: str, extra: list[str], says: str, three_inserts: Path, try_it: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    suffixed = Path(shutil.copytree(FIXTURES / "hive-4.0.1/table_txn_001/after-major", tmp_path / "suffixed"))
+    places = {"three": three_inserts, "partitioned": try_it, "suffixed": suffixed}
+    before = tree(tmp_path)
+    done = verb(name, *arguments(places.get(place, tmp_path / place), "major", write_ids), *extra)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert says in done.stderr
+    assert tree(tmp_path) == before
+
+
+def test_an_unreadable_orc_file_is_named_and_nothing_changes(three_inserts: Path) -> None:
+    broken = three_inserts / DELTAS[1] / "bucket_00000"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    before = tree(three_inserts)
+    done = verb("compact", *arguments(three_inserts, "major", THREE), "--output", "json")
+    assert done.returncode != 0
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert f"{DELTAS[1]}/bucket_00000" in done.stderr
+    assert tree(three_inserts) == before
+    assert sorted(path.name for path in three_inserts.iterdir()) == DELTAS
+
+
+def test_usage_errors_are_one_line_too() -> None:
+    done = verb("plan", "--type", "huge")
+    assert done.returncode != 0
+    assert len(done.stderr.strip().splitlines()) == 1
