@@ -1,0 +1,101 @@
+"""What the controller knows of the cluster: filled by the watch and by its own writes, newer versions only."""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey, read_cleanup, read_compaction
+
+REMEMBERED_DELETIONS = 10_000
+
+T = TypeVar("T", Compaction, Cleanup)
+
+
+class Store(Generic[T]):
+    """Objects of one kind by key and by table. An older version never replaces a newer one, nor a deletion."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, T] = {}
+        self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
+        self._deleted: set[str] = set()
+        self._deletions: deque[str] = deque()
+
+    def put(self, resource: T) -> bool:
+        """Keep an object; return False when a newer version of it is known, or its deletion."""
+        old = self._objects.get(resource.key)
+        if resource.meta.uid in self._deleted:
+            return False
+        if old is not None and old.meta.resource_version >= resource.meta.resource_version:
+            return False
+        if old is not None:
+            self._by_table[old.table].discard(old.key)
+        self._objects[resource.key] = resource
+        self._by_table[resource.table].add(resource.key)
+        return True
+
+    def drop(self, key: Key, uid: str) -> T | None:
+        """Forget a deleted object and return it; NB: its late versions, told by the uid, are refused from now on."""
+        self._bury(uid)
+        old = self._objects.get(key)
+        if old is None or old.meta.uid != uid:
+            return None
+        del self._objects[key]
+        self._by_table[old.table].discard(key)
+        return old
+
+    def get(self, key: Key) -> T | None:
+        """Return the object of that key, or None."""
+        return self._objects.get(key)
+
+    def of_table(self, table: TableKey) -> list[T]:
+        """Return the objects about a table, in no order."""
+        return [self._objects[key] for key in self._by_table.get(table, ())]
+
+    def all(self) -> Iterable[T]:
+        """Return every object, in no order."""
+        return self._objects.values()
+
+    def _bury(self, uid: str) -> None:
+        if uid in self._deleted:
+            return
+        self._deleted.add(uid)
+        self._deletions.append(uid)
+        if len(self._deletions) > REMEMBERED_DELETIONS:
+            self._deleted.discard(self._deletions.popleft())
+
+
+class Cache:
+    """Compactions and cleanups, with the ways from one to the other."""
+
+    def __init__(self) -> None:
+        self.compactions: Store[Compaction] = Store()
+        self.cleanups: Store[Cleanup] = Store()
+        self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
+
+    def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
+        """Keep a TableCompaction and return it, or None when a newer version is known already."""
+        compaction = read_compaction(raw)
+        return compaction if self.compactions.put(compaction) else None
+
+    def put_cleanup(self, raw: Mapping[str, Any]) -> Cleanup | None:
+        """Keep a CompactionCleanup and return it, or None when a newer version is known already."""
+        cleanup = read_cleanup(raw)
+        if not self.cleanups.put(cleanup):
+            return None
+        self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
+        return cleanup
+
+    def drop_cleanup(self, key: Key, uid: str) -> Cleanup | None:
+        """Forget a deleted CompactionCleanup and return it."""
+        cleanup = self.cleanups.drop(key, uid)
+        if cleanup is not None:
+            self._cleanups_of[cleanup.spec.compaction.uid].discard(key)
+        return cleanup
+
+    def cleanups_of(self, compaction_uid: str) -> list[Cleanup]:
+        """Return the cleanups that the attempts of a compaction wrote, by attempt and name."""
+        found = (self.cleanups.get(key) for key in self._cleanups_of.get(compaction_uid, ()))
+        return sorted(
+            (cleanup for cleanup in found if cleanup is not None),
+            key=lambda cleanup: (cleanup.spec.compaction.attempt, cleanup.meta.name),
+        )

@@ -1,0 +1,68 @@
+"""The work queue: each key at most once in it, one reconcile of a key at a time, delayed entries. Time is handed in."""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """First in, first out. A key that is added while it is worked on comes again once that is done."""
+
+    def __init__(self) -> None:
+        self._ready: OrderedDict[K, None] = OrderedDict()
+        self._busy: set[K] = set()
+        self._again: set[K] = set()
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._entries = 0
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        """Ask for a reconcile of the key as soon as possible."""
+        if key in self._busy:
+            self._again.add(key)
+        else:
+            self._ready[key] = None
+
+    def add_at(self, key: K, due: float) -> None:
+        """Ask for a reconcile of the key at that time; of several wishes the earliest counts."""
+        if due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        self._entries += 1
+        heapq.heappush(self._heap, (due, self._entries, key))
+
+    def pop(self, now: float) -> K | None:
+        """Return the next key that is ready, or None; the caller owes a `done` for it."""
+        self._promote(now)
+        if not self._ready:
+            return None
+        key, _ = self._ready.popitem(last=False)
+        self._busy.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Say that the reconcile of a popped key is over."""
+        self._busy.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self._ready[key] = None
+
+    def next_due(self) -> float | None:
+        """Return when the next delayed key becomes ready, or None when there is none."""
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _promote(self, now: float) -> None:
+        due = self.next_due()
+        while due is not None and due <= now:
+            _, _, key = heapq.heappop(self._heap)
+            del self._due[key]
+            self.add(key)
+            due = self.next_due()

@@ -1,0 +1,147 @@
+"""The watched objects as values: identity and resource version beside the parsed spec and status."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
+from compaction_operator.api.compaction import TableCompactionSpec, TableCompactionStatus
+from compaction_operator.controller.times import parse_time
+
+
+class Kind(StrEnum):
+    """The kinds that are watched."""
+
+    COMPACTION = "TableCompaction"
+    CLEANUP = "CompactionCleanup"
+    JOB = "Job"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What names an object in the cluster."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A table of a warehouse, in lower case: what locks and attempts are about."""
+
+    warehouse: str
+    database: str
+    table: str
+
+    @classmethod
+    def of(cls, warehouse: str, database: str, table: str) -> "TableKey":
+        """Return the key of a table whose names may be in any case."""
+        return cls(warehouse, database.lower(), table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table} of warehouse {self.warehouse}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The metadata that decisions need."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int
+    created: datetime
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A TableCompaction; `raw` is the object as it came, for writing its status back."""
+
+    meta: Meta
+    spec: TableCompactionSpec
+    status: TableCompactionStatus
+    raw: Mapping[str, Any]
+
+    @property
+    def key(self) -> Key:
+        """The object's name in the cluster."""
+        return Key(Kind.COMPACTION, self.meta.namespace, self.meta.name)
+
+    @property
+    def table(self) -> TableKey:
+        """The table it is about."""
+        return TableKey.of(self.spec.warehouse, self.spec.table.database, self.spec.table.name)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its Succeeded condition is final."""
+        return self.status.completion_time is not None
+
+    @property
+    def attempt_running(self) -> bool:
+        """Whether an attempt was recorded that has not been judged yet (its Job may still have to be created)."""
+        return self.status.attempt > 0 and not self.ended and self.status.next_attempt_time is None
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """A CompactionCleanup; `raw` is the object as it came, for writing its status back."""
+
+    meta: Meta
+    spec: CompactionCleanupSpec
+    status: CompactionCleanupStatus
+    raw: Mapping[str, Any]
+
+    @property
+    def key(self) -> Key:
+        """The object's name in the cluster."""
+        return Key(Kind.CLEANUP, self.meta.namespace, self.meta.name)
+
+    @property
+    def table(self) -> TableKey:
+        """The table it is about."""
+        return TableKey.of(self.spec.warehouse, self.spec.table.database, self.spec.table.name)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its Succeeded condition is final."""
+        return self.status.completion_time is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was computed what is published, and the reader baseline stored with it."""
+        return self.status.baseline is not None
+
+
+def read_meta(raw: Mapping[str, Any]) -> Meta:
+    """Return the metadata of an object as the API server has it."""
+    metadata = raw["metadata"]
+    return Meta(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        generation=metadata.get("generation", 1),
+        created=parse_time(metadata["creationTimestamp"]),
+    )
+
+
+def read_compaction(raw: Mapping[str, Any]) -> Compaction:
+    """Return a TableCompaction. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    spec = TableCompactionSpec.model_validate(raw["spec"])
+    status = TableCompactionStatus.model_validate(raw.get("status") or {})
+    return Compaction(read_meta(raw), spec, status, raw)
+
+
+def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
+    """Return a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    spec = CompactionCleanupSpec.model_validate(raw["spec"])
+    status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
+    return Cleanup(read_meta(raw), spec, status, raw)
