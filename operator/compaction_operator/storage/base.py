@@ -68,11 +68,15 @@ class Storage(Protocol):
         """Create a directory and those above it; one that exists is fine."""
         ...
 
-    def publish(self, source: str, target: str) -> None:
-        """Rename a file or directory at once, durably, into a name that must not exist.
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or directory at once into a name that must not exist.
 
         Raises AlreadyExistsError when the target exists (both stay as they are), NotFoundError when the source is gone.
         """
+        ...
+
+    def publish(self, source: str, target: str) -> None:
+        """Do what `rename` does for data that readers will rely on: all of it is durable first, the name at the end."""
         ...
 
     def delete_tree(self, path: str) -> int:

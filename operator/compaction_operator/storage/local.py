@@ -73,19 +73,26 @@ class LocalStorage:
         with _errors_name(path):
             os.close(_open_each(path, create=True))
 
-    def publish(self, source: str, target: str) -> None:
-        """Rename durably into a name that must not exist.
+    def rename(self, source: str, target: str) -> None:
+        """Rename into a name that must not exist.
 
-        NB: the rename itself goes by whole paths. Relative to an open directory it would still succeed after a
-        fence has renamed that directory, and the fence must win over a driver that was paused right here.
+        NB: by whole paths. Relative to an open directory it would still succeed after a fence has renamed that
+        directory, and the fence must win over a driver that was paused right here.
         """
         with _errors_name(source), _parent(source) as (parent, name):
-            _sync(parent, name)
-        with _errors_name(target), _parent(target) as (parent, _):
+            os.stat(name, dir_fd=parent, follow_symlinks=False)
+        with _errors_name(target), _parent(target):
             try:
                 rename_no_replace(local_path(source), local_path(target))
             except FileNotFoundError as error:
                 raise NotFoundError(f"{source} is not there any more") from error
+
+    def publish(self, source: str, target: str) -> None:
+        """Rename, with the data made durable before and the name after."""
+        with _errors_name(source), _parent(source) as (parent, name):
+            _sync(parent, name)
+        self.rename(source, target)
+        with _errors_name(target), _parent(target) as (parent, _):
             _sync_directory(parent)
 
     def delete_tree(self, path: str) -> int:

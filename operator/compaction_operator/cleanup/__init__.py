@@ -1,0 +1,1 @@
+"""What happens around publication: fencing dead attempts, waiting for readers, deleting what is obsolete."""

@@ -1,0 +1,120 @@
+"""The fence: a driver that was paused or lost can no longer publish, and a pair it published by half is completed.
+
+A staging folder of anyone else is renamed first. A rename out of it that was on its way then fails, or had happened
+before and is seen by whoever lists next. Everything here can be repeated from any point, by several at once.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from compaction_operator.acid.names import parse_directory
+from compaction_operator.cleanup.staging import INTENT, StagingFolder, parse_staging
+from compaction_operator.storage import AlreadyExistsError, EntryKind, NotFoundError, Storage, StorageError, join
+
+
+@dataclass(frozen=True, slots=True)
+class FenceReport:
+    """What a fence found in one directory: the folders it removed and the outputs it published to complete a pair."""
+
+    removed: tuple[str, ...]
+    rolled_forward: tuple[str, ...]
+
+
+def fence(storage: Storage, location: str, *, keep: str | None) -> FenceReport:
+    """Remove every staging folder in a table's or partition's directory but `keep`; roll half-published pairs forward.
+
+    A directory that does not exist has nothing to fence. Raises StorageError when a folder cannot be removed or when
+    it is uncertain what a pair's other half is; nothing is lost then, and the fence is to be run again.
+    """
+    rolled_forward: list[str] = []
+    removed: list[str] = []
+    for folder in _folders(storage, location):
+        if folder.name == keep:
+            continue
+        rolled_forward += _shut(storage, location, folder)
+        rolled_forward += _settle(storage, location, folder.fenced_name)
+        removed.append(folder.name)
+    return FenceReport(tuple(removed), tuple(rolled_forward))
+
+
+def _folders(storage: Storage, location: str) -> list[StagingFolder]:
+    try:
+        entries = storage.list(location)
+    except NotFoundError:
+        return []
+    parsed = [parse_staging(entry.name) for entry in entries if entry.kind is EntryKind.DIRECTORY]
+    return [folder for folder in parsed if folder is not None]
+
+
+def _shut(storage: Storage, location: str, folder: StagingFolder) -> list[str]:
+    """Rename a folder away from its owner; return what settling an earlier fenced one of its name published."""
+    if folder.fenced:
+        return []
+    source, target = join(location, folder.name), join(location, folder.fenced_name)
+    with suppress(NotFoundError):
+        try:
+            storage.rename(source, target)
+        except AlreadyExistsError:
+            rolled_forward = _settle(storage, location, folder.fenced_name)
+            storage.rename(source, target)
+            return rolled_forward
+    return []
+
+
+def _settle(storage: Storage, location: str, name: str) -> list[str]:
+    """Roll a fenced folder's pair forward if it was begun, then delete the folder; return what was published."""
+    fenced = join(location, name)
+    intent = join(fenced, INTENT)
+    rolled_forward = _roll_forward(storage, location, fenced) if storage.exists(intent) else []
+    # NB: the intent goes first: a folder deleted by half must never look like a pair published by half.
+    storage.delete_tree(intent)
+    storage.delete_tree(fenced)
+    return rolled_forward
+
+
+def _roll_forward(storage: Storage, location: str, fenced: str) -> list[str]:
+    try:
+        outputs = _intended(storage.read(join(fenced, INTENT)), fenced)
+    except NotFoundError:
+        return []
+    waiting = [name for name in outputs if storage.exists(join(fenced, name))]
+    if len(waiting) in {0, len(outputs)}:
+        return []
+    for name in outputs:
+        if name not in waiting and not storage.exists(join(location, name)):
+            return _other_half_missing(storage, name, fenced)
+    for name in waiting:
+        _publish(storage, source=join(fenced, name), target=join(location, name))
+    return waiting
+
+
+def _other_half_missing(storage: Storage, name: str, fenced: str) -> list[str]:
+    """One output is nowhere: either another fence is deleting this folder, or nobody can tell what became of it."""
+    if storage.exists(join(fenced, INTENT)):
+        raise StorageError(f"{fenced}: {name} is neither here nor published: the rest of its pair is kept")
+    return []
+
+
+def _publish(storage: Storage, *, source: str, target: str) -> None:
+    """Publish the other half; another fence may be faster, but nobody else may have taken its name."""
+    try:
+        storage.publish(source, target)
+    except NotFoundError:
+        if not storage.exists(target):
+            raise
+    except AlreadyExistsError as error:
+        raise StorageError(f"{target} is not the one that {source} belongs to: the pair is left as it is") from error
+
+
+def _intended(content: bytes, fenced: str) -> list[str]:
+    """Return the outputs of an intent record; raises StorageError for anything but directory names by the grammar."""
+    try:
+        record: Any = json.loads(content)
+        outputs = record["outputs"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{fenced}/{INTENT} cannot be read: {error}") from error
+    if not isinstance(outputs, list) or not all(isinstance(name, str) and parse_directory(name) for name in outputs):
+        raise StorageError(f"{fenced}/{INTENT} names what is no output directory: {outputs!r}")
+    return outputs
