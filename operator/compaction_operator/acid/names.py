@@ -1,0 +1,174 @@
+"""The names inside a Hive ACID table or partition directory, and the bucket property of its rows.
+
+The grammar is that of Hive's AcidUtils (`ParsedBase`, `ParsedDelta`, `ORIGINAL_PATTERN`) and BucketCodec.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+ORC_ACID_VERSION = "_orc_acid_version"
+ORC_ACID_VERSION_CONTENT = b"2"
+METADATA_ACID = "_metadata_acid"
+METADATA_ACID_CONTENT = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+_TAIL = r"(?:_v(?P<txn>[0-9]+))?"
+_BASE = re.compile(r"base_(?P<id>-?[0-9]+)" + _TAIL)
+_DELTA = re.compile(r"(?P<kind>delta|delete_delta)_(?P<min>[0-9]+)_(?P<max>[0-9]+)(?:_(?P<statement>[0-9]+))?" + _TAIL)
+_BUCKET = re.compile(r"bucket_(?P<bucket>[0-9]+)(?:_(?P<attempt>[0-9]+))?")
+_ORIGINAL = re.compile(r"(?P<bucket>[0-9]+)_[0-9]+(?:_copy_(?P<copy>[0-9]+))?")
+
+_CODEC_SHIFT, _BUCKET_SHIFT, _FIELD_MASK = 29, 16, 0xFFF
+
+
+class DirectoryKind(StrEnum):
+    """What a directory of an ACID table holds; the value is its name's prefix."""
+
+    BASE = "base"
+    DELTA = "delta"
+    DELETE_DELTA = "delete_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDirectory:
+    """One base, delta or delete delta; of a base both write ids are its own.
+
+    `name` is the spelling on disk; left out, it is the one that Hive writes. Directories of different spelling differ.
+    """
+
+    kind: DirectoryKind
+    min_write_id: int
+    max_write_id: int
+    statement_id: int | None = None
+    visibility_txn: int | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self._canonical_name())
+
+    def _canonical_name(self) -> str:
+        ids = (self.min_write_id,) if self.is_base else (self.min_write_id, self.max_write_id)
+        parts = [self.kind.value, *(f"{write_id:07d}" for write_id in ids)]
+        if self.statement_id is not None:
+            parts.append(f"{self.statement_id:04d}")
+        if self.visibility_txn is not None:
+            parts.append(f"v{self.visibility_txn:07d}")
+        return "_".join(parts)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_base(self) -> bool:
+        """Whether this is a base."""
+        return self.kind is DirectoryKind.BASE
+
+    @classmethod
+    def base(cls, write_id: int, *, visibility_txn: int | None = None) -> "AcidDirectory":
+        """Return the base of a write id."""
+        return cls(DirectoryKind.BASE, write_id, write_id, visibility_txn=visibility_txn)
+
+    @classmethod
+    def delta(
+        cls, low: int, high: int, statement_id: int | None = None, *, visibility_txn: int | None = None
+    ) -> "AcidDirectory":
+        """Return the delta with the insert events of a range of write ids (of one statement, if given)."""
+        return cls(DirectoryKind.DELTA, low, high, statement_id, visibility_txn)
+
+    @classmethod
+    def delete_delta(
+        cls, low: int, high: int, statement_id: int | None = None, *, visibility_txn: int | None = None
+    ) -> "AcidDirectory":
+        """Return the delta with the delete events of a range of write ids (of one statement, if given)."""
+        return cls(DirectoryKind.DELETE_DELTA, low, high, statement_id, visibility_txn)
+
+
+def parse_directory(name: str) -> AcidDirectory | None:
+    """Return what a directory's name says, or None when it is not of the grammar (or its numbers make no sense)."""
+    if match := _BASE.fullmatch(name):
+        kind, low, high, statement = DirectoryKind.BASE, int(match["id"]), int(match["id"]), None
+    elif match := _DELTA.fullmatch(name):
+        kind, low, high = DirectoryKind(match["kind"]), int(match["min"]), int(match["max"])
+        statement = _optional(match["statement"])
+    else:
+        return None
+    txn = _optional(match["txn"])
+    if not INT64_MIN <= low <= high <= INT64_MAX:
+        return None
+    return AcidDirectory(kind, low, high, statement, txn, name)
+
+
+def looks_like_directory(name: str) -> bool:
+    """Whether a name starts as an ACID directory's does. Hive fails on such a name if it is not of the grammar."""
+    return name.startswith(tuple(f"{kind}_" for kind in DirectoryKind))
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFile:
+    """`bucket_00000`, or `bucket_00000_0` with the task attempt that Hive 4 writes."""
+
+    bucket: int
+    attempt: int | None
+    name: str
+
+
+def parse_bucket_file(name: str) -> BucketFile | None:
+    """Return what a bucket file's name says, or None when it is none."""
+    match = _BUCKET.fullmatch(name)
+    return BucketFile(int(match["bucket"]), _optional(match["attempt"]), name) if match else None
+
+
+def bucket_file_name(bucket: int) -> str:
+    """Return the name of a bucket's file in a compacted directory."""
+    return f"bucket_{bucket:05d}"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """`000000_0` or `000000_0_copy_1`: a file from before the table was ACID; `copy` is 0 without a suffix."""
+
+    bucket: int
+    copy: int
+    name: str
+
+
+def parse_original_file(name: str) -> OriginalFile | None:
+    """Return what an original file's name says, or None when it is none."""
+    match = _ORIGINAL.fullmatch(name)
+    return OriginalFile(int(match["bucket"]), int(match["copy"] or 0), name) if match else None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers skip that name (Hive's `hiddenFileFilter`)."""
+    return name.startswith(("_", "."))
+
+
+def encode_bucket_property(*, bucket: int, statement_id: int = 0) -> int:
+    """Return the `bucket` column of a row's key: BucketCodec V1 (version 1, 12 bits of bucket, 12 of statement).
+
+    Raises ValueError when a number does not fit.
+    """
+    if not (0 <= bucket <= _FIELD_MASK and 0 <= statement_id <= _FIELD_MASK):
+        raise ValueError(f"bucket {bucket} or statement {statement_id} is not in 0..{_FIELD_MASK}")
+    return 1 << _CODEC_SHIFT | bucket << _BUCKET_SHIFT | statement_id
+
+
+def bucket_of_property(prop: int) -> int:
+    """Return the bucket that a row's `bucket` column names (BucketCodec V0 and V1).
+
+    Raises ValueError for a codec version that Hive does not define.
+    """
+    version = prop >> _CODEC_SHIFT
+    if version == 0:
+        return prop
+    if version != 1:
+        raise ValueError(f"bucket property {prop} has codec version {version}; 0 and 1 are known")
+    return prop >> _BUCKET_SHIFT & _FIELD_MASK
+
+
+def _optional(digits: str | None) -> int | None:
+    return None if digits is None else int(digits)

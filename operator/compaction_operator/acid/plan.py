@@ -1,0 +1,259 @@
+"""What a compaction reads, writes and makes obsolete, and whether it may still be published.
+
+The decisions of Hive's CompactorMR (3.1) and QueryCompactor (4.0) over AcidUtils' snapshot.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.names import (
+    INT64_MIN,
+    METADATA_ACID,
+    AcidDirectory,
+    DirectoryKind,
+    is_hidden,
+    looks_like_directory,
+    parse_bucket_file,
+    parse_directory,
+    parse_original_file,
+)
+from compaction_operator.acid.snapshot import (
+    Obsolete,
+    Snapshot,
+    UnsupportedLayout,
+    Visibility,
+    acid_directories,
+    resolve,
+    visibility,
+)
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+
+
+class Layout(StrEnum):
+    """How published directories are named: bare (Hive 3), or with the compaction's transaction as `_v` (Hive 4)."""
+
+    HIVE3 = "hive3"
+    HIVE4 = "hive4"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """One compaction of one directory.
+
+    `base` is the best base at or below the watermark; only a major reads it. `originals` (major without a base) and
+    `deltas` are read. `outputs` is empty when there is nothing to do. `obsolete` is what nobody needs once the outputs
+    are published, what was obsolete before included. `highest_write_id` is the watermark, as in Hive's queue entry:
+    nothing above it was looked at, and nothing above it is in `obsolete`.
+    """
+
+    type: CompactionType
+    base: AcidDirectory | None
+    originals: tuple[File, ...]
+    deltas: tuple[AcidDirectory, ...]
+    outputs: tuple[AcidDirectory, ...]
+    obsolete: tuple[Obsolete, ...]
+    highest_write_id: int
+
+    @property
+    def inputs(self) -> tuple[AcidDirectory, ...]:
+        """The directories that are read: the base too, for a major."""
+        return (self.base, *self.deltas) if self.base and self.type is CompactionType.MAJOR else self.deltas
+
+
+def plan_compaction(
+    listing: Listing,
+    write_ids: ValidWriteIdList,
+    *,
+    type: CompactionType,
+    layout: Layout,
+    visibility_txn: int | None = None,
+    valid_txns: ValidTxnList | None = None,
+) -> CompactionPlan:
+    """Return the plan for a directory as its listing shows it. Nothing above the watermark is an input.
+
+    Raises UnsupportedLayout for anything in the way that is not understood, NotEnoughHistory when no base is usable,
+    and ValueError when `visibility_txn` does not fit the layout.
+    """
+    if (visibility_txn is None) != (layout is Layout.HIVE3):
+        raise ValueError(f"layout {layout} {'needs a' if layout is Layout.HIVE4 else 'has no'} visibility transaction")
+    _require_known_names(listing)
+    visible = visibility(valid_txns)
+    settled, below = write_ids.capped(write_ids.watermark), _at_or_below_watermark(listing, write_ids)
+    before = resolve(below, settled, visible=visible)
+    outputs: tuple[AcidDirectory, ...] = ()
+    if _is_needed(before, type, layout):
+        outputs = _outputs(before, type, layout, visibility_txn)
+        _require_understood(listing, before, type)
+        _require_separate(listing, outputs, visible)
+    return CompactionPlan(
+        type=type,
+        base=before.base,
+        originals=before.originals if type is CompactionType.MAJOR else (),
+        deltas=before.deltas,
+        outputs=outputs,
+        obsolete=_obsolete_after(below, settled, outputs, visible),
+        highest_write_id=write_ids.watermark,
+    )
+
+
+def _at_or_below_watermark(listing: Listing, write_ids: ValidWriteIdList) -> Listing:
+    def stays(name: str) -> bool:
+        found = parse_directory(name)
+        if found is None or found.max_write_id <= write_ids.watermark:
+            return True
+        # A higher base stays as a witness that history may be missing, unless nobody ever read it.
+        return found.is_base and found.max_write_id not in write_ids.open | write_ids.aborted
+
+    return Listing(tuple(directory for directory in listing.directories if stays(directory.name)), listing.files)
+
+
+def _is_needed(before: Snapshot, type: CompactionType, layout: Layout) -> bool:
+    if type is CompactionType.MAJOR:
+        return bool(before.deltas or before.originals)
+    deletes = sum(delta.kind is DirectoryKind.DELETE_DELTA for delta in before.deltas)
+    if layout is Layout.HIVE4:
+        return deletes >= 2 or len(before.deltas) - deletes >= 2
+    # Hive 3.1 merges any two directories; but its own pair (or ours) over one range is as merged as can be.
+    ranges = {(delta.min_write_id, delta.max_write_id, delta.statement_id) for delta in before.deltas}
+    return len(before.deltas) >= 2 and not (len(ranges) == 1 and all(statement is None for _, _, statement in ranges))
+
+
+def _outputs(
+    before: Snapshot, type: CompactionType, layout: Layout, visibility_txn: int | None
+) -> tuple[AcidDirectory, ...]:
+    named = [*before.deltas]
+    if layout is Layout.HIVE3:  # 3.1 lets wholly aborted deltas count for the name, 4.0 drops them first
+        floor = before.base.max_write_id if before.base else INT64_MIN
+        named += [delta for delta in before.aborted if not delta.is_base and delta.max_write_id > floor]
+    high = max((delta.max_write_id for delta in named), default=INT64_MIN)
+    if type is CompactionType.MAJOR:
+        return (AcidDirectory.base(high, visibility_txn=visibility_txn),)
+    low = min(delta.min_write_id for delta in named)
+    delta = AcidDirectory.delta(low, high, visibility_txn=visibility_txn)
+    if not any(one.kind is DirectoryKind.DELETE_DELTA for one in before.deltas):
+        return (delta,)
+    return delta, AcidDirectory.delete_delta(low, high, visibility_txn=visibility_txn)
+
+
+def _obsolete_after(
+    below: Listing, settled: ValidWriteIdList, outputs: tuple[AcidDirectory, ...], visible: Visibility
+) -> tuple[Obsolete, ...]:
+    marker = (File(METADATA_ACID, 0),)
+    written = tuple(Directory(output.name, marker if output.is_base else ()) for output in outputs)
+    after = Listing((*below.directories, *written), below.files)
+    return resolve(after, settled, visible=lambda directory: directory in outputs or visible(directory)).obsolete
+
+
+def _require_known_names(listing: Listing) -> None:
+    for directory in listing.directories:
+        if looks_like_directory(directory.name) and parse_directory(directory.name) is None:
+            raise UnsupportedLayout(f"{directory.name} is not a name that Hive's readers understand")
+
+
+def _require_understood(listing: Listing, before: Snapshot, type: CompactionType) -> None:
+    """Refuse raw files and sub-directories in what is read (LOAD DATA, UNION, skew), and what is not ACID at all."""
+    major = type is CompactionType.MAJOR
+    _require_one_of_each(before.deltas)
+    inputs = {directory.name for directory in (*before.deltas, *((before.base,) if before.base and major else ()))}
+    for directory in listing.directories:
+        if directory.name in inputs:
+            _require_bucket_files(directory)
+        elif major and before.base is None and parse_directory(directory.name) is None:
+            for file in _visible_files(directory):
+                raise UnsupportedLayout(f"{directory.name}/{file.name} lies in a directory that is not an ACID one")
+    for file in before.originals if major else ():
+        if parse_original_file(file.name) is None:
+            raise UnsupportedLayout(f"{file.name} is not the name of a bucket's original file")
+
+
+def _require_one_of_each(deltas: Iterable[AcidDirectory]) -> None:
+    seen: dict[tuple[DirectoryKind, int, int, int | None], str] = {}
+    for delta in deltas:
+        key = (delta.kind, delta.min_write_id, delta.max_write_id, delta.statement_id)
+        if (first := seen.setdefault(key, delta.name)) != delta.name:
+            raise UnsupportedLayout(f"{first} and {delta.name} hold the same write ids: rows would count twice")
+
+
+def _require_bucket_files(directory: Directory) -> None:
+    seen: dict[int, str] = {}
+    for file in _visible_files(directory):
+        bucket_file = parse_bucket_file(file.name)
+        if bucket_file is None:
+            raise UnsupportedLayout(f"{directory.name}/{file.name} is not a bucket file")
+        first = seen.setdefault(bucket_file.bucket, file.name)
+        if first != file.name:
+            raise UnsupportedLayout(f"{directory.name} holds a bucket twice: {first} and {file.name}")
+
+
+def _visible_files(directory: Directory) -> Iterable[File]:
+    return (file for file in directory.files if not any(is_hidden(part) for part in file.name.split("/")))
+
+
+def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visible: Visibility) -> None:
+    for directory in acid_directories(listing):
+        if visible(directory) and (reason := _overlap(directory, outputs)):
+            raise UnsupportedLayout(reason)
+
+
+def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str | None:
+    """Say how a directory stands in the way of the outputs, or None where Hive would use only the one or the other.
+
+    NB: Hive keeps any delta with max > current, and both of two directories of one range: rows would count twice.
+    """
+    for output in outputs:
+        low = INT64_MIN if output.is_base else output.min_write_id
+        if directory.is_base or directory.max_write_id < low or directory.min_write_id > output.max_write_id:
+            continue
+        if not (low <= directory.min_write_id and directory.max_write_id <= output.max_write_id):
+            return f"{directory.name} partly overlaps the output {output.name}"
+        same_range = (directory.min_write_id, directory.max_write_id) == (low, output.max_write_id)
+        if directory.kind is output.kind and same_range and directory.statement_id is None:
+            return f"{directory.name} has the very range of the output {output.name}"
+    return None
+
+
+def check_still_publishable(
+    plan: CompactionPlan, listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None
+) -> str | None:
+    """Return why a plan may no longer be published over what is there now, or None if it may.
+
+    `listing` is taken right before publishing; `write_ids` are those of the plan, so that the same question is asked
+    again. Two correct compactions that overlap double rows: hence every input must still be there, the best base must
+    be the same, and nothing that the plan did not know may lie across or inside an output's range. Raises as
+    `plan_compaction` does.
+    """
+    names = {directory.name for directory in listing.directories}
+    if taken := [output.name for output in plan.outputs if output.name in names]:
+        return f"the output {taken[0]} is already there"
+    if gone := [directory.name for directory in plan.inputs if directory.name not in names]:
+        return f"the input {gone[0]} is no longer there"
+    visible = visibility(valid_txns)
+    below, settled = _at_or_below_watermark(listing, write_ids), write_ids.capped(plan.highest_write_id)
+    now = resolve(below, settled, visible=visible)
+    if now.base != plan.base:
+        return f"the best base was {plan.base} and is {now.base}"
+    if plan.type is CompactionType.MAJOR and now.originals != plan.originals:
+        return "the original files have changed"
+    return _intruder(plan, listing, valid_txns)
+
+
+def _intruder(plan: CompactionPlan, listing: Listing, valid_txns: ValidTxnList | None) -> str | None:
+    known = {directory.name for directory in plan.inputs} | {entry.name for entry in plan.obsolete}
+    for directory in acid_directories(listing):
+        txn = directory.visibility_txn
+        if txn is not None and valid_txns is not None and valid_txns.is_aborted(txn):
+            continue  # nobody will ever read it
+        if reason := _overlap(directory, plan.outputs):
+            return reason
+        inside = any(_is_inside(directory, output) for output in plan.outputs)
+        if inside and directory.name not in known:
+            return f"{directory.name} appeared after the plan was made"
+    return None
+
+
+def _is_inside(directory: AcidDirectory, output: AcidDirectory) -> bool:
+    low = INT64_MIN if output.is_base else output.min_write_id
+    return low <= directory.min_write_id and directory.max_write_id <= output.max_write_id

@@ -1,0 +1,223 @@
+"""Which directories a reader uses, and which nobody needs any more: Hive's AcidUtils.getAcidState."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from compaction_operator.acid.listing import File, Listing
+from compaction_operator.acid.names import (
+    INT64_MIN,
+    METADATA_ACID,
+    AcidDirectory,
+    DirectoryKind,
+    is_hidden,
+    parse_directory,
+    parse_original_file,
+)
+from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
+
+Visibility = Callable[[AcidDirectory], bool]
+
+
+class NotEnoughHistory(ValueError):  # noqa: N818 - Hive's own name for it
+    """There are bases, but none that this snapshot may use (Hive's ACID_NOT_ENOUGH_HISTORY)."""
+
+
+class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
+    """Something lies in the directory that would have to be read or judged, and is not understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obsolete:
+    """A directory or original file that no snapshot from now on needs, by its bare name, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a reader uses: `base` or else `originals`, and `deltas` (insert and delete) in the order of Hive's walk.
+
+    `aborted` are the wholly aborted directories; they are in `obsolete` too. Both hold only what lies at or below the
+    watermark: above it, an open transaction may still write.
+    """
+
+    base: AcidDirectory | None
+    deltas: tuple[AcidDirectory, ...]
+    originals: tuple[File, ...]
+    obsolete: tuple[Obsolete, ...]
+    aborted: tuple[AcidDirectory, ...]
+
+
+def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None) -> Snapshot:
+    """Return what a reader with these write ids sees of a directory.
+
+    A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
+    Raises UnsupportedLayout for a `_v` directory when no transactions are given, and NotEnoughHistory when there are
+    bases but none is usable.
+    """
+    return resolve(listing, write_ids, visible=visibility(valid_txns))
+
+
+def obsolete_now(
+    listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None, highest_write_id: int
+) -> dict[str, str]:
+    """Return name and reason of all that is obsolete by these write ids and holds none above `highest_write_id`.
+
+    Names that are not of the grammar are never in it. Raises as `snapshot` does: then nothing is known to be obsolete.
+    """
+    current = snapshot(listing, write_ids, valid_txns=valid_txns)
+    return {entry.name: entry.reason for entry in capped_obsolete(current, highest_write_id)}
+
+
+def capped_obsolete(current: Snapshot, highest_write_id: int) -> tuple[Obsolete, ...]:
+    """Return the obsolete ones without those that hold a write id above `highest_write_id`."""
+    parsed = ((entry, parse_directory(entry.name)) for entry in current.obsolete)
+    return tuple(entry for entry, found in parsed if found is None or found.max_write_id <= highest_write_id)
+
+
+def visibility(valid_txns: ValidTxnList | None) -> Visibility:
+    """Return the test of whether a directory counts. It raises UnsupportedLayout where only transactions could tell."""
+
+    def visible(directory: AcidDirectory) -> bool:
+        if directory.visibility_txn is None:
+            return True
+        if valid_txns is None:
+            txn = directory.visibility_txn
+            raise UnsupportedLayout(
+                f"{directory.name} counts only if transaction {txn} is committed: give --valid-txns"
+            )
+        return valid_txns.is_valid(directory.visibility_txn)
+
+    return visible
+
+
+def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibility) -> Snapshot:
+    """Return the snapshot of the directories that pass `visible`. Raises as `snapshot` does."""
+    found = tuple(directory for directory in acid_directories(listing) if visible(directory))
+    compacted = compacted_bases(listing)
+    base = _best_base(found, write_ids, compacted)
+    aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
+    readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
+    deltas = _walk(sorted(readable, key=_walk_order), write_ids, base)
+    obsolete = [
+        *(Obsolete(d.name, "aborted") for d in aborted),
+        *(_covered(d, base, deltas) for d in (*_lower_bases(found, base), *readable) if d not in (*aborted, *deltas)),
+    ]
+    settled = {d.name for d in found if d.max_write_id <= write_ids.watermark}
+    return Snapshot(
+        base=base,
+        deltas=deltas,
+        originals=() if base else _originals(listing),
+        obsolete=tuple(o for o in obsolete if o.name in settled) + _obsolete_originals(listing, base),
+        aborted=tuple(d for d in aborted if d.name in settled),
+    )
+
+
+def acid_directories(listing: Listing) -> tuple[AcidDirectory, ...]:
+    """Return the bases, deltas and delete deltas of a listing, in the order of their names."""
+    parsed = (parse_directory(directory.name) for directory in listing.directories)
+    return tuple(sorted((directory for directory in parsed if directory), key=lambda directory: directory.name))
+
+
+def compacted_bases(listing: Listing) -> frozenset[str]:
+    """Return the names of the bases that a compaction wrote; any other is an INSERT OVERWRITE's (isCompactedBase)."""
+    found = set()
+    for directory in listing.directories:
+        parsed = parse_directory(directory.name)
+        marked = any(file.name == METADATA_ACID for file in directory.files)
+        if parsed and parsed.is_base and (marked or parsed.visibility_txn is not None):
+            found.add(directory.name)
+    return frozenset(found)
+
+
+def _best_base(
+    found: Iterable[AcidDirectory], write_ids: ValidWriteIdList, compacted: frozenset[str]
+) -> AcidDirectory | None:
+    bases = [directory for directory in found if directory.is_base]
+    valid = [base for base in bases if _is_valid_base(base, write_ids, compacted)]
+    if not valid and (closed := [base for base in bases if not _never_seen(base, write_ids, compacted)]):
+        oldest = min(closed, key=lambda base: base.max_write_id)
+        raise NotEnoughHistory(f"no base is usable with write ids {write_ids}; the oldest is {oldest.name}")
+    # Of two bases of one write id Hive takes the compacted one.
+    return max(valid, key=lambda b: (b.max_write_id, b.name in compacted, b.visibility_txn or -1), default=None)
+
+
+def _is_valid_base(base: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
+    if base.max_write_id == INT64_MIN:
+        return True  # what the first compaction of a converted table writes when there are only originals
+    if base.name in compacted:
+        return base.max_write_id <= write_ids.watermark
+    return write_ids.is_valid(base.max_write_id)
+
+
+def _never_seen(base: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
+    # NB: Hive 3.1 calls this missing history too. But an INSERT OVERWRITE that was not committed replaced nothing.
+    return base.name not in compacted and base.max_write_id in write_ids.open | write_ids.aborted
+
+
+def _wholly_aborted(directory: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
+    # NB: a compacted base may well be named after an aborted write id; its rows are those of the ids below.
+    if directory.name in compacted:
+        return False
+    return write_ids.aborted_range(directory.min_write_id, directory.max_write_id)
+
+
+def _lower_bases(found: Iterable[AcidDirectory], best: AcidDirectory | None) -> list[AcidDirectory]:
+    if best is None:
+        return []
+    return [d for d in found if d.is_base and d != best and d.max_write_id <= best.max_write_id]
+
+
+def _range(directory: AcidDirectory, write_ids: ValidWriteIdList) -> RangeValidity:
+    return write_ids.valid_range(directory.min_write_id, directory.max_write_id)
+
+
+def _walk_order(delta: AcidDirectory) -> tuple[int, int, int, str]:
+    statement = -1 if delta.statement_id is None else delta.statement_id
+    return delta.min_write_id, -delta.max_write_id, statement, delta.name
+
+
+def _walk(
+    ordered: Sequence[AcidDirectory], write_ids: ValidWriteIdList, base: AcidDirectory | None
+) -> tuple[AcidDirectory, ...]:
+    """Keep the deltas that a reader needs, given in Hive's order (the loop of getAcidState over `working`)."""
+    current = base.max_write_id if base else 0
+    last_statement: int | None = None
+    kept: list[AcidDirectory] = []
+    for delta in ordered:
+        if delta.max_write_id > current:
+            if write_ids.valid_range(current + 1, delta.max_write_id) != RangeValidity.NONE:
+                kept.append(delta)
+                current, last_statement = delta.max_write_id, delta.statement_id
+        elif (delta.max_write_id == current and last_statement is not None) or (kept and _is_twin(kept[-1], delta)):
+            # Other statements of the same write id, or the delete delta of the same range: both halves count.
+            kept.append(delta)
+    return tuple(kept)
+
+
+def _is_twin(one: AcidDirectory, other: AcidDirectory) -> bool:
+    return (one.min_write_id, one.max_write_id, one.statement_id) == (
+        other.min_write_id,
+        other.max_write_id,
+        other.statement_id,
+    )
+
+
+def _covered(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterable[AcidDirectory]) -> Obsolete:
+    if base and directory.max_write_id <= base.max_write_id:
+        return Obsolete(directory.name, f"covered by {base.name}")
+    wider = [d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id]
+    # A minor publishes a pair; the delta is the half that is always there.
+    wider.sort(key=lambda d: d.kind is DirectoryKind.DELETE_DELTA)
+    return Obsolete(directory.name, f"merged into {wider[0].name}")
+
+
+def _originals(listing: Listing) -> tuple[File, ...]:
+    files = (file for file in listing.files if file.size and not is_hidden(file.name))
+    return tuple(sorted(files, key=lambda file: file.name))
+
+
+def _obsolete_originals(listing: Listing, base: AcidDirectory | None) -> tuple[Obsolete, ...]:
+    names = sorted(file.name for file in listing.files if base and parse_original_file(file.name))
+    return tuple(Obsolete(name, f"covered by {base}") for name in names)

@@ -1,0 +1,158 @@
+"""Which write ids of a table, and which transactions, a snapshot sees: Hive's ValidWriteIdList and ValidTxnList."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Self
+
+from compaction_operator.acid.names import INT64_MAX
+
+
+class RangeValidity(StrEnum):
+    """How much of a range of write ids is valid (Hive's RangeResponse)."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ValidWriteIdList:
+    """The write ids of one table that a reader sees: those up to the high watermark, but for open and aborted ones.
+
+    `min_open` is the lowest open write id that Hive names, None for none.
+    """
+
+    table: str
+    high_watermark: int
+    open: frozenset[int]
+    aborted: frozenset[int]
+    min_open: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `db.table:highWatermark:minOpen:open,..:aborted,..`, as Hive writes it.
+
+        Raises ValueError naming what is malformed.
+        """
+        table, separator, rest = text.strip().partition(":")
+        if not table or not separator:
+            raise ValueError(f"{text!r} is not a write-id list: write db.table:highWatermark:minOpen:open:aborted")
+        return cls(table, *_parse_fields(rest, text))
+
+    def __str__(self) -> str:
+        return f"{self.table}:{_format_fields(self)}"
+
+    def is_valid(self, write_id: int) -> bool:
+        """Whether rows of that write id are seen."""
+        return _is_valid(self, write_id)
+
+    def is_aborted(self, write_id: int) -> bool:
+        """Whether that write id was rolled back."""
+        return write_id in self.aborted
+
+    @property
+    def watermark(self) -> int:
+        """The highest write id below the lowest open one: up to it nothing can change any more."""
+        lowest_open = min((*self.open, *(() if self.min_open is None else (self.min_open,))), default=INT64_MAX)
+        return min(self.high_watermark, lowest_open - 1)
+
+    def capped(self, highest: int) -> Self:
+        """Return the list as it would be if no write id above `highest` had been given out."""
+        open_ids = frozenset(number for number in self.open if number <= highest)
+        return type(self)(
+            table=self.table,
+            high_watermark=min(self.high_watermark, highest),
+            open=open_ids,
+            aborted=frozenset(number for number in self.aborted if number <= highest),
+            min_open=self.min_open if self.min_open is not None and self.min_open <= highest else None,
+        )
+
+    def valid_range(self, low: int, high: int) -> RangeValidity:
+        """How many of the write ids `low..high` are valid (ValidReaderWriteIdList.isWriteIdRangeValid)."""
+        invalid = _count(self._invalid, low, min(high, self.high_watermark))
+        invalid += max(0, high - max(self.high_watermark, low - 1))
+        if invalid == 0:
+            return RangeValidity.ALL
+        return RangeValidity.NONE if invalid == high - low + 1 else RangeValidity.SOME
+
+    def aborted_range(self, low: int, high: int) -> bool:
+        """Whether every write id of `low..high` is aborted (ValidReaderWriteIdList.isWriteIdRangeAborted: ALL)."""
+        return _count(self._aborted, low, high) == high - low + 1
+
+    @cached_property
+    def _invalid(self) -> list[int]:
+        return sorted(self.open | self.aborted)
+
+    @cached_property
+    def _aborted(self) -> list[int]:
+        return sorted(self.aborted)
+
+
+@dataclass(frozen=True)
+class ValidTxnList:
+    """The transactions that a snapshot sees as committed: those up to the mark, but for open and aborted ones."""
+
+    high_watermark: int
+    open: frozenset[int]
+    aborted: frozenset[int]
+    min_open: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `highWatermark:minOpen:open,..:aborted,..`, as Hive writes it.
+
+        Raises ValueError naming what is malformed.
+        """
+        return cls(*_parse_fields(text.strip(), text))
+
+    def __str__(self) -> str:
+        return _format_fields(self)
+
+    def is_valid(self, txn: int) -> bool:
+        """Whether that transaction is known to be committed."""
+        return _is_valid(self, txn)
+
+    def is_aborted(self, txn: int) -> bool:
+        """Whether that transaction was rolled back."""
+        return txn in self.aborted
+
+
+def _is_valid(ids: ValidWriteIdList | ValidTxnList, number: int) -> bool:
+    return number <= ids.high_watermark and number not in ids.open and number not in ids.aborted
+
+
+def _format_fields(ids: ValidWriteIdList | ValidTxnList) -> str:
+    min_open = INT64_MAX if ids.min_open is None else ids.min_open
+    return f"{ids.high_watermark}:{min_open}:{_join(ids.open)}:{_join(ids.aborted)}"
+
+
+def _parse_fields(rest: str, text: str) -> tuple[int, frozenset[int], frozenset[int], int | None]:
+    fields = rest.split(":")
+    if len(fields) != 4:
+        raise ValueError(f"{text!r} is malformed: highWatermark:minOpen:open:aborted has 4 fields, not {len(fields)}")
+    high_watermark, min_open = _number(fields[0], "highWatermark", text), _number(fields[1], "minOpen", text)
+    open_ids, aborted = _numbers(fields[2], "open", text), _numbers(fields[3], "aborted", text)
+    if both := open_ids & aborted:
+        raise ValueError(f"{text!r} is malformed: {min(both)} is both open and aborted")
+    return high_watermark, open_ids, aborted, None if min_open == INT64_MAX else min_open
+
+
+def _numbers(field: str, what: str, text: str) -> frozenset[int]:
+    return frozenset(_number(number, what, text) for number in field.split(",")) if field else frozenset()
+
+
+def _number(field: str, what: str, text: str) -> int:
+    if not (field.isascii() and field.isdigit() and int(field) <= INT64_MAX):
+        raise ValueError(f"{text!r} is malformed: {what} {field!r} is not a number")
+    return int(field)
+
+
+def _join(numbers: Iterable[int]) -> str:
+    return ",".join(str(number) for number in sorted(numbers))
+
+
+def _count(ordered: list[int], low: int, high: int) -> int:
+    return max(0, bisect_right(ordered, high) - bisect_left(ordered, low))
