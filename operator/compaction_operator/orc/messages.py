@@ -1,0 +1,131 @@
+"""The protobuf messages of an ORC file's tail, declared from the field numbers of the ORC specification, version 1.
+
+The classes are built when the module is imported, so no code generator is needed. Enumerations are plain
+numbers, as on the wire. Fields not declared here survive parsing and writing as unknown fields.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_PACKAGE = "compaction_operator.orc"
+_FIELD = descriptor_pb2.FieldDescriptorProto
+
+# label, type, name, number; `packed` is `repeated` of numbers in one length-delimited field
+_DECLARATIONS: dict[str, tuple[str, ...]] = {
+    "PostScript": (
+        "optional uint64 footer_length 1",
+        "optional uint32 compression 2",
+        "optional uint64 compression_block_size 3",
+        "packed uint32 version 4",
+        "optional uint64 metadata_length 5",
+        "optional uint32 writer_version 6",
+        "optional string magic 8000",
+    ),
+    "Footer": (
+        "optional uint64 header_length 1",
+        "optional uint64 content_length 2",
+        "repeated StripeInformation stripes 3",
+        "repeated Type types 4",
+        "repeated UserMetadataItem metadata 5",
+        "optional uint64 number_of_rows 6",
+        "repeated ColumnStatistics statistics 7",
+        "optional uint32 row_index_stride 8",
+        "optional uint32 writer 9",
+        "optional bytes encryption 10",
+        "optional uint32 calendar 11",
+    ),
+    "StripeInformation": (
+        "optional uint64 offset 1",
+        "optional uint64 index_length 2",
+        "optional uint64 data_length 3",
+        "optional uint64 footer_length 4",
+        "optional uint64 number_of_rows 5",
+    ),
+    "Type": (
+        "optional uint32 kind 1",
+        "packed uint32 subtypes 2",
+        "repeated string field_names 3",
+        "optional uint32 maximum_length 4",
+        "optional uint32 precision 5",
+        "optional uint32 scale 6",
+    ),
+    "UserMetadataItem": ("optional string name 1", "optional bytes value 2"),
+    "ColumnStatistics": (
+        "optional uint64 number_of_values 1",
+        "optional TimestampStatistics timestamp_statistics 9",
+    ),
+    "TimestampStatistics": (
+        "optional sint64 minimum 1",
+        "optional sint64 maximum 2",
+        "optional sint64 minimum_utc 3",
+        "optional sint64 maximum_utc 4",
+    ),
+}
+
+
+class Kind(IntEnum):
+    """The kinds of a type (ORC specification, "Type Information")."""
+
+    BOOLEAN = 0
+    BYTE = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
+    DATE = 15
+    VARCHAR = 16
+    CHAR = 17
+    TIMESTAMP_INSTANT = 18
+
+
+class Compression(IntEnum):
+    """The codecs of a file (ORC specification, "Postscript")."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+
+
+def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> None:
+    label, type_name, name, number = declaration.split()
+    field = message.field.add(name=name, number=int(number))
+    field.label = _FIELD.LABEL_OPTIONAL if label == "optional" else _FIELD.LABEL_REPEATED
+    if label == "packed":
+        field.options.packed = True
+    if type_name in _DECLARATIONS:
+        field.type = _FIELD.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{type_name}"
+    else:
+        field.type = getattr(_FIELD, f"TYPE_{type_name.upper()}")
+
+
+def _build() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="compaction_operator/orc.proto", package=_PACKAGE, syntax="proto2")
+    for name, fields in _DECLARATIONS.items():
+        message = file.message_type.add(name=name)
+        for declaration in fields:
+            _add_field(message, declaration)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = {name: pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in _DECLARATIONS}
+    return {name: message_factory.GetMessageClass(descriptor) for name, descriptor in found.items()}
+
+
+_CLASSES = _build()
+PostScript: Any = _CLASSES["PostScript"]
+Footer: Any = _CLASSES["Footer"]
+Type: Any = _CLASSES["Type"]
