@@ -1,0 +1,118 @@
+"""The chart and the manifests agree with the models, the CRDs and each other. Rendering is tested on the cluster."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from compaction_operator.api.compaction import TableCompactionSpec
+from compaction_operator.api.config import CleanupSettings, OperatorConfig, SparkProfile, Warehouse
+from compaction_operator.api.model import DURATION_PATTERN
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "compaction-operator"
+SAMPLES = ROOT / "manifests" / "samples"
+CRDS = sorted(path.name for path in (ROOT / "crds").glob("compaction.dev_*.yaml"))
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def values_schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+    return found
+
+
+def test_the_chart_holds_the_crds() -> None:
+    """The chart's copies are those of crds/: after a change there, `cp crds/compaction.dev_* <chart>/files/crds/`."""
+    assert sorted(path.name for path in (CHART / "files" / "crds").iterdir()) == CRDS
+    for name in CRDS:
+        assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), name
+
+
+def test_kustomize_installs_all_crds() -> None:
+    """None is forgotten in crds/kustomization.yaml."""
+    assert load(ROOT / "crds" / "kustomization.yaml")["resources"] == CRDS
+
+
+@pytest.mark.parametrize(
+    ("model", "definition"),
+    [(Warehouse, ("definitions", "warehouse")), (SparkProfile, ("definitions", "profile")),
+     (CleanupSettings, ("properties", "cleanup"))],
+)  # fmt: skip
+def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], definition: tuple[str, str]) -> None:
+    """Whatever the operator can be told can be set with Helm, and nothing else."""
+    schema = values_schema()[definition[0]][definition[1]]
+    fields = model.model_json_schema()
+    assert set(schema["properties"]) == set(fields["properties"])
+    # An absent image means the operator's own, which the chart fills in.
+    assert set(schema.get("required", [])) == set(fields.get("required", [])) - {"image"}
+
+
+@pytest.mark.parametrize("name", ["metastore", "volume"])
+def test_values_have_the_fields_of_a_warehouse(name: str) -> None:
+    """The nested fields too."""
+    schema = values_schema()["definitions"]["warehouse"]["properties"][name]
+    fields = Warehouse.model_json_schema()["$defs"][name.capitalize()]
+    assert set(schema["properties"]) == set(fields["properties"])
+    assert set(schema["required"]) == set(fields["required"])
+
+
+def test_values_durations_are_the_models() -> None:
+    """A duration that the chart accepts is one that the operator can read."""
+    assert values_schema()["definitions"]["duration"]["pattern"] == DURATION_PATTERN
+
+
+def test_default_values_are_the_models_defaults() -> None:
+    """An operator from the chart behaves as one with an empty configuration would."""
+    values = load(CHART / "values.yaml")
+    profiles = [{"image": "an-image", **profile} for profile in values["profiles"]]
+    configuration = {name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl")}
+    assert OperatorConfig.model_validate({**configuration, "profiles": profiles}) == OperatorConfig(
+        warehouses=(), profiles=(SparkProfile(name="default", image="an-image"),)
+    )
+
+
+def test_the_document_defaults() -> None:
+    """The openLooKeng document's hive.compaction-cleanup-interval is 2000 ms, hive-compaction-cleanup-threads is 2."""
+    cleanup = load(CHART / "values.yaml")["cleanup"]
+    assert (cleanup["interval"], cleanup["threads"]) == ("2000ms", 2)
+
+
+def test_every_value_is_in_the_schema() -> None:
+    """A misspelt value is refused; so none of ours may be missing there."""
+    schema = values_schema()
+    assert schema["additionalProperties"] is False
+    assert set(schema["properties"]) - {"global"} == set(load(CHART / "values.yaml"))
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_samples_are_understood(path: Path) -> None:
+    """Each sample asks for something of the sample warehouse, in fields that exist."""
+    sample = load(path)
+    spec = TableCompactionSpec.model_validate(sample["spec"])
+    assert spec.warehouse in {
+        warehouse["name"] for warehouse in load(SAMPLES / "warehouse" / "values.yaml")["warehouses"]
+    }
+    assert set(sample["spec"]) <= set(spec.to_json())
+
+
+def test_sample_warehouse_is_the_same_for_helm_and_kustomize() -> None:
+    """values.yaml and config.yaml of the sample say the same, and the operator can read it."""
+    config = load(SAMPLES / "warehouse" / "config.yaml")
+    assert config["warehouses"] == load(SAMPLES / "warehouse" / "values.yaml")["warehouses"]
+    assert OperatorConfig.model_validate(config).warehouse("main") is not None
+
+
+def test_versions_agree() -> None:
+    """One version: of the Python project, the chart, and the image that chart and manifests run."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = load(CHART / "Chart.yaml")
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    for path in ("default/config.yaml", "samples/warehouse/config.yaml"):
+        assert load(ROOT / "manifests" / path)["profiles"][0]["image"] == f"compaction-operator:{version}"

@@ -1,0 +1,220 @@
+"""The CRDs are written by hand: these tests hold them equal to the models that the code reads and writes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from compaction_operator.api import cleanup, compaction
+from compaction_operator.api.model import DURATION_PATTERN, GROUP, VERSION
+
+CRDS = Path(__file__).parents[2] / "crds"
+Schema = dict[str, Any]
+
+
+class Resource(NamedTuple):
+    """One CRD and what it must agree with."""
+
+    kind: str
+    plural: str
+    short_name: str
+    spec: type[BaseModel]
+    status: type[BaseModel]
+    minimal: dict[str, Any]
+    """A spec of required fields only."""
+
+
+COMPACTION = Resource(
+    compaction.KIND,
+    compaction.PLURAL,
+    "tcomp",
+    compaction.TableCompactionSpec,
+    compaction.TableCompactionStatus,
+    {"warehouse": "main", "table": {"database": "default", "name": "t"}, "type": "Minor"},
+)
+CLEANUP = Resource(
+    cleanup.KIND,
+    cleanup.PLURAL,
+    "ccl",
+    cleanup.CompactionCleanupSpec,
+    cleanup.CompactionCleanupStatus,
+    {
+        "warehouse": "main",
+        "table": {"database": "default", "name": "t", "createTime": 1, "location": "/warehouse/t"},
+        "compaction": {"name": "a", "uid": "u", "attempt": 1, "job": "a-1", "podUid": "p"},
+        "partitions": [
+            {
+                "partition": "",
+                "location": "/warehouse/t",
+                "createTime": 1,
+                "highestWriteId": 3,
+                "obsolete": [{"name": "delta_0000001_0000001_0000", "reason": "covered by base_0000003"}],
+            }
+        ],
+    },
+)
+each_resource = pytest.mark.parametrize("resource", [COMPACTION, CLEANUP], ids=lambda resource: resource.kind)
+
+
+def crd(resource: Resource) -> Schema:
+    loaded: Schema = yaml.safe_load((CRDS / f"{GROUP}_{resource.plural}.yaml").read_text())
+    return loaded
+
+
+def version(resource: Resource) -> Schema:
+    (only,) = crd(resource)["spec"]["versions"]
+    found: Schema = only
+    return found
+
+
+def part(resource: Resource, name: str) -> Schema:
+    found: Schema = version(resource)["schema"]["openAPIV3Schema"]["properties"][name]
+    return found
+
+
+def walk(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield every schema below a schema, with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from walk(child, f"{path}.{name}")
+    if "items" in schema:
+        yield from walk(schema["items"], f"{path}[]")
+
+
+def resolved(schema: Schema, definitions: Schema) -> Schema:
+    """Return a model's JSON schema node without references and without `null`."""
+    if "anyOf" in schema:
+        (schema,) = [option for option in schema["anyOf"] if option != {"type": "null"}]
+    if "$ref" in schema:
+        found: Schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
+        return found
+    return schema
+
+
+def differences(model: Schema, written: Schema, definitions: Schema, path: str) -> Iterator[str]:
+    """Yield where a CRD's schema says something else than a model's JSON schema: fields, types, enums, patterns."""
+    model = resolved(model, definitions)
+    for key in ("type", "enum"):
+        if model.get(key) != written.get(key):
+            yield f"{path}: {key} {model.get(key)} in the model, {written.get(key)} in the CRD"
+    if (model.get("pattern") == DURATION_PATTERN) != (written.get("pattern") == DURATION_PATTERN):
+        yield f"{path}: a duration in one only"
+    if model.get("pattern") not in {None, written.get("pattern")}:
+        yield f"{path}: another pattern"
+    if set(model.get("required", [])) != set(written.get("required", [])):
+        yield f"{path}: required {model.get('required')} in the model, {written.get('required')} in the CRD"
+    fields, properties = model.get("properties", {}), written.get("properties", {})
+    for name in sorted(set(fields) ^ set(properties)):
+        yield f"{path}.{name}: in {'the model' if name in fields else 'the CRD'} only"
+    for name in sorted(set(fields) & set(properties)):
+        yield from differences(fields[name], properties[name], definitions, f"{path}.{name}")
+    if "items" in model:
+        yield from differences(model["items"], written["items"], definitions, f"{path}[]")
+
+
+def defaulted(value: Any, schema: Schema) -> Any:
+    """Return a value with the schema's defaults, as the API server fills them in."""
+    if isinstance(value, list):
+        return [defaulted(item, schema["items"]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    given = {name: child["default"] for name, child in properties.items() if "default" in child} | value
+    return {name: defaulted(child, properties[name]) for name, child in given.items()}
+
+
+@each_resource
+@pytest.mark.parametrize("name", ["spec", "status"])
+def test_fields_types_enums_and_required_are_the_models(resource: Resource, name: str) -> None:
+    """Names, types, enums, required fields and durations agree at every depth."""
+    model = (resource.spec if name == "spec" else resource.status).model_json_schema()
+    assert list(differences(model, part(resource, name), model.get("$defs", {}), name)) == []
+
+
+def test_a_difference_is_found() -> None:
+    """The comparison itself sees a missing field, another enum, another type and another duration."""
+    model = compaction.TableCompactionSpec.model_json_schema()
+    changed = part(COMPACTION, "spec")
+    del changed["properties"]["suspend"]
+    changed["properties"]["type"]["enum"] = ["Minor"]
+    changed["properties"]["spark"]["properties"]["driver"]["properties"]["cores"]["type"] = "string"
+    changed["properties"]["cleanup"]["properties"]["gracePeriod"]["pattern"] = ".*"
+    found = "\n".join(differences(model, changed, model["$defs"], "spec"))
+    for path in ("spec.suspend: in the model only", "spec.type: enum", "driver.cores: type", "gracePeriod: a duration"):
+        assert path in found
+
+
+@each_resource
+def test_defaults_are_the_models(resource: Resource) -> None:
+    """A spec of required fields only means the same to the API server and to the code."""
+    filled = defaulted(resource.minimal, part(resource, "spec"))
+    assert filled == resource.spec.model_validate(resource.minimal).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+
+
+@each_resource
+def test_a_status_has_no_defaults(resource: Resource) -> None:
+    """What nobody has written yet is not there, instead of looking as if it had been."""
+    assert [path for path, schema in walk(part(resource, "status")) if "default" in schema] == []
+
+
+@each_resource
+def test_names(resource: Resource) -> None:
+    """Group, version, names, short name and category are those of the design, and there is a status subresource."""
+    written = crd(resource)
+    assert written["metadata"]["name"] == f"{resource.plural}.{GROUP}"
+    assert (written["spec"]["group"], version(resource)["name"]) == (GROUP, VERSION)
+    names = written["spec"]["names"]
+    assert (names["kind"], names["plural"]) == (resource.kind, resource.plural)
+    assert (names["shortNames"], names["categories"]) == ([resource.short_name], ["compaction"])
+    assert version(resource)["subresources"] == {"status": {}}
+
+
+@each_resource
+def test_every_field_is_described(resource: Resource) -> None:
+    """`kubectl explain` has a sentence for every field."""
+    schema = version(resource)["schema"]["openAPIV3Schema"]
+    undescribed = [path for path, field in walk(schema) if not field.get("description", "").endswith((".", "'"))]
+    assert [path for path in undescribed if path != ".metadata" and not path.endswith("[]")] == []
+
+
+@each_resource
+def test_only_suspend_may_be_changed(resource: Resource) -> None:
+    """Every field but `suspend` has the rule, and those that can be absent cannot come or go either."""
+    spec = part(resource, "spec")
+    assert "x-kubernetes-validations" not in spec["properties"]["suspend"]
+    for name, field in spec["properties"].items():
+        if name == "suspend":
+            continue
+        assert "self == oldSelf" in rules(field), name
+        always_there = name in spec["required"] or "default" in field
+        assert always_there or f"has(self.{name}) == has(oldSelf.{name})" in rules(spec), name
+
+
+def rules(schema: Schema) -> list[str]:
+    return [validation["rule"] for validation in schema.get("x-kubernetes-validations", [])]
+
+
+def test_limits_are_the_models() -> None:
+    """The API server refuses more partitions or blockers than the code ever writes."""
+    assert part(CLEANUP, "spec")["properties"]["partitions"]["maxItems"] == cleanup.MAX_PARTITIONS
+    assert part(CLEANUP, "status")["properties"]["blockers"]["maxItems"] == cleanup.MAX_BLOCKERS
+
+
+@each_resource
+def test_printer_columns_read_fields_that_exist(resource: Resource) -> None:
+    """No column stays empty because of a misspelt path."""
+    paths = {path for path, _ in walk(version(resource)["schema"]["openAPIV3Schema"])}
+    for column in version(resource)["additionalPrinterColumns"]:
+        path = column["jsonPath"].split("[?")
+        assert path[0] in paths | {".metadata.creationTimestamp"}, column["name"]
+
+
+@each_resource
+def test_a_crd_fits_into_an_annotation(resource: Resource) -> None:
+    """`kubectl apply` keeps what it applied in an annotation of at most 256 KiB."""
+    assert (CRDS / f"{GROUP}_{resource.plural}.yaml").stat().st_size < 64 * 1024
