@@ -1,0 +1,57 @@
+"""Spellings of one place, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.storage import StorageError, join, local_path, open_storage, resolve_location
+
+
+@pytest.mark.parametrize(
+    "uri", ["file:/a/b", "file:///a/b", "/a/b", "/a/b/", "/a//b", "FILE:/a/b", "file:////a/b", "///a/b"]
+)
+def test_spellings_of_one_place(uri: str) -> None:
+    assert local_path(uri) == "/a/b"
+
+
+def test_percent_signs_and_colons_are_literal() -> None:
+    assert local_path("file:/a/prt=a%3Ab") == "/a/prt=a%3Ab"
+    assert local_path("/a/time=12:00") == "/a/time=12:00"
+
+
+@pytest.mark.parametrize("uri", ["hdfs://name/a", "s3a://bucket/a", "gs:/x"])
+def test_an_unknown_scheme_is_named_with_what_is_supported(uri: str) -> None:
+    with pytest.raises(StorageError, match=rf"'{uri.partition(':')[0]}' is not supported, only file:"):
+        open_storage(uri)
+
+
+@pytest.mark.parametrize("uri", ["file://host/a", "a/b", "file:a/b", "", "/a/../b", "/a/./b", "/a/\0b"])
+def test_what_is_no_absolute_local_path_is_refused(uri: str) -> None:
+    with pytest.raises(StorageError):
+        local_path(uri)
+
+
+def test_join_keeps_the_spelling() -> None:
+    assert join("file:///a/b/", "c", "d") == "file:///a/b/c/d"
+    assert join("file:/a", "prt=a%3Ab") == "file:/a/prt=a%3Ab"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "/etc", "a\0"])
+def test_join_takes_plain_names_only(name: str) -> None:
+    """H21: nothing that is joined leads out of the directory."""
+    with pytest.raises(StorageError):
+        join("file:/a", name)
+
+
+def test_a_typed_location_may_be_relative_and_go_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+    for text in ("link", "./link", f"{tmp_path}/link", f"file:{tmp_path}/link", f"file://{tmp_path}/link"):
+        assert resolve_location(text) == str(tmp_path / "real")
+
+
+@pytest.mark.parametrize("text", ["", "hdfs:/a", "file:a"])
+def test_a_typed_location_of_no_local_place_is_refused(text: str) -> None:
+    with pytest.raises(StorageError):
+        resolve_location(text)
