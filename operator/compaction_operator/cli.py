@@ -124,7 +124,7 @@ def _request(
 
 def _plan_json(planned: CompactionPlan) -> dict[str, Any]:
     return {
-        "base": planned.base.name if planned.base else None,
+        "base": planned.best_base.name if planned.best_base else None,
         "deltas": [delta.name for delta in planned.deltas],
         "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
         "output_directories": [output.name for output in planned.outputs],
@@ -132,7 +132,7 @@ def _plan_json(planned: CompactionPlan) -> dict[str, Any]:
 
 
 def _plan_text(planned: CompactionPlan) -> str:
-    lines = [f"base      {planned.base.name if planned.base else 'none'}"]
+    lines = [f"base      {planned.best_base.name if planned.best_base else 'none'}"]
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
     lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]

@@ -25,6 +25,7 @@ from compaction_operator.acid.snapshot import (
     UnsupportedLayout,
     Visibility,
     acid_directories,
+    original_files,
     resolve,
     visibility,
 )
@@ -43,10 +44,10 @@ class Layout(StrEnum):
 class CompactionPlan:
     """One compaction of one directory.
 
-    `base` is the best base at or below the watermark; only a major reads it. `originals` (major without a base) and
-    `deltas` are read. `outputs` is empty when there is nothing to do. `obsolete` is what nobody needs once the outputs
-    are published, what was obsolete before included. `highest_write_id` is the watermark, as in Hive's queue entry:
-    nothing above it was looked at, and nothing above it is in `obsolete`.
+    `base`, `originals` and `deltas` are what is read: a minor reads deltas only. `outputs` is empty when there is
+    nothing to do. `obsolete` is what nobody needs once the outputs are published, what was obsolete before included.
+    `highest_write_id` is the watermark, as in Hive's queue entry: nothing above it was looked at, and nothing above it
+    is in `obsolete`. `best_base` is the base that readers start from (read or not), `seen` all directories there were.
     """
 
     type: CompactionType
@@ -56,11 +57,8 @@ class CompactionPlan:
     outputs: tuple[AcidDirectory, ...]
     obsolete: tuple[Obsolete, ...]
     highest_write_id: int
-
-    @property
-    def inputs(self) -> tuple[AcidDirectory, ...]:
-        """The directories that are read: the base too, for a major."""
-        return (self.base, *self.deltas) if self.base and self.type is CompactionType.MAJOR else self.deltas
+    best_base: AcidDirectory | None
+    seen: frozenset[str]
 
 
 def plan_compaction(
@@ -88,14 +86,17 @@ def plan_compaction(
         outputs = _outputs(before, type, layout, visibility_txn)
         _require_understood(listing, before, type)
         _require_separate(listing, outputs, visible)
+    major = type is CompactionType.MAJOR
     return CompactionPlan(
         type=type,
-        base=before.base,
-        originals=before.originals if type is CompactionType.MAJOR else (),
+        base=before.base if major else None,
+        originals=before.originals if major else (),
         deltas=before.deltas,
         outputs=outputs,
         obsolete=_obsolete_after(below, settled, outputs, visible),
         highest_write_id=write_ids.watermark,
+        best_base=before.base,
+        seen=frozenset(directory.name for directory in listing.directories),
     )
 
 
@@ -199,61 +200,44 @@ def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visi
 
 
 def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str | None:
-    """Say how a directory stands in the way of the outputs, or None where Hive would use only the one or the other.
+    """Say how a delta stands in the way of the outputs, or None where Hive would use only the one or the other.
 
     NB: Hive keeps any delta with max > current, and both of two directories of one range: rows would count twice.
     """
     for output in outputs:
-        low = INT64_MIN if output.is_base else output.min_write_id
-        if directory.is_base or directory.max_write_id < low or directory.min_write_id > output.max_write_id:
+        if directory.is_base or not _intersects(directory, output):
             continue
-        if not (low <= directory.min_write_id and directory.max_write_id <= output.max_write_id):
+        if not (_low(output) <= directory.min_write_id and directory.max_write_id <= output.max_write_id):
             return f"{directory.name} partly overlaps the output {output.name}"
-        same_range = (directory.min_write_id, directory.max_write_id) == (low, output.max_write_id)
+        same_range = (directory.min_write_id, directory.max_write_id) == (_low(output), output.max_write_id)
         if directory.kind is output.kind and same_range and directory.statement_id is None:
             return f"{directory.name} has the very range of the output {output.name}"
     return None
 
 
-def check_still_publishable(
-    plan: CompactionPlan, listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None
-) -> str | None:
+def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | None:
     """Return why a plan may no longer be published over what is there now, or None if it may.
 
-    `listing` is taken right before publishing; `write_ids` are those of the plan, so that the same question is asked
-    again. Two correct compactions that overlap double rows: hence every input must still be there, the best base must
-    be the same, and nothing that the plan did not know may lie across or inside an output's range. Raises as
-    `plan_compaction` does.
+    `listing` is taken right before publishing. Two correct compactions that overlap double rows: hence every input must
+    still be there, the base that readers start from must be the same, and no directory may have come that reaches into
+    an output's range (a base reaches down to the first write id).
     """
     names = {directory.name for directory in listing.directories}
     if taken := [output.name for output in plan.outputs if output.name in names]:
         return f"the output {taken[0]} is already there"
-    if gone := [directory.name for directory in plan.inputs if directory.name not in names]:
-        return f"the input {gone[0]} is no longer there"
-    visible = visibility(valid_txns)
-    below, settled = _at_or_below_watermark(listing, write_ids), write_ids.capped(plan.highest_write_id)
-    now = resolve(below, settled, visible=visible)
-    if now.base != plan.base:
-        return f"the best base was {plan.base} and is {now.base}"
-    if plan.type is CompactionType.MAJOR and now.originals != plan.originals:
-        return "the original files have changed"
-    return _intruder(plan, listing, valid_txns)
-
-
-def _intruder(plan: CompactionPlan, listing: Listing, valid_txns: ValidTxnList | None) -> str | None:
-    known = {directory.name for directory in plan.inputs} | {entry.name for entry in plan.obsolete}
+    if gone := [one.name for one in (plan.best_base, *plan.deltas) if one and one.name not in names]:
+        return f"{gone[0]}, which the plan rests on, is no longer there"
+    if plan.type is CompactionType.MAJOR and plan.base is None and set(plan.originals) != set(original_files(listing)):
+        return "the original files have changed since the plan was made"
     for directory in acid_directories(listing):
-        txn = directory.visibility_txn
-        if txn is not None and valid_txns is not None and valid_txns.is_aborted(txn):
-            continue  # nobody will ever read it
-        if reason := _overlap(directory, plan.outputs):
-            return reason
-        inside = any(_is_inside(directory, output) for output in plan.outputs)
-        if inside and directory.name not in known:
+        if directory.name not in plan.seen and any(_intersects(directory, output) for output in plan.outputs):
             return f"{directory.name} appeared after the plan was made"
     return None
 
 
-def _is_inside(directory: AcidDirectory, output: AcidDirectory) -> bool:
-    low = INT64_MIN if output.is_base else output.min_write_id
-    return low <= directory.min_write_id and directory.max_write_id <= output.max_write_id
+def _intersects(one: AcidDirectory, other: AcidDirectory) -> bool:
+    return _low(one) <= other.max_write_id and _low(other) <= one.max_write_id
+
+
+def _low(directory: AcidDirectory) -> int:
+    return INT64_MIN if directory.is_base else directory.min_write_id

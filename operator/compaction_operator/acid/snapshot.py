@@ -108,7 +108,7 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibilit
     return Snapshot(
         base=base,
         deltas=deltas,
-        originals=() if base else _originals(listing),
+        originals=() if base else original_files(listing),
         obsolete=tuple(o for o in obsolete if o.name in settled) + _obsolete_originals(listing, base),
         aborted=tuple(d for d in aborted if d.name in settled),
     )
@@ -118,6 +118,12 @@ def acid_directories(listing: Listing) -> tuple[AcidDirectory, ...]:
     """Return the bases, deltas and delete deltas of a listing, in the order of their names."""
     parsed = (parse_directory(directory.name) for directory in listing.directories)
     return tuple(sorted((directory for directory in parsed if directory), key=lambda directory: directory.name))
+
+
+def original_files(listing: Listing) -> tuple[File, ...]:
+    """Return the files beside the ACID directories, without empty ones, in the order in which Hive counts rows."""
+    files = (file for file in listing.files if file.size and not is_hidden(file.name))
+    return tuple(sorted(files, key=lambda file: file.name))
 
 
 def compacted_bases(listing: Listing) -> frozenset[str]:
@@ -211,11 +217,6 @@ def _covered(directory: AcidDirectory, base: AcidDirectory | None, deltas: Itera
     # A minor publishes a pair; the delta is the half that is always there.
     wider.sort(key=lambda d: d.kind is DirectoryKind.DELETE_DELTA)
     return Obsolete(directory.name, f"merged into {wider[0].name}")
-
-
-def _originals(listing: Listing) -> tuple[File, ...]:
-    files = (file for file in listing.files if file.size and not is_hidden(file.name))
-    return tuple(sorted(files, key=lambda file: file.name))
 
 
 def _obsolete_originals(listing: Listing, base: AcidDirectory | None) -> tuple[Obsolete, ...]:
