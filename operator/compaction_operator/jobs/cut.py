@@ -85,11 +85,14 @@ def _insert_files(
 def _original_inputs(
     originals: Iterable[File], location: str, original_rows: dict[str, int]
 ) -> dict[int, list[InputFile]]:
-    """Number the rows of the files of each bucket through, in the order of their copies."""
+    """Number the rows of the files of each bucket through.
+
+    NB: Hive takes them in the order of their paths, in which `_copy_10` comes before `_copy_2`.
+    """
     parsed = [original for file in originals if (original := parse_original_file(file.name))]
     inputs: dict[int, list[InputFile]] = {}
     rows: dict[int, int] = {}
-    for original in sorted(parsed, key=lambda original: (original.bucket, original.copy)):
+    for original in sorted(parsed, key=lambda original: (original.bucket, original.name)):
         first = rows.get(original.bucket, 0)
         rows[original.bucket] = first + original_rows[original.name]
         identity = OriginalRows(bucket_property=encode_bucket_property(bucket=original.bucket), first_row_id=first)
