@@ -12,7 +12,7 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask
 from compaction_operator.orc.keys import Integers, Keys, Mask, hit_by
-from compaction_operator.orc.source import DELETE, INSERT, Source, check_timestamps, open_source
+from compaction_operator.orc.source import DELETE, INSERT, Source, open_source
 from compaction_operator.orc.writer import Layout, common_layout, output_file
 
 
@@ -48,8 +48,6 @@ class ArrowEngine:
 def _merge_inserts(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
     sources = [open_source(file) for file in task.inputs]
     layout = _layout(sources, task)
-    for source in sources:
-        check_timestamps(source)
     deletes = _read_deletes([open_source(file) for file in task.deletes], write_ids)
     rows_in: Counter[int] = Counter()
     runs = []

@@ -30,7 +30,6 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
         "repeated Type types 4",
         "repeated UserMetadataItem metadata 5",
         "optional uint64 number_of_rows 6",
-        "repeated ColumnStatistics statistics 7",
         "optional uint32 row_index_stride 8",
         "optional uint32 writer 9",
         "optional bytes encryption 10",
@@ -52,16 +51,6 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
         "optional uint32 scale 6",
     ),
     "UserMetadataItem": ("optional string name 1", "optional bytes value 2"),
-    "ColumnStatistics": (
-        "optional uint64 number_of_values 1",
-        "optional TimestampStatistics timestamp_statistics 9",
-    ),
-    "TimestampStatistics": (
-        "optional sint64 minimum 1",
-        "optional sint64 maximum 2",
-        "optional sint64 minimum_utc 3",
-        "optional sint64 maximum_utc 4",
-    ),
 }
 
 

@@ -1,6 +1,6 @@
 """Type trees of ORC files: what makes one an ACID file's, and whether two are the same."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from compaction_operator.orc.messages import Kind, Type
@@ -71,9 +71,9 @@ def _signature(type_: Any, same_encoding: bool) -> tuple[Any, ...]:
     return (type_.kind, *shape, type_.maximum_length, type_.precision, type_.scale)
 
 
-def timestamp_columns(types: Sequence[Any]) -> list[int]:
-    """The column ids of timestamps."""
-    return [column for column, type_ in enumerate(types) if type_.kind in _TIMESTAMPS]
+def columns_of(types: Sequence[Any], kinds: Collection[Kind]) -> list[str]:
+    """The names of the columns of some kinds."""
+    return [name for name, type_ in zip(column_names(types), types, strict=True) if type_.kind in kinds]
 
 
 def has_dates(types: Sequence[Any]) -> bool:

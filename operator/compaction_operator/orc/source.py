@@ -16,8 +16,8 @@ from compaction_operator.orc import schema
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import InputFile
 from compaction_operator.orc.keys import Integers, Keys, Mask, valid_write_ids
+from compaction_operator.orc.messages import Kind
 from compaction_operator.orc.tail import Tail, read_tail
-from compaction_operator.orc.timestamps import column_out_of_range
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 """The values of `operation` (Hive's AcidInputFormat); UPDATE is of Hive before 3."""
@@ -107,13 +107,35 @@ class Source:
 
     def events(self, stripe: int) -> pa.Table:
         """Return the events of a stripe with all columns."""
-        with reading(self.path):
-            batch = self._orc.read_stripe(stripe)
+        batch = self._read_values(stripe)
         self._check_rows(stripe, batch)
         columns = batch.columns
         if self.file.original is not None:
             columns = self._as_events(stripe, batch)
         return pa.Table.from_arrays(columns, schema=self.arrow_schema)
+
+    def _read_values(self, stripe: int) -> pa.RecordBatch:
+        """Read all columns of a stripe, and name the columns at fault when Arrow has no place for a value.
+
+        NB: Arrow takes a null as the key of a map for granted when reading, and aborts the process later on.
+        """
+        with reading(self.path):
+            try:
+                batch = self._orc.read_stripe(stripe)
+            except pa.ArrowInvalid as error:
+                if "timestamp" not in str(error):
+                    raise
+                raise self._not_kept(error, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) from error
+        try:
+            batch.validate()
+        except pa.ArrowInvalid as error:
+            raise self._not_kept(error, Kind.MAP) from error
+        return batch
+
+    def _not_kept(self, error: pa.ArrowInvalid, *kinds: Kind) -> OrcError:
+        columns = ", ".join(schema.columns_of(self.types, kinds))
+        why = str(error).partition("\n")[0].rpartition("Invalid: ")[2]
+        return OrcError(self.path, f"a value of column {columns} cannot be kept bit for bit: {why}")
 
     def _as_events(self, stripe: int, batch: pa.RecordBatch) -> list[pa.Array]:
         keys = self._original_keys(stripe)
@@ -136,11 +158,3 @@ def open_source(file: InputFile) -> Source:
     if problem:
         raise OrcError(file.path, problem)
     return Source(file, tail)
-
-
-def check_timestamps(source: Source) -> None:
-    """Raise OrcError when a timestamp of the file is outside what Arrow's nanoseconds can hold."""
-    with reading(source.path):
-        column = column_out_of_range(source.tail)
-    if column:
-        raise OrcError(source.path, f"column {column} has a timestamp outside 1677 to 2262, which cannot be kept")

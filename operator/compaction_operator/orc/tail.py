@@ -136,6 +136,8 @@ def rewrite_tail(path: str, *, types: Sequence[Any], user_metadata: Mapping[str,
     Raises OrcError as `read_tail` does.
     """
     tail = read_tail(path)
+    del tail.footer.types[:]
+    tail.footer.types.extend(types)
     del tail.footer.metadata[:]
     for name, value in sorted(user_metadata.items()):
         tail.footer.metadata.add(name=name, value=value)
@@ -143,21 +145,14 @@ def rewrite_tail(path: str, *, types: Sequence[Any], user_metadata: Mapping[str,
         tail.footer.calendar = calendar
     with Path(path).open("r+b") as file:
         file.seek(tail.content_end)
-        file.write(encode_with_types(tail, types))
+        file.write(_encode(tail))
         file.truncate()
         file.flush()
         os.fsync(file.fileno())
 
 
-def encode_with_types(tail: Tail, types: Sequence[Any]) -> bytes:
-    """Return the bytes behind the file's stripes as they are with another type tree; `tail` is not changed."""
-    footer, postscript = Footer(), PostScript()
-    footer.CopyFrom(tail.footer)
-    del footer.types[:]
-    footer.types.extend(types)
-    plain = footer.SerializeToString()
-    section = codec.frame_plain(plain, codec=tail.compression, block_size=tail.block_size)
-    postscript.CopyFrom(tail.postscript)
-    postscript.footer_length = len(section)
-    encoded = postscript.SerializeToString()
-    return bytes(tail.metadata + section + encoded + bytes([len(encoded)]))
+def _encode(tail: Tail) -> bytes:
+    footer = codec.frame_plain(tail.footer.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
+    tail.postscript.footer_length = len(footer)
+    postscript = tail.postscript.SerializeToString()
+    return bytes(tail.metadata + footer + postscript + bytes([len(postscript)]))
