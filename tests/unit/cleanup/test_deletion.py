@@ -1,0 +1,331 @@
+"""Deletion: only what is recorded and obsolete today, of the table that was recorded, from any point again."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.tables import Partition
+from compaction_operator.storage import LocalStorage, Storage
+from tests.unit.cleanup.worlds import (
+    DELTAS,
+    MAJOR,
+    MINOR,
+    DiedError,
+    DyingStorage,
+    FakeMetastore,
+    contents,
+    entry,
+    journal,
+    make_directory,
+    metastore,
+    names,
+    obsolete,
+)
+
+PUBLISHED = {"": PublishedState.PUBLISHED}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three inserts and the published minor compaction of them."""
+    place = tmp_path / "t"
+    for name in (*DELTAS, MINOR):
+        make_directory(place, name)
+    return place
+
+
+def _delete(
+    spec: CompactionCleanupSpec,
+    source: FakeMetastore,
+    *,
+    storage: Storage | None = None,
+    states: dict[str, PublishedState] | None = None,
+) -> PartitionDeletion:
+    (result,) = delete_obsolete(storage or LocalStorage(), source, spec, states or PUBLISHED)
+    return result
+
+
+def test_what_is_recorded_and_obsolete_is_deleted(table: Path) -> None:
+    result = _delete(journal(table), metastore(table))
+    assert names(table) == {MINOR}
+    assert (result.deleted, result.bytes_deleted, result.final) == (DELTAS, 12, True)
+
+
+def test_a_major_deletes_deltas_and_original_files(tmp_path: Path) -> None:
+    for name in (*DELTAS, MAJOR):
+        make_directory(tmp_path, name)
+    (tmp_path / "000000_0").write_bytes(b"original")
+    spec = journal(tmp_path, entry(tmp_path, outputs=(MAJOR,), obsolete=obsolete(*DELTAS, "000000_0")))
+    assert _delete(spec, metastore(tmp_path)).final
+    assert names(tmp_path) == {MAJOR}
+
+
+def test_what_is_obsolete_but_not_recorded_is_kept(table: Path) -> None:
+    """Its readers were never waited for."""
+    result = _delete(journal(table, entry(table, obsolete=obsolete(DELTAS[0]))), metastore(table))
+    assert names(table) == {MINOR, *DELTAS[1:]}
+    assert result.final
+
+
+def test_without_the_output_nothing_of_the_inputs_is_deleted(tmp_path: Path) -> None:
+    """H10: even if a state says that it was published, what lies there decides."""
+    for name in DELTAS:
+        make_directory(tmp_path, name)
+    result = _delete(journal(tmp_path), metastore(tmp_path))
+    assert names(tmp_path) == set(DELTAS)
+    assert (result.deleted, set(result.remaining), result.final) == ((), set(DELTAS), False)
+    assert result.remaining[DELTAS[0]] == "not obsolete by today's listing and write ids"
+
+
+def test_an_entry_that_was_not_published_is_not_touched(table: Path) -> None:
+    """H10: here the output's name is another compaction's, whose readers are waited for elsewhere."""
+    result = _delete(journal(table), metastore(table), states={"": PublishedState.NOT_PUBLISHED})
+    assert names(table) == {MINOR, *DELTAS}
+    assert result.skipped is not None
+    assert "was not published" in result.skipped
+    assert result.final
+
+
+def test_an_entry_with_nothing_to_publish_deletes_what_was_obsolete_before(table: Path) -> None:
+    spec = journal(table, entry(table, outputs=()))
+    assert _delete(spec, metastore(table), states={"": PublishedState.NOTHING_TO_PUBLISH}).final
+    assert names(table) == {MINOR}
+
+
+def test_nothing_above_the_own_highest_write_id_is_deleted(table: Path) -> None:
+    """H6: a later compaction made more obsolete; its own cleanup waits for readers of its own."""
+    later = "delta_0000004_0000004_0000"
+    for name in (later, "base_0000006"):
+        make_directory(table, name)
+    spec = journal(table, entry(table, obsolete=obsolete(*DELTAS, later)))
+    result = _delete(spec, metastore(table, write_ids="d.t:6:9223372036854775807::"))
+    assert names(table) == {MINOR, later, "base_0000006"}
+    assert set(result.remaining) == {later}
+
+
+def test_write_ids_of_today_decide(table: Path) -> None:
+    """H8: an output over an id that is open again is no output (a false base must not cost the deltas)."""
+    make_directory(table, MAJOR)
+    spec = journal(table, entry(table, outputs=(MAJOR,), obsolete=obsolete(MINOR)))
+    _delete(spec, metastore(table, write_ids="d.t:3:2:2:"))
+    assert MINOR in names(table)
+
+
+@pytest.mark.parametrize(
+    ("txns", "deleted"),
+    [("100:9223372036854775807::", True), ("100:50:50:", False), ("100:9223372036854775807::50", False)],
+)
+def test_a_directory_of_an_uncommitted_transaction_makes_nothing_obsolete(
+    tmp_path: Path, txns: str, deleted: bool
+) -> None:
+    """Hive 4: a reader does not see `_v50` while transaction 50 is open, and never when it was aborted."""
+    output = "base_0000003_v0000050"
+    for name in (*DELTAS, output):
+        make_directory(tmp_path, name)
+    _delete(journal(tmp_path, entry(tmp_path, outputs=(output,))), metastore(tmp_path, txns=txns))
+    assert names(tmp_path) == ({output} if deleted else {output, *DELTAS})
+
+
+@pytest.mark.parametrize("call", ["get_table", "valid_write_ids", "valid_txns"])
+def test_an_error_of_the_metastore_deletes_nothing(table: Path, call: str) -> None:
+    """H13."""
+    with pytest.raises(MetastoreError, match=call):
+        _delete(journal(table), metastore(table, broken=frozenset({call})))
+    assert names(table) == {MINOR, *DELTAS}
+
+
+@pytest.mark.parametrize(
+    ("spec_change", "why"),
+    [
+        ({"create_time": 99}, "created again"),
+        ({"location": "/elsewhere"}, "moved from /elsewhere"),
+    ],
+)
+def test_a_table_that_is_not_the_recorded_one_is_not_touched(
+    table: Path, spec_change: dict[str, object], why: str
+) -> None:
+    """H11 (HIVE-24235): dropped and created again, its directories may have the same names."""
+    spec = journal(table)
+    spec = spec.model_copy(update={"table": spec.table.model_copy(update=spec_change)})
+    result = _delete(spec, metastore(table))
+    assert names(table) == {MINOR, *DELTAS}
+    assert result.final
+    assert why in (result.skipped or "")
+
+
+def test_a_dropped_table_is_done_with(table: Path) -> None:
+    """H11: what lies at its location now is nobody's business here."""
+    result = _delete(journal(table), metastore(table, table=None))
+    assert names(table) == {MINOR, *DELTAS}
+    assert (result.skipped, result.final) == ("table d.t was dropped", True)
+
+
+def test_write_ids_that_went_back_are_another_table(table: Path) -> None:
+    """H11: recreated within the same second at the same place, only its write ids tell."""
+    result = _delete(journal(table), metastore(table, write_ids="d.t:2:9223372036854775807::"))
+    assert names(table) == {MINOR, *DELTAS}
+    assert result.final
+    assert "write ids went back to 2" in (result.skipped or "")
+
+
+@pytest.mark.parametrize(
+    ("create_time", "moved", "why"),
+    [(7, False, None), (8, False, "created again"), (7, True, "moved from"), (None, False, "was dropped")],
+)
+def test_a_partition_is_identified_as_well(table: Path, create_time: int | None, moved: bool, why: str | None) -> None:
+    """H11 for one partition of a table that is still there."""
+    location = "/elsewhere" if moved else str(table)
+    there = () if create_time is None else (Partition("prt=p1", ("p1",), location, create_time),)
+    spec = journal(table, entry(table, partition="prt=p1", create_time=7))
+    result = _delete(spec, metastore(table, partitions=there), states={"prt=p1": PublishedState.PUBLISHED})
+    assert result.final
+    if why is None:
+        assert names(table) == {MINOR}
+    else:
+        assert why in (result.skipped or "")
+        assert names(table) == {MINOR, *DELTAS}
+
+
+def test_the_location_of_an_unpartitioned_entry_is_the_tables(table: Path, tmp_path: Path) -> None:
+    """H21: an entry cannot name another place."""
+    other = tmp_path / "other"
+    for name in (*DELTAS, MINOR):
+        make_directory(other, name)
+    result = _delete(journal(table, entry(other)), metastore(table))
+    assert names(other) == {MINOR, *DELTAS}
+    assert "moved" in (result.skipped or "")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(1, 8))
+def test_a_deletion_that_dies_anywhere_is_finished_by_the_next(table: Path, at: int, after: bool) -> None:
+    """H14: killed before or after any step, or within one; the next passes end in the same state and report."""
+    expected = PartitionDeletion("", deleted=DELTAS, final=True)
+    try:
+        _delete(journal(table), metastore(table), storage=DyingStorage(at=at, after=after))
+    except DiedError:
+        _delete(journal(table), metastore(table))
+    assert names(table) == {MINOR}
+    before = contents(table)
+    assert _delete(journal(table), metastore(table)) == expected
+    assert contents(table) == before
+
+
+def test_a_directory_is_hidden_whole_before_any_of_it_goes(table: Path) -> None:
+    """Whoever lists in between sees all of it or none: never a half."""
+    with pytest.raises(DiedError):
+        _delete(journal(table), metastore(table), storage=DyingStorage(at=2, after=False))
+    assert names(table) == {MINOR, *DELTAS[1:], f"_compaction_trash_{DELTAS[0]}"}
+
+
+class _Vanishing(LocalStorage):
+    """Somebody else deletes what is about to be deleted, right before the rename or right after."""
+
+    def __init__(self, *, after: bool) -> None:
+        self._after = after
+
+    def rename(self, source: str, target: str) -> None:
+        if not self._after:
+            super().delete_tree(source)
+        super().rename(source, target)
+        super().delete_tree(target)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_directories_that_vanish_meanwhile_are_fine(table: Path, after: bool) -> None:
+    """H14: a second cleanup, or Hive's own cleaner, is at work."""
+    result = _delete(journal(table), metastore(table), storage=_Vanishing(after=after))
+    assert (result.deleted, result.final) == (DELTAS, True)
+    assert names(table) == {MINOR}
+
+
+def test_trash_of_names_that_are_not_recorded_is_left_to_its_own_cleanup(table: Path) -> None:
+    make_directory(table, "_compaction_trash_delta_0000009_0000009")
+    _delete(journal(table), metastore(table))
+    assert "_compaction_trash_delta_0000009_0000009" in names(table)
+
+
+def test_a_location_that_is_gone_has_nothing_left(table: Path, tmp_path: Path) -> None:
+    table.rename(tmp_path / "moved away")
+    assert _delete(journal(table), metastore(table)).final
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        ".",
+        "",
+        "../other",
+        "../other/delta_0000001_0000001_0000",
+        "delta_0000001_0000001_0000/../../other",
+        "delta_0000001_0000001_0000/bucket_00000",
+        "/",
+        "*",
+        "delta_*",
+        "delta_0000001_0000001_000?",
+        "precious",
+        "_compaction_trash_delta_0000001_0000001_0000",
+        "delta_0000001_0000001_0000\0",
+        "delta_0000001_0000001_0000\n",
+        ".hive-staging",
+        "_orc_acid_version",
+    ],
+)
+def test_a_recorded_name_outside_the_grammar_deletes_nothing(table: Path, tmp_path: Path, name: str) -> None:
+    """H21: a resource cannot name a directory into deletion; the name stays in the report with the reason."""
+    make_directory(tmp_path, "other")
+    make_directory(table, "precious")
+    before = contents(tmp_path)
+    result = _delete(journal(table, entry(table, obsolete=obsolete(name))), metastore(table))
+    assert contents(tmp_path) == before
+    assert (result.deleted, result.final) == ((), False)
+    assert "not the name" in result.remaining[name]
+
+
+def test_a_link_in_the_place_of_an_obsolete_directory_is_not_followed(table: Path, tmp_path: Path) -> None:
+    """H21: nothing of the partition is deleted until somebody has looked at it."""
+    outside = make_directory(tmp_path, "outside")
+    (outside / "bucket_00000").rename(outside / "precious")
+    for child in (table / DELTAS[0]).iterdir():
+        child.unlink()
+    (table / DELTAS[0]).rmdir()
+    (table / DELTAS[0]).symlink_to(outside)
+    result = _delete(journal(table), metastore(table))
+    assert names(outside) == {"precious"}
+    assert DELTAS[1] in names(table)
+    assert not result.final
+    assert DELTAS[0] in (result.skipped or "")
+
+
+def test_a_partition_directory_that_became_a_link_is_not_followed(table: Path, tmp_path: Path) -> None:
+    """H21."""
+    outside = tmp_path / "outside"
+    table.rename(outside)
+    table.symlink_to(outside)
+    result = _delete(journal(table), metastore(table))
+    assert names(outside) == {MINOR, *DELTAS}
+    assert "symbolic link" in (result.skipped or "")
+    assert not result.final
+
+
+def test_one_partition_in_trouble_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    places = [tmp_path / "prt=a", tmp_path / "prt=b"]
+    for place in places:
+        for name in (*DELTAS, MINOR):
+            make_directory(place, name)
+    (places[0] / "delta_0000009_0000009").symlink_to(places[1])
+    entries = [entry(place, partition=place.name) for place in places]
+    there = tuple(Partition(place.name, (place.name[-1],), str(place), 100) for place in places)
+    first, second = delete_obsolete(
+        LocalStorage(),
+        metastore(tmp_path, partitions=there),
+        journal(tmp_path, *entries),
+        {place.name: PublishedState.PUBLISHED for place in places},
+    )
+    assert "delta_0000009_0000009" in (first.skipped or "")
+    assert (first.final, second.final) == (False, True)
+    assert names(places[1]) == {MINOR}

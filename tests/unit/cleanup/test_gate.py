@@ -1,0 +1,117 @@
+"""The reader gate: who was there before, and is anyone left."""
+
+from datetime import timedelta, timezone
+
+import pytest
+
+from compaction_operator.api.cleanup import BlockerKind, ReaderBaseline
+from compaction_operator.cleanup.gate import blockers, grace_left, is_ready, take_baseline
+from tests.unit.cleanup.worlds import NOON, lock, open_txns
+
+PARTITIONED = {"prt=p1", "prt=p3"}
+
+
+def _lock_ids(*locks: object, partitions: set[str] = PARTITIONED, own: tuple[int, ...] = ()) -> tuple[int, ...]:
+    baseline = take_baseline(locks, open_txns(0), partitions=partitions, own_locks=own, now=NOON)  # type: ignore[arg-type]
+    return baseline.lock_ids
+
+
+def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
+    return ReaderBaseline(time="2026-01-01T12:00:00.000Z", txn_high_water_mark=mark, lock_ids=lock_ids)
+
+
+def test_a_lock_on_the_whole_table_counts_for_a_partitioned_journal() -> None:
+    """H5: asked for a partition, the metastore would not even return this lock."""
+    assert _lock_ids(lock(1)) == (1,)
+
+
+def test_a_lock_on_the_database_counts() -> None:
+    """H5."""
+    assert _lock_ids(lock(1, table=None)) == (1,)
+
+
+def test_a_lock_on_one_of_the_partitions_counts() -> None:
+    assert _lock_ids(lock(1, partition="prt=p3")) == (1,)
+
+
+def test_a_lock_on_another_partition_does_not_count() -> None:
+    """Its reader never looks at what is deleted here."""
+    assert _lock_ids(lock(1, partition="prt=p2")) == ()
+
+
+@pytest.mark.parametrize(("locked", "name"), [("prt=p1", "prt=P1"), ("PRT=P1", "prt=p1"), ("prt=p1", "Prt=p1")])
+def test_the_case_of_partition_names_does_not_matter(locked: str, name: str) -> None:
+    """H5: the metastore keeps the names of locks in lower case."""
+    assert _lock_ids(lock(1, partition=locked), partitions={name}) == (1,)
+
+
+@pytest.mark.parametrize(("locked", "counts"), [("year=2024", True), ("year=2024/month", True), ("year=2023", False)])
+def test_a_lock_on_a_prefix_of_the_keys_counts_where_it_fits(locked: str, counts: bool) -> None:
+    """An insert into dynamic partitions does not know the last values yet."""
+    assert _lock_ids(lock(1, partition=locked), partitions={"year=2024/month=1"}) == ((1,) if counts else ())
+
+
+def test_every_lock_counts_for_an_unpartitioned_table() -> None:
+    assert _lock_ids(lock(1), lock(2, table=None), partitions={""}) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["SHARED_READ", "SHARED_WRITE", "EXCLUSIVE", "EXCL_WRITE", "A_FUTURE_TYPE"])
+@pytest.mark.parametrize("state", ["ACQUIRED", "WAITING"])
+def test_locks_of_every_type_and_state_count(kind: str, state: str) -> None:
+    assert _lock_ids(lock(1, type=kind, state=state)) == (1,)
+
+
+def test_own_locks_are_left_out_by_id_alone() -> None:
+    """Another lock of the same user and agent may be a reader's, or another attempt's that still reads."""
+    assert _lock_ids(lock(1, agent="compaction"), lock(2, agent="compaction"), own=(1,)) == (2,)
+
+
+def test_a_lock_of_the_baseline_blocks_until_it_is_gone() -> None:
+    found = blockers(_baseline(7), [lock(7)], open_txns(0))
+    assert [(b.kind, b.id, b.user, b.host) for b in found] == [(BlockerKind.LOCK, 7, "ann", "desk")]
+    assert str(found[0]) == "lock 7 of ann@desk since 2026-01-01T12:00:00.000Z"
+    assert blockers(_baseline(7), [], open_txns(0)) == ()
+
+
+def test_a_transaction_opened_before_blocks_although_it_holds_no_lock_yet() -> None:
+    """H1 (HIVE-24291): its snapshot is from before, its lock and its reads come later."""
+    found = blockers(_baseline(mark=40), [], open_txns(45, 40))
+    assert [(b.kind, b.id) for b in found] == [(BlockerKind.TRANSACTION, 40)]
+
+
+def test_a_reader_who_comes_after_the_baseline_does_not_hold_it_up() -> None:
+    assert blockers(_baseline(7, mark=40), [lock(8, txn=41)], open_txns(41, 41)) == ()
+
+
+def test_a_lock_taken_after_the_baseline_in_a_transaction_from_before_still_blocks() -> None:
+    """H1, a moment later: the lock is new, the transaction is not."""
+    found = blockers(_baseline(mark=40), [lock(8, txn=40)], open_txns(40, 40))
+    assert [b.id for b in found] == [40]
+
+
+def test_the_baseline_stores_the_mark_and_the_time_in_utc() -> None:
+    local = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    baseline = take_baseline([], open_txns(40, 39), partitions={""}, own_locks=(), now=local)
+    assert (baseline.time, baseline.txn_high_water_mark) == ("2026-01-01T12:00:00.000Z", 40)
+
+
+def test_blockers_come_oldest_first_locks_before_transactions() -> None:
+    found = blockers(_baseline(3, 9, mark=40), [lock(9), lock(3)], open_txns(40, 40, 12))
+    assert [b.id for b in found] == [3, 9, 12, 40]
+
+
+def test_grace_counts_from_the_baseline() -> None:
+    """Not from the moment the last reader left: two minutes after the baseline a minute's grace is over."""
+    baseline = _baseline()
+    assert grace_left(baseline, grace_period=60, now=NOON + timedelta(seconds=20)) == 40
+    assert grace_left(baseline, grace_period=60, now=NOON + timedelta(minutes=2)) == 0
+
+
+def test_ready_needs_both_no_blocker_and_grace_over() -> None:
+    baseline = _baseline(7)
+    still = blockers(baseline, [lock(7)], open_txns(0))
+    later = NOON + timedelta(hours=1)
+    assert is_ready(baseline, grace_period=0, now=NOON, blockers=())
+    assert is_ready(baseline, grace_period=60, now=later, blockers=())
+    assert not is_ready(baseline, grace_period=60, now=NOON + timedelta(seconds=59), blockers=())
+    assert not is_ready(baseline, grace_period=0, now=later, blockers=still)

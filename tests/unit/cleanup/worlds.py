@@ -1,0 +1,181 @@
+"""A table on disk, a metastore that says what a test wants, and a storage that dies on the way."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import (
+    CompactionCleanupSpec,
+    CompactionRef,
+    ObsoleteEntry,
+    PartitionEntry,
+    TableIdentity,
+)
+from compaction_operator.metastore.errors import MetastoreError, TableNotFound
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.tables import Partition, Table
+from compaction_operator.storage import LocalStorage, join
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+DELTAS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000")
+MINOR = "delta_0000001_0000003"
+MAJOR = "base_0000003"
+
+
+def make_directory(place: Path, name: str, *, side_files: Sequence[str] = ()) -> Path:
+    """Make an ACID directory with one bucket; a compacted base gets its side file."""
+    directory = place / name
+    directory.mkdir(parents=True)
+    (directory / "bucket_00000").write_bytes(b"rows")
+    extra = ["_metadata_acid"] if name.startswith("base_") and not side_files else list(side_files)
+    for side_file in extra:
+        (directory / side_file).write_bytes(b"{}")
+    return directory
+
+
+def names(place: Path) -> set[str]:
+    return {child.name for child in place.iterdir()}
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    """Return all files below a place: the final state that two ways to it must share."""
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def lock(lock_id: int, **changes: object) -> LockInfo:
+    plain = LockInfo(
+        lock_id=lock_id,
+        database="d",
+        table="t",
+        state="ACQUIRED",
+        type="SHARED_READ",
+        user="ann",
+        host="desk",
+        acquired_at=NOON,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def open_txns(high_water_mark: int, *open_ones: int) -> OpenTransactions:
+    return OpenTransactions(
+        high_water_mark, tuple(TxnInfo(txn=txn, state="OPEN", user="ann", host="desk") for txn in open_ones)
+    )
+
+
+def entry(place: Path, **changes: object) -> PartitionEntry:
+    """An entry for a minor compaction of the three deltas of an unpartitioned table."""
+    plain = PartitionEntry(
+        partition="",
+        location=str(place),
+        create_time=100,
+        outputs=(MINOR,),
+        highest_write_id=3,
+        obsolete=obsolete(*DELTAS),
+    )
+    return plain.model_copy(update=changes)
+
+
+def obsolete(*listed: str) -> tuple[ObsoleteEntry, ...]:
+    return tuple(ObsoleteEntry(name=name, reason="recorded") for name in listed)
+
+
+def journal(place: Path, *entries: PartitionEntry) -> CompactionCleanupSpec:
+    return CompactionCleanupSpec(
+        warehouse="w",
+        table=TableIdentity(database="d", name="t", create_time=100, location=str(place)),
+        compaction=CompactionRef(name="c", uid="u", attempt=1, job="j", pod_uid="p"),
+        partitions=entries or (entry(place),),
+    )
+
+
+@dataclass
+class FakeMetastore:
+    """Answers with its fields; `table` None is a table that was dropped, `broken` an error for every call."""
+
+    table: Table | None
+    partitions: tuple[Partition, ...] = ()
+    write_ids: str = "d.t:3:9223372036854775807::"
+    txns: str = "100:9223372036854775807::"
+    locks: tuple[LockInfo, ...] = ()
+    transactions: OpenTransactions = field(default_factory=lambda: open_txns(0))
+    broken: frozenset[str] = frozenset()
+
+    def get_table(self, database: str, name: str, /) -> Table:
+        self._answer("get_table")
+        if self.table is None:
+            raise TableNotFound(f"{database}.{name}")
+        return self.table
+
+    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
+        self._answer("get_partitions")
+        return [partition for partition in self.partitions if partition.name in names]
+
+    def valid_write_ids(self, database: str, name: str, /) -> ValidWriteIdList:
+        self._answer("valid_write_ids")
+        return ValidWriteIdList.parse(self.write_ids)
+
+    def valid_txns(self) -> ValidTxnList:
+        self._answer("valid_txns")
+        return ValidTxnList.parse(self.txns)
+
+    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
+        self._answer("show_locks")
+        return self.locks
+
+    def open_transactions(self) -> OpenTransactions:
+        self._answer("open_transactions")
+        return self.transactions
+
+    def _answer(self, call: str) -> None:
+        if call in self.broken:
+            raise MetastoreError(f"{call} failed")
+
+
+def metastore(place: Path, **changes: object) -> FakeMetastore:
+    """A metastore in which the journal's table is as it was recorded."""
+    table = Table(database="d", name="t", location=str(place), create_time=100, input_format="", serde="", columns=())
+    return replace(FakeMetastore(table), **changes)  # type: ignore[arg-type]
+
+
+class DiedError(BaseException):
+    """The process was killed: nothing catches this."""
+
+
+class DyingStorage(LocalStorage):
+    """Dies at its n-th change, either before it or with it done; a deletion is then done by half."""
+
+    def __init__(self, *, at: int, after: bool) -> None:
+        self._left = at
+        self._after = after
+
+    def write(self, path: str, data: bytes) -> None:
+        self._before()
+        super().write(path, data)
+        self._then()
+
+    def rename(self, source: str, target: str) -> None:
+        self._before()
+        super().rename(source, target)
+        self._then()
+
+    def delete_tree(self, path: str) -> int:
+        self._before()
+        if self._left == 0 and Path(path).is_dir():
+            for child in sorted(Path(path).iterdir())[:1]:
+                super().delete_tree(join(path, child.name))
+            raise DiedError
+        freed = super().delete_tree(path)
+        self._then()
+        return freed
+
+    def _before(self) -> None:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise DiedError
+
+    def _then(self) -> None:
+        if self._left == 0:
+            raise DiedError
