@@ -127,12 +127,13 @@ class PublishedState(StrEnum):
 
 
 class PartitionStatus(ReadModel):
-    """What became of one partition's entry."""
+    """What became of one partition's entry; a message says why what remains stays for good."""
 
     partition: str
     state: PublishedState
     deleted: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
+    message: str | None = None
 
 
 class CompactionCleanupStatus(ReadModel):

@@ -65,17 +65,31 @@ class Store(Generic[T]):
 
 
 class Cache:
-    """Compactions and cleanups, with the ways from one to the other."""
+    """Compactions and cleanups, with the ways from one to the other; `running` are those with an attempt running."""
 
     def __init__(self) -> None:
         self.compactions: Store[Compaction] = Store()
         self.cleanups: Store[Cleanup] = Store()
+        self.running: set[Key] = set()
         self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
         """Keep a TableCompaction and return it, or None when a newer version is known already."""
         compaction = read_compaction(raw)
-        return compaction if self.compactions.put(compaction) else None
+        if not self.compactions.put(compaction):
+            return None
+        if compaction.attempt_running:
+            self.running.add(compaction.key)
+        else:
+            self.running.discard(compaction.key)
+        return compaction
+
+    def drop_compaction(self, key: Key, uid: str) -> Compaction | None:
+        """Forget a deleted TableCompaction and return it."""
+        compaction = self.compactions.drop(key, uid)
+        if compaction is not None:
+            self.running.discard(key)
+        return compaction
 
     def put_cleanup(self, raw: Mapping[str, Any]) -> Cleanup | None:
         """Keep a CompactionCleanup and return it, or None when a newer version is known already."""

@@ -52,6 +52,7 @@ class JobView:
     resource_version: int
     compaction: str
     state: JobState
+    ready: bool = False
     message: str = ""
 
     @property
@@ -147,13 +148,15 @@ def driver_memory_mib(heap: str) -> int:
 def view_job(raw: Mapping[str, Any]) -> JobView:
     """Return what matters of a Job as the API server has it."""
     metadata = raw["metadata"]
-    state, message = _state(raw.get("status") or {})
+    status = raw.get("status") or {}
+    state, message = _state(status)
     return JobView(
         namespace=metadata["namespace"],
         name=metadata["name"],
         resource_version=int(metadata["resourceVersion"]),
         compaction=(metadata.get("annotations") or {}).get(ANNOTATION_COMPACTION, ""),
         state=state,
+        ready=bool(status.get("ready")),
         message=message,
     )
 

@@ -1,0 +1,68 @@
+"""Whose turn it is: one running attempt per table over all namespaces, and so many at once. Pure but for its claims."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.resources import Compaction, Key, TableKey
+from compaction_operator.controller.times import parse_time
+
+
+class Admission:
+    """Tells compactions whom they wait for. A claim holds a table between the decision and the recorded attempt."""
+
+    def __init__(self, cache: Cache, *, most: int) -> None:
+        self._cache = cache
+        self._most = most
+        self._claims: dict[TableKey, Key] = {}
+
+    def waits_for(self, compaction: Compaction, now: datetime) -> str | None:
+        """Return whom a compaction waits for before its next attempt, None when it is its turn.
+
+        A table's compactions go by age. Until it is known what an earlier attempt published, nobody starts: the
+        fence of that one's cleanup would take the new one's staging away.
+        """
+        mates = [mate for mate in self._cache.compactions.of_table(compaction.table) if mate.key != compaction.key]
+        claimed = self._claims.get(compaction.table)
+        for mate in mates:
+            if mate.attempt_running or mate.key == claimed:
+                return f"compaction {mate.key}, which works on the same table"
+        older = min((mate for mate in mates if _eligible(mate, now)), key=age, default=None)
+        if older is not None and age(older) < age(compaction):
+            return f"compaction {older.key}, which is older"
+        for cleanup in self._cache.cleanups.of_table(compaction.table):
+            if not (cleanup.settled or cleanup.ended):
+                return f"cleanup {cleanup.key}, which finds out what was published"
+        return self._full(compaction.key)
+
+    def claim(self, compaction: Compaction) -> None:
+        """Hold the compaction's table for it until `release`."""
+        self._claims[compaction.table] = compaction.key
+
+    def release(self, compaction: Compaction) -> None:
+        """Give the claim back: an attempt that was recorded meanwhile holds the table by itself."""
+        if self._claims.get(compaction.table) == compaction.key:
+            del self._claims[compaction.table]
+
+    def _full(self, key: Key) -> str | None:
+        running = self._cache.running | set(self._claims.values())
+        if len(running - {key}) < self._most:
+            return None
+        return f"one of {self._most} running compactions to end (maxConcurrentJobs)"
+
+
+def age(compaction: Compaction) -> tuple[datetime, str, str]:
+    """Return what compactions are ordered by, oldest first."""
+    return (compaction.meta.created, compaction.meta.namespace, compaction.meta.name)
+
+
+def by_age(compactions: Iterable[Compaction]) -> list[Compaction]:
+    """Return compactions, oldest first."""
+    return sorted(compactions, key=age)
+
+
+def _eligible(compaction: Compaction, now: datetime) -> bool:
+    """Whether it would start if it were its turn; one that is held or backs off lets younger ones go first."""
+    due = compaction.status.next_attempt_time
+    backs_off = due is not None and parse_time(due) > now
+    return not (compaction.ended or compaction.attempt_running or compaction.spec.suspend or backs_off)

@@ -1,0 +1,319 @@
+"""What to do next about a TableCompaction: one pure function of its status and of what was seen of the world.
+
+The status is written before the action is taken, so `decide` on the status of any earlier moment asks for the same
+action again. What `decide` cannot know yet it asks for with an action; the answer comes back in the `Sight`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from compaction_operator.api.cleanup import PartitionEntry, PublishedState
+from compaction_operator.api.compaction import Phase, TableCompactionStatus, Totals
+from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.events import Event, EventType
+from compaction_operator.controller.jobs import JobState, JobView, job_name
+from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
+
+SUCCEEDED = "Succeeded"
+
+METASTORE_RETRY = 3.0
+JOB_CHECK = 30.0
+STARTING_CHECK = 5.0
+SETTLING_CHECK = 5.0
+QUEUE_CHECK = 30.0
+WAIT_PAUSE = 10.0
+"""Seconds until the next attempt after one that failed by nobody's fault."""
+BACKOFF_CAP = 600.0
+
+
+class Action(StrEnum):
+    """What is to be done once the status is written."""
+
+    NONE = "none"
+    PREFLIGHT = "preflight"
+    CREATE_JOB = "create job"
+    LOOK_AT_END = "look at the attempt's end"
+    BURY = "clean up after the attempt"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked."""
+
+    reason: Reason | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class End:
+    """What is known once an attempt's Job has ended or is gone: the driver, and all cleanups of the compaction."""
+
+    driver: DriverEnd
+    cleanups: tuple[Cleanup, ...]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was seen of the world. `job` None means that the API server has none: it was asked."""
+
+    waits_for: str | None = None
+    job: JobView | None = None
+    trouble: str | None = None
+    verdict: Verdict | None = None
+    end: End | None = None
+    buried: bool = False
+    burial_trouble: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The status to write first, then what to do, and when to look again without being told."""
+
+    status: TableCompactionStatus
+    action: Action = Action.NONE
+    again_in: float | None = None
+    events: tuple[Event, ...] = field(default=())
+
+
+def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now: datetime) -> Decision:
+    """Return the next step of a compaction. An ended one is never touched again but for the observed generation."""
+    step = _Step(compaction, sight, config, now)
+    if compaction.ended:
+        return Decision(step.status)
+    return step.attempt_running() if compaction.attempt_running else step.between_attempts()
+
+
+class _Step:
+    """One decision: the arguments of `decide` and the pieces of its answer."""
+
+    def __init__(self, compaction: Compaction, sight: Sight, config: OperatorConfig, now: datetime) -> None:
+        self._compaction = compaction
+        self._spec = compaction.spec
+        self._sight = sight
+        self._config = config
+        self._now = now
+        self.status = compaction.status.model_copy(update={"observed_generation": compaction.meta.generation})
+
+    def between_attempts(self) -> Decision:
+        """No attempt runs: fail, wait, or start the next one."""
+        refusal = _refusal(self._compaction, self._config)
+        if refusal is not None:
+            return self._fail(refusal)
+        if self._spec.suspend:
+            return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
+        due = self.status.next_attempt_time
+        if due is not None and parse_time(due) > self._now:
+            return self._back_off(parse_time(due))
+        if self._sight.waits_for is not None:
+            return self._wait(Phase.QUEUED, "Queued", f"waits for {self._sight.waits_for}", again_in=QUEUE_CHECK)
+        return self._preflight()
+
+    def attempt_running(self) -> Decision:
+        """An attempt is recorded: see that its Job exists, and judge it once that has ended."""
+        job, recorded = self._sight.job, self.status.job is not None
+        if job is None and not recorded:
+            return self._create_job()
+        self.status = self.status.model_copy(update={"job": self._job_name()})
+        if job is not None and not job.ended:
+            return self._watch_job(job)
+        if self._sight.end is None:
+            return Decision(self.status, Action.LOOK_AT_END)
+        unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
+        if unsettled:
+            message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
+            return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
+        return self._judge(self._sight.end)
+
+    def _preflight(self) -> Decision:
+        verdict = self._sight.verdict
+        if verdict is None:
+            return Decision(self.status, Action.PREFLIGHT)
+        if verdict.reason is None:
+            return self._start()
+        if verdict.reason in FINAL_REASONS:
+            return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
+
+    def _start(self) -> Decision:
+        """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""
+        attempt = self.status.attempt + 1
+        self._update(
+            attempt=attempt,
+            job=None,
+            next_attempt_time=None,
+            start_time=self.status.start_time or rfc3339(self._now),
+        )
+        message = f"attempt {attempt} of {self._spec.type} compaction of {self._spec.table} started"
+        decision = self._wait(Phase.RUNNING, "Running", message)
+        return Decision(decision.status, Action.CREATE_JOB, events=(Event("Started", message),))
+
+    def _create_job(self) -> Decision:
+        refusal = _refusal(self._compaction, self._config)
+        if refusal is not None:
+            return self._fail(refusal)
+        return Decision(self.status, Action.CREATE_JOB)
+
+    def _watch_job(self, job: JobView) -> Decision:
+        trouble = self._sight.trouble
+        what = f"waits: {trouble}" if trouble else "runs"
+        message = f"attempt {self.status.attempt}: job {job.name} {what}"
+        return self._wait(Phase.RUNNING, "Running", message, again_in=JOB_CHECK if job.ready else STARTING_CHECK)
+
+    def _judge(self, end: End) -> Decision:
+        self._update(
+            cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
+            totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
+        )
+        failure = self._failure(end)
+        if failure is None:
+            return self._succeed(any(True for _ in _published(end.cleanups)))
+        if not self._sight.buried:
+            return self._bury()
+        if failure.reason in FINAL_REASONS:
+            return self._fail(failure)
+        if failure.reason in WAITING_REASONS:
+            return self._pause(failure)
+        return self._count(failure, published=any(True for _ in _published(end.cleanups)))
+
+    def _failure(self, end: End) -> DriverResult | None:
+        """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
+        job = self._sight.job
+        if job is not None and job.state is JobState.SUCCEEDED:
+            missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
+            if not missing:
+                return None
+            where = missing[0].partition or self._spec.table
+            return DriverResult(
+                reason=Reason.DRIVER_FAILED, message=f"the driver ended well, but {where} is not published"
+            )
+        result = end.driver.result
+        if result is not None and result.reason not in (Reason.COMPACTED, Reason.NOTHING_TO_COMPACT):
+            return result
+        return DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
+
+    def _of_attempt(self, end: End) -> Iterator[Cleanup]:
+        return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
+
+    def _bury(self) -> Decision:
+        """Before a failed attempt is judged, its staging and its locks go; until that has worked, it is tried again."""
+        if self._sight.burial_trouble is None:
+            return Decision(self._compaction.status, Action.BURY)
+        message = f"attempt {self.status.attempt} failed; removing what it left behind: {self._sight.burial_trouble}"
+        return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
+
+    def _succeed(self, published: bool) -> Decision:
+        reason = Reason.COMPACTED if published else Reason.NOTHING_TO_COMPACT
+        message = _describe(self.status.totals or Totals()) if published else "nothing to compact"
+        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, reason, message)
+
+    def _pause(self, failure: DriverResult) -> Decision:
+        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=WAIT_PAUSE)))
+        return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=WAIT_PAUSE)
+
+    def _count(self, failure: DriverResult, *, published: bool) -> Decision:
+        failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
+        self._update(failed_attempts=failed)
+        text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
+        event = Event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
+        if failed >= most:
+            return self._exhausted(failure, text, event, published=published)
+        pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
+        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
+        decision = self._wait(Phase.WAITING, failure.reason, text, again_in=pause)
+        return Decision(decision.status, again_in=pause, events=(event,))
+
+    def _exhausted(self, failure: DriverResult, text: str, event: Event, *, published: bool) -> Decision:
+        reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
+        if published:
+            reason = Reason.PARTIALLY_PUBLISHED
+            text = f"{_describe(self.status.totals or Totals())}; the rest is not published: {text}"
+        decision = self._end(Phase.FAILED, ConditionStatus.FALSE, reason, text)
+        return Decision(decision.status, events=(event, *decision.events))
+
+    def _fail(self, why: DriverResult) -> Decision:
+        return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
+
+    def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
+        self._update(completion_time=rfc3339(self._now), next_attempt_time=None)
+        self._set(phase, outcome, reason, message)
+        type_ = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
+        return Decision(self.status, events=(Event(reason, message, type_),))
+
+    def _back_off(self, due: datetime) -> Decision:
+        """Keep saying why the last attempt failed; only what a suspension said in between is replaced."""
+        condition = find_condition(self.status.conditions, SUCCEEDED)
+        left = seconds_until(due, self._now)
+        if condition is None or condition.reason == "Suspended":
+            return self._wait(Phase.WAITING, "BackOff", f"next attempt at {rfc3339(due)}", again_in=left)
+        return Decision(self.status, again_in=left)
+
+    def _wait(self, phase: Phase, reason: str, message: str, *, again_in: float | None = None) -> Decision:
+        self._set(phase, ConditionStatus.UNKNOWN, reason, message)
+        return Decision(self.status, again_in=again_in)
+
+    def _set(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
+        condition = Condition(
+            type=SUCCEEDED,
+            status=outcome,
+            reason=reason,
+            message=message,
+            observed_generation=self._compaction.meta.generation,
+            last_transition_time=rfc3339(self._now),
+        )
+        self._update(phase=phase, conditions=with_condition(self.status.conditions, condition))
+
+    def _update(self, **fields: Any) -> None:
+        self.status = self.status.model_copy(update=fields)
+
+    def _job_name(self) -> str:
+        meta = self._compaction.meta
+        return job_name(compaction=meta.name, uid=meta.uid, attempt=self.status.attempt)
+
+
+_NOT_PUBLISHED = PublishedState.NOT_PUBLISHED
+
+
+def _refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | None:
+    """Return why the configuration does not let this compaction run, None when it does."""
+    spec, namespace = compaction.spec, compaction.meta.namespace
+    warehouse = config.warehouse(spec.warehouse)
+    if warehouse is None:
+        names = ", ".join(known.name for known in config.warehouses) or "none"
+        return _refused(Reason.UNKNOWN_WAREHOUSE, f"no warehouse is called {spec.warehouse!r}; there is: {names}")
+    if config.profile(spec.spark.profile) is None:
+        names = ", ".join(known.name for known in config.profiles) or "none"
+        return _refused(Reason.UNKNOWN_PROFILE, f"no profile is called {spec.spark.profile!r}; there is: {names}")
+    if not warehouse.allows_namespace(namespace):
+        return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
+    if not warehouse.allows_database(spec.table.database):
+        database = spec.table.database
+        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
+    return None
+
+
+def _refused(reason: Reason, message: str) -> DriverResult:
+    return DriverResult(reason=reason, message=message)
+
+
+def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:
+    states = {found.partition: found.state for found in cleanup.status.partitions}
+    return (entry for entry in cleanup.spec.partitions if states.get(entry.partition) is state)
+
+
+def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:
+    return (entry for cleanup in cleanups for entry in _entries(cleanup, PublishedState.PUBLISHED))
+
+
+def _describe(totals: Totals) -> str:
+    return (
+        f"{totals.partitions} partitions: {totals.files_in} files ({totals.bytes_in} bytes) became "
+        f"{totals.files_out} ({totals.bytes_out} bytes), rows {totals.rows_in} -> {totals.rows_out}, "
+        f"delete events {totals.delete_events_in} -> {totals.delete_events_out}"
+    )

@@ -1,0 +1,77 @@
+"""What the driver's pod tells: how it ended, or what keeps it from starting. Pure functions of pods."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compaction_operator.api.request import DriverResult
+from compaction_operator.controller.jobs import CONTAINER
+
+Pod = Mapping[str, Any]
+
+LAST_WORDS = 300
+"""Characters of a message that is no result (the log's end) to show."""
+
+
+@dataclass(frozen=True)
+class DriverEnd:
+    """How a driver ended: in its own words where it had any, and as seen from outside."""
+
+    result: DriverResult | None
+    seen: str
+
+
+def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
+    """Return how the youngest of a Job's pods ended; a pod that is gone said nothing."""
+    ended = [(pod, end) for pod in pods if (end := _terminated(pod)) is not None]
+    if not ended:
+        return DriverEnd(None, "the driver's pod is gone" + (f": {job_message}" if job_message else ""))
+    pod, end = max(ended, key=lambda found: found[0]["metadata"].get("creationTimestamp", ""))
+    return DriverEnd(_result(end.get("message", "")), _seen(pod, end))
+
+
+def pod_trouble(pods: Sequence[Pod]) -> str | None:
+    """Return what keeps a driver from running (no node, no image, no volume), None when nothing does."""
+    if not pods:
+        return "its pod is not created yet"
+    status = pods[0].get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting = container["state"].get("waiting")
+        if waiting:
+            return _joined(waiting.get("reason"), waiting.get("message"))
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return _joined(condition.get("reason"), condition.get("message"))
+    return None
+
+
+def _terminated(pod: Pod) -> Mapping[str, Any] | None:
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        if container["name"] == CONTAINER and "terminated" in container["state"]:
+            end: Mapping[str, Any] = container["state"]["terminated"]
+            return end
+    # An evicted pod, or one of a lost node, may never have had a container's status.
+    return {} if status.get("phase") == "Failed" else None
+
+
+def _result(message: str) -> DriverResult | None:
+    try:
+        return DriverResult.model_validate_json(message)
+    except ValueError:
+        return None
+
+
+def _seen(pod: Pod, end: Mapping[str, Any]) -> str:
+    status = pod.get("status") or {}
+    if not end:
+        return _joined(f"the driver's pod failed: {status.get('reason', 'no reason given')}", status.get("message"))
+    why = end.get("reason", "")
+    code = f"the driver exited with code {end.get('exitCode')}"
+    named = f"{code} ({why})" if why not in ("", "Error", "Completed") else code
+    words = end.get("message", "") if _result(end.get("message", "")) is None else ""
+    return _joined(named, words.strip()[-LAST_WORDS:])
+
+
+def _joined(what: str | None, detail: str | None) -> str:
+    return f"{what}: {detail}" if detail else str(what)
