@@ -1,0 +1,1 @@
+"""The Hive metastore over Thrift: tables, partitions, write ids, locks and transactions."""

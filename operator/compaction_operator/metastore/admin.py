@@ -1,0 +1,120 @@
+"""What only tests and the demo do in a metastore: tables made, writers and readers played."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore import ttypes
+
+from compaction_operator.metastore.client import BATCH, MetastoreClient
+from compaction_operator.metastore.partitions import name_of
+from compaction_operator.metastore.replies import required
+from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE, Table
+
+FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
+
+
+class MetastoreAdmin(MetastoreClient):
+    """A metastore client that can change things. NB: the operator itself never uses it."""
+
+    def create_database(self, name: str, *, location: str) -> None:
+        """Create a database; its directory is made when it is missing."""
+        database = ttypes.Database(name=name, description="", locationUri=location, parameters={})
+        self._call(lambda client: client.create_database(database))
+
+    def create_table(
+        self,
+        database: str,
+        name: str,
+        *,
+        location: str,
+        columns: Sequence[tuple[str, str]],
+        partition_keys: Sequence[tuple[str, str]] = (),
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a managed ORC table, a full ACID one unless the parameters say otherwise."""
+        table = ttypes.Table(
+            tableName=name,
+            dbName=database,
+            owner=self._user,
+            sd=_descriptor(location, columns),
+            partitionKeys=_fields(partition_keys),
+            parameters=dict(FULL_ACID if parameters is None else parameters),
+            tableType="MANAGED_TABLE",
+            createTime=0,
+            lastAccessTime=0,
+            retention=0,
+        )
+        self._call(lambda client: client.create_table(table))
+
+    def drop_table(self, database: str, name: str) -> None:
+        """Drop a table and its directory."""
+        self._call(lambda client: client.drop_table(database, name, True), table=f"{database}.{name}")
+
+    def add_partitions(self, database: str, name: str, partitions: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Add partitions of those values, in batches, each in the directory of its name; returns the names."""
+        table = self.get_table(database, name)
+        named = [(name_of(table.partition_keys, values), list(values)) for values in partitions]
+        for start in range(0, len(named), BATCH):
+            batch = [_partition(table, *entry) for entry in named[start : start + BATCH]]
+            self._add_partitions(batch)
+        return tuple(partition for partition, _ in named)
+
+    def _add_partitions(self, partitions: Sequence[Any]) -> None:
+        self._call(lambda client: client.add_partitions(partitions))
+
+    def drop_partition(self, database: str, name: str, values: Sequence[str]) -> None:
+        """Drop a partition and its directory."""
+        self._call(lambda client: client.drop_partition(database, name, list(values), True))
+
+    def open_txn(self, *, user: str, agent: str) -> int:
+        """Open a transaction and return its id."""
+        request = ttypes.OpenTxnRequest(num_txns=1, user=user, hostname=self._host, agentInfo=agent)
+        reply = self._call(lambda client: client.open_txns(request))
+        txn: int = required(reply, "txn_ids", "open_txns")[0]
+        return txn
+
+    def heartbeat_txn(self, txn: int) -> None:
+        """Keep a transaction and its locks alive; raises LockLost when it is no longer open."""
+        request = ttypes.HeartbeatRequest(txnid=txn)
+        self._call(lambda client: client.heartbeat(request))
+
+    def allocate_write_id(self, txn: int, database: str, table: str) -> int:
+        """Return the write id of a transaction for a table, a new one the first time."""
+        request = ttypes.AllocateTableWriteIdsRequest(dbName=database, tableName=table, txnIds=[txn])
+        reply = self._call(lambda client: client.allocate_table_write_ids(request))
+        write_id: int = required(reply, "txnToWriteIds", "allocate_table_write_ids")[0].writeId
+        return write_id
+
+    def commit_txn(self, txn: int) -> None:
+        """Commit a transaction: its write ids become valid, its locks go."""
+        request = ttypes.CommitTxnRequest(txnid=txn)
+        self._call(lambda client: client.commit_txn(request))
+
+    def abort_txn(self, txn: int) -> None:
+        """Abort a transaction: its write ids are aborted for good, its locks go."""
+        request = ttypes.AbortTxnRequest(txnid=txn)
+        self._call(lambda client: client.abort_txn(request))
+
+
+def _partition(table: Table, name: str, values: list[str]) -> Any:
+    descriptor = _descriptor(f"{table.location}/{name}", table.columns)
+    return ttypes.Partition(values=values, dbName=table.database, tableName=table.name, sd=descriptor, parameters={})
+
+
+def _descriptor(location: str, columns: Sequence[tuple[str, str]]) -> Any:
+    return ttypes.StorageDescriptor(
+        cols=_fields(columns),
+        location=location,
+        inputFormat=ORC_INPUT_FORMAT,
+        outputFormat=ORC_OUTPUT_FORMAT,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=ttypes.SerDeInfo(serializationLib=ORC_SERDE, parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+
+
+def _fields(columns: Sequence[tuple[str, str]]) -> list[Any]:
+    return [ttypes.FieldSchema(name, type_, "") for name, type_ in columns]

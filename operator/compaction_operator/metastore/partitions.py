@@ -1,0 +1,89 @@
+"""Partition specs against partition names: `prt='p2'` or `year=2024/month='1'` against `year=2024/month=1`.
+
+A name is what Hive calls the directory: `key=value` joined by slashes, special characters of the values as %XX
+(Hive's FileUtils.escapePathName). In a spec a quoted value is meant literally, as in SQL; an unquoted one is spelled as
+in a name, so that a name is also a spec.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_UNSAFE = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_PAIR = re.compile(
+    r"""\s*(?P<key>[^\s=,/'"]+)\s*=\s*
+        (?: '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>[^\s'",/][^'",/]*?) )\s*
+        (?P<end>[,/]|$)""",
+    re.VERBOSE,
+)
+
+
+class PartitionSpecError(ValueError):
+    """A partition spec that cannot be read, or does not fit the table's partition keys."""
+
+
+def matching_partitions(spec: str, names: Iterable[str], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the partition names that a spec means, in the order given; `keys` are the table's partition keys.
+
+    Values are compared as text, with their case; keys without it. Raises PartitionSpecError.
+    """
+    prefix = parse_spec(spec, keys)
+    return tuple(name for name in names if values_of(name)[: len(prefix)] == prefix)
+
+
+def parse_spec(spec: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the values that a spec gives to the first partition keys of a table.
+
+    Pairs are separated by commas or slashes and may come in any order, as in Hive's PARTITION (...) clause, but must
+    name the first keys without a gap. Raises PartitionSpecError, naming the spec, when they do not.
+    """
+    pairs = _pairs(spec)
+    lower = [key.lower() for key in keys]
+    if unknown := pairs.keys() - set(lower):
+        known = ", ".join(keys) or "none"
+        raise PartitionSpecError(f"partition spec {spec!r}: no partition key {min(unknown)!r}; keys are: {known}")
+    prefix = lower[: len(pairs)]
+    if missing := [key for key in prefix if key not in pairs]:
+        raise PartitionSpecError(f"partition spec {spec!r}: key {missing[0]!r} must be given before the later ones")
+    return tuple(pairs[key] for key in prefix)
+
+
+def values_of(name: str) -> tuple[str, ...]:
+    """Return the unescaped values of a partition name (Hive's Warehouse.makeValsFromName)."""
+    return tuple(unescape(part.partition("=")[2]) for part in name.split("/"))
+
+
+def name_of(keys: Sequence[str], values: Sequence[str]) -> str:
+    """Return the name of the partition with those values (Hive's Warehouse.makePartName)."""
+    return "/".join(f"{key.lower()}={_escape(value)}" for key, value in zip(keys, values, strict=True))
+
+
+def unescape(text: str) -> str:
+    """Return text with each %XX as the character of that code (Hive's FileUtils.unescapePathName)."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _escape(value: str) -> str:
+    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", value)
+
+
+def _pairs(spec: str) -> Mapping[str, str]:
+    pairs: dict[str, str] = {}
+    position, end = 0, ","
+    while end:
+        match = _PAIR.match(spec, position)
+        if not match:
+            raise PartitionSpecError(
+                f"partition spec {spec!r} cannot be read at {spec[position:]!r}: write key='value', key2='value2'"
+            )
+        key = match["key"].lower()
+        if key in pairs:
+            raise PartitionSpecError(f"partition spec {spec!r} gives key {key!r} twice")
+        pairs[key] = _value(match)
+        position, end = match.end(), match["end"]
+    return pairs
+
+
+def _value(match: re.Match[str]) -> str:
+    quoted = match["single"] if match["single"] is not None else match["double"]
+    return unescape(match["bare"]) if quoted is None else re.sub(r"\\(.)", r"\1", quoted)

@@ -1,0 +1,167 @@
+"""From the metastore's Thrift replies to this project's values. Pure; what is missing in a reply is an error.
+
+NB: Thrift leaves a field that was not sent as None. Nothing here may take that for "none": an empty reply read as
+"no locks" would delete what a reader is reading.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore import ttypes
+
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.metastore.errors import LockLost, MetastoreError
+from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
+from compaction_operator.metastore.partitions import values_of
+from compaction_operator.metastore.tables import Partition, Table
+
+NO_OPEN_ID = 2**63 - 1
+"""What Hive writes for "lowest open id" when none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
+
+
+def table_of(reply: Any) -> Table:
+    """Return the table of a get_table_req reply."""
+    table = required(reply, "table", "get_table_req")
+    descriptor = required(table, "sd", "table")
+    return Table(
+        database=required(table, "dbName", "table").lower(),
+        name=required(table, "tableName", "table").lower(),
+        location=descriptor.location or "",
+        create_time=required(table, "createTime", "table"),
+        input_format=descriptor.inputFormat or "",
+        serde=(descriptor.serdeInfo and descriptor.serdeInfo.serializationLib) or "",
+        columns=tuple((column.name, column.type) for column in descriptor.cols or ()),
+        partition_keys=tuple(column.name for column in table.partitionKeys or ()),
+        parameters=dict(table.parameters or {}),
+    )
+
+
+def partitions_of(reply: Any, names: Iterable[str]) -> list[Partition]:
+    """Return the partitions of a get_partitions_by_names reply in the order of the names asked for."""
+    if not isinstance(reply, list):
+        raise MetastoreError("the metastore's reply to get_partitions_by_names holds no list")
+    found = {tuple(required(partition, "values", "partition")): partition for partition in reply}
+    wanted = {values_of(name): name for name in names}
+    if strange := found.keys() - wanted.keys():
+        raise MetastoreError(f"the metastore answered with partitions that were not asked for: {sorted(strange)[:3]}")
+    return [_partition(name, values, found[values]) for values, name in wanted.items() if values in found]
+
+
+def _partition(name: str, values: tuple[str, ...], partition: Any) -> Partition:
+    location = required(required(partition, "sd", "partition"), "location", "partition")
+    return Partition(name, values, location, required(partition, "createTime", "partition"))
+
+
+def lock_state_of(reply: Any) -> LockState:
+    """Return the answer of `lock` and `check_lock`; raises LockLost when the lock was aborted or refused."""
+    lock_id, state = required(reply, "lockid", "lock"), required(reply, "state", "lock")
+    if state not in (ttypes.LockState.ACQUIRED, ttypes.LockState.WAITING):
+        raise LockLost(f"lock {lock_id} is {_name(ttypes.LockState, state)}")
+    return LockState(lock_id, acquired=state == ttypes.LockState.ACQUIRED)
+
+
+def locks_of(reply: Any, *, database: str, table: str) -> tuple[LockInfo, ...]:
+    """Return those locks of a show_locks reply that are on the table, one of its partitions, or the database.
+
+    Raises MetastoreError when the reply holds no list of locks, or a lock without its main fields.
+    """
+    locks = required(reply, "locks", "show_locks")
+    infos = (_lock_info(lock) for lock in locks)
+    return tuple(info for info in infos if info.database == database.lower() and info.table in (None, table.lower()))
+
+
+def _lock_info(lock: Any) -> LockInfo:
+    return LockInfo(
+        lock_id=required(lock, "lockid", "lock"),
+        database=required(lock, "dbname", "lock").lower(),
+        table=_lower(lock.tablename),
+        partition=_lower(lock.partname),
+        state=_name(ttypes.LockState, required(lock, "state", "lock")),
+        type=_name(ttypes.LockType, required(lock, "type", "lock")),
+        txn=lock.txnid or 0,
+        user=lock.user or "unknown",
+        host=lock.hostname or "unknown",
+        agent=_agent(lock),
+        acquired_at=_time(lock.acquiredat),
+        last_heartbeat=_time(lock.lastheartbeat),
+    )
+
+
+def open_transactions_of(reply: Any) -> OpenTransactions:
+    """Return the open transactions of a get_open_txns_info reply; it lists aborted ones, too."""
+    mark = required(reply, "txn_high_water_mark", "get_open_txns_info")
+    infos = (_txn_info(txn) for txn in required(reply, "open_txns", "get_open_txns_info"))
+    # An unknown state is taken for an open one: a reader is never overlooked for a word.
+    return OpenTransactions(mark, tuple(info for info in infos if info.state not in ("ABORTED", "COMMITTED")))
+
+
+def _txn_info(txn: Any) -> TxnInfo:
+    return TxnInfo(
+        txn=required(txn, "id", "transaction"),
+        state=_name(ttypes.TxnState, required(txn, "state", "transaction")),
+        user=txn.user or "unknown",
+        host=txn.hostname or "unknown",
+        agent=_agent(txn),
+        started=_time(txn.startedTime),
+        last_heartbeat=_time(txn.lastHeartbeatTime),
+    )
+
+
+def valid_txns_of(reply: Any) -> ValidTxnList:
+    """Return a reader's transaction snapshot from a get_open_txns reply (TxnUtils.createValidReadTxnList)."""
+    mark = required(reply, "txn_high_water_mark", "get_open_txns")
+    ids = required(reply, "open_txns", "get_open_txns")
+    return ValidTxnList.parse(_id_list(mark, ids, required(reply, "abortedBits", "get_open_txns")))
+
+
+def valid_write_ids_of(reply: Any, table: str) -> ValidWriteIdList:
+    """Return a reader's write ids of the one table asked for (TxnUtils.createValidReaderWriteIdList)."""
+    tables = required(reply, "tblValidWriteIds", "get_valid_write_ids")
+    if [entry.fullTableName for entry in tables] != [table]:
+        raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not about {table} alone")
+    mark = required(tables[0], "writeIdHighWaterMark", "get_valid_write_ids")
+    ids = required(tables[0], "invalidWriteIds", "get_valid_write_ids")
+    bits = required(tables[0], "abortedBits", "get_valid_write_ids")
+    return ValidWriteIdList.parse(f"{table}:{_id_list(mark, ids, bits)}")
+
+
+def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
+    """Return `mark:lowest open:open:aborted`. A bit says of the id at its position that it is aborted."""
+    flagged = [(id_, _is_set(aborted_bits, position)) for position, id_ in enumerate(ids)]
+    aborted = sorted(id_ for id_, is_aborted in flagged if is_aborted)
+    opened = sorted(id_ for id_, is_aborted in flagged if not is_aborted)
+    lowest = opened[0] if opened else NO_OPEN_ID
+    return f"{mark}:{lowest}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
+
+
+def _is_set(bits: bytes, position: int) -> bool:
+    """Whether a bit is set, in the order of java.util.BitSet.toByteArray, which leaves out trailing zeros."""
+    return position // 8 < len(bits) and bool(bits[position // 8] >> position % 8 & 1)
+
+
+def required(holder: Any, field: str, where: str) -> Any:
+    """Return a field of a Thrift struct; raises MetastoreError when the metastore did not send it."""
+    value = getattr(holder, field, None)
+    if value is None:
+        raise MetastoreError(f"the metastore's reply lacks {field} ({where})")
+    return value
+
+
+def _name(enumeration: Any, number: int) -> str:
+    names: Mapping[int, str] = enumeration._VALUES_TO_NAMES
+    return names.get(number, f"UNKNOWN_{number}")
+
+
+def _agent(holder: Any) -> str | None:
+    """Return the agent, None where it was not given or (transactions on Hive 3.1) is not handed out."""
+    return None if holder.agentInfo in (None, "", "Unknown") else str(holder.agentInfo)
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text else None
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    """Return the moment; a lock of a transaction has 0 for its last heartbeat, a waiting one nothing at all."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

@@ -1,0 +1,57 @@
+"""Tables and partitions as the metastore describes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ORC_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
+ORC_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
+ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: names in lower case, the location spelled as the metastore has it ('' for a view)."""
+
+    database: str
+    name: str
+    location: str
+    create_time: int
+    input_format: str
+    serde: str
+    columns: tuple[tuple[str, str], ...]
+    partition_keys: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it is an ACID table of either sort (AcidUtils.isTransactionalTable)."""
+        return self._parameter("transactional") == "true"
+
+    @property
+    def is_insert_only(self) -> bool:
+        """Whether it is an insert-only ACID table, which has no row ids (AcidUtils.isInsertOnlyTable)."""
+        return self.is_transactional and self._parameter("transactional_properties") == "insert_only"
+
+    @property
+    def is_acid(self) -> bool:
+        """Whether it is a full ACID table: one whose rows can be updated and deleted (AcidUtils.isFullAcidTable)."""
+        return self.is_transactional and not self.is_insert_only
+
+    @property
+    def is_orc(self) -> bool:
+        """Whether its files are ORC: a full ACID table can hold nothing else, but a table may claim so."""
+        return self.input_format == ORC_INPUT_FORMAT and self.serde == ORC_SERDE
+
+    def _parameter(self, key: str) -> str:
+        """Return a parameter's value in lower case; Hive takes the key in upper case, too."""
+        return (self.parameters.get(key) or self.parameters.get(key.upper()) or "").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition: `name` as Hive writes it (`prt=p1`, special characters as %XX), `values` unescaped."""
+
+    name: str
+    values: tuple[str, ...]
+    location: str
+    create_time: int
