@@ -7,6 +7,7 @@ in a name, so that a name is also a spec.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNSAFE = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -22,13 +23,26 @@ class PartitionSpecError(ValueError):
     """A partition spec that cannot be read, or does not fit the table's partition keys."""
 
 
-def matching_partitions(spec: str, names: Iterable[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the partition names that a spec means, in the order given; `keys` are the table's partition keys.
+@dataclass(frozen=True)
+class Selection:
+    """The names that any spec matches, in the order given, and the specs that match none."""
+
+    names: tuple[str, ...]
+    unmatched: tuple[str, ...]
+
+
+def select(specs: Sequence[str], *, keys: Sequence[str], names: Iterable[str]) -> Selection:
+    """Return which partition names the specs mean; no spec at all means every name.
 
     Values are compared as text, with their case; keys without it. Raises PartitionSpecError.
     """
-    prefix = parse_spec(spec, keys)
-    return tuple(name for name in names if values_of(name)[: len(prefix)] == prefix)
+    values = {name: values_of(name) for name in names}
+    if not specs:
+        return Selection(tuple(values), ())
+    prefixes = {spec: parse_spec(spec, keys) for spec in specs}
+    hits = {spec: {name for name in values if _starts_with(values[name], prefix)} for spec, prefix in prefixes.items()}
+    wanted = set().union(*hits.values())
+    return Selection(tuple(name for name in values if name in wanted), tuple(s for s, hit in hits.items() if not hit))
 
 
 def parse_spec(spec: str, keys: Sequence[str]) -> tuple[str, ...]:
@@ -65,6 +79,10 @@ def unescape(text: str) -> str:
 
 def _escape(value: str) -> str:
     return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", value)
+
+
+def _starts_with(values: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
+    return values[: len(prefix)] == prefix
 
 
 def _pairs(spec: str) -> Mapping[str, str]:
