@@ -13,6 +13,7 @@ from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask
 from compaction_operator.orc.keys import Integers, Keys, Mask, hit_by
 from compaction_operator.orc.source import DELETE, INSERT, Source, open_source
+from compaction_operator.orc.values import column_written_wrong
 from compaction_operator.orc.writer import Layout, common_layout, output_file
 
 
@@ -29,7 +30,14 @@ class _Run:
 
     def events(self) -> pa.Table:
         table = self.source.events(self.stripe)
-        return table if self.keep.all() else table.filter(pa.array(self.keep))
+        if not self.keep.all():
+            table = table.filter(pa.array(self.keep))
+        column = column_written_wrong(table)
+        if column:
+            raise OrcError(
+                self.source.path, f"column {column} has a fraction of a second before 1970-01-02, which cannot be kept"
+            )
+        return table
 
 
 class ArrowEngine:
