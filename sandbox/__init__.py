@@ -1,0 +1,1 @@
+"""The sandbox: a real Kubernetes node and a real Hive metastore on this machine."""

@@ -1,0 +1,64 @@
+"""The operator on the cluster: installed with its Helm chart for one warehouse, `main`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sandbox.harness.cluster import Cluster
+from sandbox.harness.settings import CLAIM, MOUNT, Settings
+
+CHART = Path(__file__).parents[2] / "charts" / "compaction-operator"
+RELEASE = "compaction-operator"
+WAREHOUSE = "main"
+
+
+def values(settings: Settings) -> dict[str, Any]:
+    """Return the chart's values: the demo's warehouse, and requests that fit a small node."""
+    repository, _, tag = settings.operator_image.rpartition(":")
+    return {
+        "image": {"repository": repository, "tag": tag},
+        "warehouses": [
+            {
+                "name": WAREHOUSE,
+                "metastore": {"uri": settings.metastore_uri},
+                "namespaces": [settings.namespace],
+                "volume": {"claimName": CLAIM, "mountPath": MOUNT},
+            }
+        ],
+        "profiles": [{"name": "default", "driverCpuRequest": "200m", "executorCpuRequest": "200m"}],
+        "cleanup": {"interval": "2s"},
+    }
+
+
+class Operator:
+    """The operator's release in its namespace."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.namespace = settings.system_namespace
+
+    def install(self) -> str:
+        """Install or upgrade the chart, wait until the controller is ready, and return the command."""
+        command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
+        command += ["--values", "-", "--wait", "--timeout", "3m"]
+        self._cluster.helm(*command, stdin=json.dumps(values(self._settings)), timeout=200)
+        return f"helm {' '.join(command)}"
+
+    def uninstall(self) -> None:
+        """Remove the release; the CRDs and their resources stay."""
+        self._cluster.helm("uninstall", RELEASE, "--namespace", self.namespace, "--ignore-not-found", "--wait")
+
+    def restart(self) -> None:
+        """Kill the controller's pod without a word; its Deployment starts another."""
+        self._cluster.kubectl(
+            "delete", "pod", "-n", self.namespace, "-l", self._selector, "--grace-period=0", "--force"
+        )
+
+    def log(self, *, lines: int = 60) -> str:
+        """Return the end of the controller's log."""
+        return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self._selector, f"--tail={lines}")
+
+    @property
+    def _selector(self) -> str:
+        return f"app.kubernetes.io/name=compaction-operator,app.kubernetes.io/instance={RELEASE}"

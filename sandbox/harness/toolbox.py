@@ -1,0 +1,111 @@
+"""A pod that mounts the warehouse: files are brought in, listed and read through it, so that any cluster will do."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.harness.cluster import Cluster
+from sandbox.harness.namespaces import CONTAINER_SECURITY, POD_SECURITY, WAREHOUSE_MOUNT, WAREHOUSE_VOLUME
+from sandbox.harness.settings import Settings
+from sandbox.harness.wait import wait_until
+
+NAME = "toolbox"
+_ROWS = Path(__file__).with_name("rows.py")
+
+
+class Toolbox:
+    """The pod `toolbox` of the demo's namespace; places are URIs such as file:/warehouse/demo.db/try_it, or paths."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._namespace = settings.namespace
+        self._image = settings.operator_image
+
+    def start(self, *, timeout: float = 120.0) -> None:
+        """Make the pod, or a new one when the old one has another image, and wait until it runs."""
+        old = self._cluster.get("pod", NAME, namespace=self._namespace)
+        if old and (old["spec"]["containers"][0]["image"] != self._image or not _ready(old)):
+            self.stop()
+        self._cluster.apply(_manifest(self._namespace, self._image))
+        wait_until(self._is_ready, timeout=timeout, what=f"pod {NAME}")
+
+    def stop(self) -> None:
+        """Remove the pod."""
+        self._cluster.kubectl("delete", "pod", NAME, "-n", self._namespace, "--ignore-not-found", "--grace-period=0")
+
+    def run(self, *command: str, stdin: str | bytes | None = None, timeout: float = 120.0) -> str:
+        """Return what a command in the pod prints; raises CommandError."""
+        return self._cluster.kubectl(
+            "exec", "-i", "-n", self._namespace, NAME, "--", *command, stdin=stdin, timeout=timeout
+        )
+
+    def write(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Write files, by their path below the place, which is made; all their directories can be changed by all."""
+        script = 'umask 0002; mkdir -p "$1" && tar -x -f - -C "$1" --no-same-owner'
+        self.run("sh", "-c", script, "sh", _path(place), stdin=_archive(files))
+
+    def remove(self, place: str) -> None:
+        """Delete a directory with all in it."""
+        self.run("rm", "-rf", _path(place))
+
+    def names(self, place: str) -> set[str]:
+        """Return the names in a directory, those that begin with a dot or underscore too."""
+        return set(self.run("ls", "-A", _path(place)).split("\n")) - {""}
+
+    def listing(self, place: str) -> str:
+        """Return all files below a place with their sizes, one a line, as a person would want to read them."""
+        return self.run("sh", "-c", 'cd "$1" && find . -type f -printf "%8s %P\\n" | sort -k 2', "sh", _path(place))
+
+    def rows(self, write_ids: str, *places: str) -> list[str]:
+        """Return what a reader with these valid write ids sees: each row with its ROW__ID, as JSON (see rows.py)."""
+        paths = [_path(place) for place in places]
+        return self.run("python3", "-", write_ids, *paths, stdin=_ROWS.read_text()).splitlines()
+
+    def _is_ready(self) -> bool:
+        pod = self._cluster.get("pod", NAME, namespace=self._namespace)
+        return pod is not None and _ready(pod)
+
+
+def _path(place: str) -> str:
+    return "/" + place.removeprefix("file:").lstrip("/")
+
+
+def _ready(pod: Mapping[str, Any]) -> bool:
+    statuses = pod["status"].get("containerStatuses") or ()
+    return "deletionTimestamp" not in pod["metadata"] and any(status["ready"] for status in statuses)
+
+
+def _archive(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o664
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _manifest(namespace: str, image: str) -> dict[str, Any]:
+    container = {
+        "name": NAME,
+        "image": image,
+        "command": ["sleep", "infinity"],
+        "securityContext": CONTAINER_SECURITY,
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+        "volumeMounts": [WAREHOUSE_MOUNT],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": POD_SECURITY,
+            "containers": [container],
+            "volumes": [WAREHOUSE_VOLUME],
+        },
+    }
