@@ -16,6 +16,10 @@ FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
 class MetastoreAdmin(MetastoreClient):
     """A metastore client that can change things. NB: the operator itself never uses it."""
 
+    def database_names(self) -> tuple[str, ...]:
+        """Return the names of all databases."""
+        return tuple(self._call(lambda client: client.get_all_databases()))
+
     def create_database(self, name: str, *, location: str) -> None:
         """Create a database; its directory is made when it is missing."""
         database = ttypes.Database(name=name, description="", locationUri=location, parameters={})
