@@ -1,0 +1,494 @@
+"""Helm, kustomize and a real API server accept what is shipped, and the API server refuses what makes no sense."""
+
+import copy
+import json
+import shlex
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from sandbox.cluster import running_sandbox
+
+from compaction_operator.api.config import OperatorConfig
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "compaction-operator"
+SAMPLES = ROOT / "manifests" / "samples"
+SAMPLE_VALUES = SAMPLES / "warehouse" / "values.yaml"
+RELEASE = "compaction-operator"
+API_VERSION = "compaction.dev/v1alpha1"
+Manifest = dict[str, Any]
+Key = tuple[str, str, str]
+
+COMPACTION: Manifest = {
+    "warehouse": "no-such-warehouse",
+    "table": {"database": "default", "name": "t"},
+    "partitions": ["prt=p1"],
+    "type": "Minor",
+    "suspend": True,
+}
+CLEANUP: Manifest = {
+    "warehouse": "no-such-warehouse",
+    "table": {"database": "default", "name": "t", "createTime": 1, "location": "/warehouse/t"},
+    "compaction": {"name": "a", "uid": "u", "attempt": 1, "job": "a-1", "podUid": "p"},
+    "partitions": [
+        {
+            "partition": "prt=p1",
+            "location": "/warehouse/t/prt=p1",
+            "createTime": 1,
+            "outputs": ["base_0000003"],
+            "highestWriteId": 3,
+            "obsolete": [{"name": "delta_0000001_0000001_0000", "reason": "covered by base_0000003"}],
+        }
+    ],
+    "suspend": True,
+}
+
+
+class Cluster(NamedTuple):
+    """A cluster with the CRDs, and a namespace in it for one test module."""
+
+    environment: dict[str, str]
+    namespace: str
+
+    def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run helm or kubectl and return how it ended."""
+        return subprocess.run(
+            command, input=stdin, env=self.environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def output(self, *command: str, stdin: str | None = None) -> str:
+        """Run helm or kubectl, which must succeed, and return what it printed."""
+        ended = self.run(*command, stdin=stdin)
+        assert ended.returncode == 0, f"{shlex.join(command)}: {ended.stderr}"
+        return ended.stdout
+
+    def refusal(self, *command: str, stdin: str | None = None) -> str:
+        """Run helm or kubectl, which must fail, and return its complaint."""
+        ended = self.run(*command, stdin=stdin)
+        assert ended.returncode != 0, f"{shlex.join(command)}: accepted: {ended.stdout}"
+        return ended.stderr
+
+    def render(self, *options: str) -> dict[Key, Manifest]:
+        """Return what the chart makes, by kind, namespace and name."""
+        return by_key(self.output("helm", "template", RELEASE, str(CHART), "--namespace", RELEASE, *options))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Give a cluster that has the CRDs, with a namespace that is removed afterwards."""
+    found = Cluster(running_sandbox().environment(), f"packaging-{uuid.uuid4().hex[:8]}")
+    found.output("kubectl", "apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"))
+    crds = [f"crd/{plural}.compaction.dev" for plural in ("tablecompactions", "compactioncleanups")]
+    found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *crds)
+    found.output("kubectl", "create", "namespace", found.namespace)
+    yield found
+    found.output("kubectl", "delete", "namespace", found.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def release_namespace(cluster: Cluster) -> Iterator[str]:
+    """Give the namespace of the operator, since a dry run does not make it. It stays if it was there before."""
+    made = cluster.run("kubectl", "create", "namespace", RELEASE).returncode == 0
+    yield RELEASE
+    if made:
+        cluster.output("kubectl", "delete", "namespace", RELEASE)
+
+
+def by_key(text: str) -> dict[Key, Manifest]:
+    manifests = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    keyed = {
+        (manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]): manifest
+        for manifest in manifests
+    }
+    assert len(keyed) == len(manifests), "one object is there twice"
+    return keyed
+
+
+def resource(cluster: Cluster, kind: str, spec: Manifest, name: str = "a") -> str:
+    metadata = {"name": name, "namespace": cluster.namespace}
+    return json.dumps({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def changed(spec: Manifest, path: str, value: Any) -> Manifest:
+    """Return a copy of a spec with another value at a dotted path; numbers are places in a list."""
+    result = copy.deepcopy(spec)
+    *parents, last = [int(name) if name.isdigit() else name for name in path.split(".")]
+    parent: Any = result
+    for name in parents:
+        parent = parent[name] if isinstance(name, int) else parent.setdefault(name, {})
+    parent[last] = value
+    return result
+
+
+# --- The chart
+
+
+def test_lint(cluster: Cluster) -> None:
+    """`helm lint --strict` has nothing to say, with and without warehouses."""
+    cluster.output("helm", "lint", "--strict", str(CHART))
+    cluster.output("helm", "lint", "--strict", str(CHART), "--values", str(SAMPLE_VALUES))
+
+
+@pytest.mark.parametrize("options", [[], ["--values", str(SAMPLE_VALUES)]])
+def test_the_api_server_accepts_the_chart(cluster: Cluster, release_namespace: str, options: list[str]) -> None:
+    """`helm template | kubectl apply --dry-run=server` passes without a warning."""
+    rendered = cluster.output("helm", "template", RELEASE, str(CHART), "--namespace", release_namespace, *options)
+    # The driver's account is for a namespace that need not exist here.
+    rendered = rendered.replace("namespace: analytics", f"namespace: {cluster.namespace}")
+    ended = cluster.run(
+        "kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=rendered
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+BAD_VALUES = [
+    ("cleanup.threads=0", "/cleanup/threads"),
+    ("cleanup.interval=2", "/cleanup/interval"),
+    ("cleanup.interval=0s", "/cleanup/interval"),
+    ("warehuoses=1", "warehuoses"),
+    ("warehouses[0].name=main", "/warehouses/0"),
+    ("warehouses[0].metastore.uri=http://hive:9083", "/warehouses/0/metastore/uri"),
+    ("profiles=[]", "/profiles"),
+    ("profiles[0].sparkConf.a=1", "/profiles/0/sparkConf/a"),
+    ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+]
+
+
+@pytest.mark.parametrize(("value", "named"), BAD_VALUES, ids=[value for value, _ in BAD_VALUES])
+def test_bad_values_are_refused_by_name(cluster: Cluster, value: str, named: str) -> None:
+    """Helm itself says which value makes no sense."""
+    given = value.partition("=")[2]
+    option = "--set-json" if given.isdigit() or given == "[]" else "--set"
+    assert named in cluster.refusal("helm", "template", RELEASE, str(CHART), option, value)
+
+
+def test_the_configuration_is_the_values(cluster: Cluster, tmp_path: Path) -> None:
+    """The operator reads what the values say; an absent image is the operator's own."""
+    values = load_values() | {
+        "image": {"tag": "7", "pullPolicy": "Never"},
+        "profiles": [{"name": "default"}, {"name": "big", "image": "spark:1"}],
+        "cleanup": {"suspend": True},
+    }
+    rendered = cluster.render("--values", str(written(tmp_path, values)))
+    text = rendered["ConfigMap", RELEASE, "compaction-operator-config"]["data"]["config.yaml"]
+    config = OperatorConfig.model_validate(yaml.safe_load(text))
+    assert [(profile.name, profile.image, profile.image_pull_policy) for profile in config.profiles] == [
+        ("default", "compaction-operator:7", "Never"),
+        ("big", "spark:1", "Never"),
+    ]
+    (warehouse,) = config.warehouses
+    assert (warehouse.name, warehouse.namespaces, warehouse.metastore.timeout) == ("main", ("analytics",), 20.0)
+    assert (config.cleanup.suspend, config.cleanup.interval) == (True, 2.0)
+
+
+def load_values() -> Manifest:
+    values: Manifest = yaml.safe_load(SAMPLE_VALUES.read_text())
+    return values
+
+
+def written(folder: Path, values: Manifest) -> Path:
+    path = folder / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def test_a_changed_configuration_restarts_the_controller(cluster: Cluster) -> None:
+    """The controller reads its configuration once, so the pod template must change with it."""
+
+    def template(*options: str) -> Any:
+        return cluster.render(*options)["Deployment", RELEASE, RELEASE]["spec"]["template"]
+
+    assert template() == template()
+    assert template() != template("--set", "maxConcurrentJobs=3")
+
+
+def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Path) -> None:
+    """Two warehouses on one claim and in one namespace give one mount and one service account each."""
+    volume = {"claimName": "files", "mountPath": "/warehouse"}
+    warehouses = [
+        {"name": name, "metastore": {"uri": f"thrift://{name}:9083"}, "namespaces": spaces, "volume": volume}
+        for name, spaces in (("one", ["b", "a"]), ("two", ["b"]))
+    ]
+    rendered = cluster.render("--values", str(written(tmp_path, {"warehouses": warehouses})))
+    for kind in ("ServiceAccount", "Role", "RoleBinding"):
+        assert {key[1] for key in rendered if key[0] == kind and key[2] == "compaction-driver"} == {"a", "b"}
+    pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"]
+    assert [found["persistentVolumeClaim"]["claimName"] for found in pod["volumes"][2:]] == ["files"]
+    assert [found["mountPath"] for found in pod["containers"][0]["volumeMounts"][2:]] == ["/warehouse"]
+
+
+def test_crds_can_be_left_out_and_are_kept(cluster: Cluster) -> None:
+    """Uninstalling the chart never takes everybody's compactions with it."""
+    kept = [manifest for key, manifest in cluster.render().items() if key[0] == "CustomResourceDefinition"]
+    assert [crd["metadata"]["annotations"] for crd in kept] == [{"helm.sh/resource-policy": "keep"}] * 2
+    assert not [key for key in cluster.render("--set", "crds.install=false") if key[0] == "CustomResourceDefinition"]
+
+
+def test_the_controllers_pod_passes_the_restricted_profile(cluster: Cluster) -> None:
+    """The API server itself checks the pod against the restricted Pod Security Standard."""
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.output("kubectl", "label", "namespace", cluster.namespace, level, "--overwrite")
+    rendered = cluster.render("--values", str(SAMPLE_VALUES))
+    pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
+    security = pod["containers"][0]["securityContext"]
+    for context, outcome in ((security, cluster.output), (security | {"capabilities": {}}, cluster.refusal)):
+        container = pod["containers"][0] | {"securityContext": context}
+        manifest = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "controller", "namespace": cluster.namespace},
+            "spec": pod | {"containers": [container]},
+        }  # fmt: skip
+        outcome("kubectl", "create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest))
+
+
+def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> None:
+    """The controller never changes a spec, and neither account touches secrets or deletes a journal."""
+    rendered = cluster.render("--values", str(SAMPLE_VALUES))
+    controller = rendered["ClusterRole", "", RELEASE]["rules"]
+    driver = rendered["Role", "analytics", "compaction-driver"]["rules"]
+    assert not [rule for rule in controller + driver if "*" in str(rule) or "secrets" in rule["resources"]]
+    verbs = {(name, verb) for rule in controller for name in rule["resources"] for verb in rule["verbs"]}
+    for name in ("tablecompactions", "compactioncleanups"):
+        assert {verb for found, verb in verbs if found == name} <= {"get", "list", "watch"}
+    (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]
+    assert (journal["resources"], sorted(journal["verbs"])) == (["compactioncleanups"], ["create", "get"])
+
+
+# --- The manifests
+
+
+def normal(manifests: dict[Key, Manifest]) -> dict[Key, Manifest]:
+    """Return manifests without what only Helm or only kustomize adds: labels, checksum, name suffix, namespaces."""
+    return dict(normal_object(manifest) for key, manifest in manifests.items() if key[0] not in PLACES)
+
+
+PLACES = {"Namespace", "PersistentVolume", "PersistentVolumeClaim"}
+ONLY_HELM = {"app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy", "checksum/config"}
+
+
+def normal_object(manifest: Manifest) -> tuple[Key, Manifest]:
+    result = copy.deepcopy(manifest)
+    pod = result["spec"]["template"] if result["kind"] == "Deployment" else {}
+    for metadata in (result["metadata"], pod.get("metadata", {})):
+        for name in ("labels", "annotations"):
+            kept = {key: value for key, value in metadata.pop(name, {}).items() if key not in ONLY_HELM}
+            metadata.update({name: kept} if kept else {})
+    if result["kind"] == "ConfigMap":
+        result["metadata"]["name"] = "config"
+        result["data"]["config.yaml"] = yaml.safe_load(result["data"]["config.yaml"])
+    for volume in pod.get("spec", {}).get("volumes", []):
+        volume.get("configMap", {}).update(name="config")
+    for container in pod.get("spec", {}).get("containers", []):
+        container["volumeMounts"].sort(key=lambda mount: mount["name"])
+        pod["spec"]["volumes"].sort(key=lambda volume: volume["name"])
+    return (result["kind"], result["metadata"].get("namespace", ""), result["metadata"]["name"]), result
+
+
+@pytest.mark.parametrize(
+    ("folder", "options"),
+    [("default", []), ("samples/warehouse", ["--values", str(SAMPLE_VALUES)])],
+)
+def test_kustomize_makes_what_helm_makes(cluster: Cluster, folder: str, options: list[str]) -> None:
+    """Object by object, field by field, for the default and for the sample warehouse."""
+    kustomized = normal(by_key(cluster.output("kubectl", "kustomize", str(ROOT / "manifests" / folder))))
+    rendered = normal(cluster.render(*options))
+    assert set(kustomized) == set(rendered)
+    for key, manifest in rendered.items():
+        assert kustomized[key] == manifest, key
+
+
+def test_the_api_server_accepts_the_manifests(cluster: Cluster, release_namespace: str) -> None:
+    """`kubectl apply -k manifests/default` passes without a warning."""
+    folder = str(ROOT / "manifests" / "default")
+    ended = cluster.run("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", folder)
+    assert (ended.returncode, ended.stderr) == (0, ""), release_namespace
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_api_server_accepts_the_samples(cluster: Cluster, path: Path) -> None:
+    """Each sample is a valid TableCompaction, in fields that exist."""
+    cluster.output("kubectl", "--namespace", cluster.namespace, "apply", "--dry-run=server", "-f", str(path))
+
+
+# --- The CRDs
+
+
+LONG_LIST = [f"year=2024/month=1/day=1/hour=1/part={number:05d}" for number in range(500)]
+BAD_COMPACTIONS = [
+    ("type", "LogCompaction", "spec.type: Unsupported value"),
+    ("type", "minor", "spec.type: Unsupported value"),
+    ("format", "Hudi", 'unknown field "spec.format"'),
+    ("warehouse", "", "spec.warehouse"),
+    ("warehouse", "w" * 64, "spec.warehouse: Too long"),
+    ("table.name", "default.t", "spec.table.name"),
+    ("table.name", "", "spec.table.name"),
+    ("table.name", "t" * 257, "spec.table.name: Too long"),
+    ("table.database", "a b", "spec.table.database"),
+    ("partitions", ["prt=p1", "prt=p1"], "spec.partitions[1]: Duplicate value"),
+    ("partitions", [""], "spec.partitions[0]"),
+    ("partitions", ["p1"], "spec.partitions[0]"),
+    ("partitions", ["prt="], "spec.partitions[0]"),
+    ("partitions", [f"prt={number}" for number in range(501)], "spec.partitions: Too many"),
+    ("partitions", LONG_LIST, "spec.partitions: Invalid value"),
+    ("cleanup.interval", "2", "spec.cleanup.interval"),
+    ("cleanup.interval", "0s", "must be between 100ms and 24h"),
+    ("cleanup.interval", "-2s", "spec.cleanup.interval"),
+    ("cleanup.gracePeriod", "soon", "spec.cleanup.gracePeriod"),
+    ("cleanup.gracePeriod", "9000h", "spec.cleanup.gracePeriod"),
+    ("spark.profile", "Big", "spec.spark.profile"),
+    ("spark.driver.cores", 0, "spec.spark.driver.cores"),
+    ("spark.driver.memory", "1GB", "spec.spark.driver.memory"),
+    ("spark.executors.cores", 0, "spec.spark.executors.cores"),
+    ("spark.executors.instances", -1, "spec.spark.executors.instances"),
+    ("retry.maxAttempts", 0, "spec.retry.maxAttempts"),
+    ("retry.backoff", "11m", "spec.retry.backoff"),
+    ("suspend", "yes", "spec.suspend"),
+]
+ENTRY = CLEANUP["partitions"][0]
+BAD_CLEANUPS = [
+    ("partitions", [], "spec.partitions"),
+    ("partitions", [ENTRY | {"partition": f"p={number}"} for number in range(501)], "spec.partitions: Too many"),
+    ("partitions", [ENTRY, ENTRY], "spec.partitions[1]: Duplicate value"),
+    ("partitions", [ENTRY, ENTRY | {"partition": ""}], "an unpartitioned table has exactly one entry"),
+    ("partitions.0.outputs", ["../base_0000003"], "spec.partitions[0].outputs[0]"),
+    ("partitions.0.outputs", ["base_1", "delta_1_1", "delta_2_2"], "spec.partitions[0].outputs: Too many"),
+    ("partitions.0.obsolete.0.name", "..", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "delta_1_1/../../other", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "part-00000.orc", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete", [ENTRY["obsolete"][0]] * 2, "spec.partitions[0].obsolete[1]: Duplicate value"),
+    ("partitions.0.highestWriteId", "3", "spec.partitions[0].highestWriteId"),
+    ("table.location", "", "spec.table.location"),
+    ("compaction.attempt", 0, "spec.compaction.attempt"),
+    ("interval", "50ms", "must be between 100ms and 24h"),
+]
+EACH_BAD = [("TableCompaction", *case) for case in BAD_COMPACTIONS] + [
+    ("CompactionCleanup", *case) for case in BAD_CLEANUPS
+]
+VALID = {"TableCompaction": COMPACTION, "CompactionCleanup": CLEANUP}
+
+
+def case_id(part: Any) -> str:
+    return str(part)[:24]
+
+
+@pytest.mark.parametrize(("kind", "path", "value", "named"), EACH_BAD, ids=case_id)
+def test_invalid_specs_are_refused(cluster: Cluster, kind: str, path: str, value: Any, named: str) -> None:
+    """The API server refuses, and its message names the field."""
+    manifest = resource(cluster, kind, changed(VALID[kind], path, value))
+    assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("TableCompaction", field) for field in ("warehouse", "table", "type")]
+    + [("CompactionCleanup", field) for field in CLEANUP if field != "suspend"],
+)
+def test_required_fields(cluster: Cluster, kind: str, field: str) -> None:
+    """Without any of them nothing can be done, and the API server says so."""
+    manifest = resource(cluster, kind, {name: value for name, value in VALID[kind].items() if name != field})
+    refused = cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+    assert f"spec.{field}: Required value" in refused
+
+
+@pytest.fixture(scope="module")
+def existing(cluster: Cluster) -> dict[str, Manifest]:
+    """Make one of each that nothing acts on, and return them as the API server has them."""
+    made = {}
+    for kind, spec in VALID.items():
+        manifest = resource(cluster, kind, spec, name="existing")
+        made[kind] = json.loads(cluster.output("kubectl", "create", "-o", "json", "-f", "-", stdin=manifest))
+    return made
+
+
+CHANGES = [
+    ("TableCompaction", "warehouse", "other"),
+    ("TableCompaction", "table", {"name": "other"}),
+    ("TableCompaction", "partitions", ["prt=p2"]),
+    ("TableCompaction", "partitions", None),
+    ("TableCompaction", "type", "Major"),
+    ("TableCompaction", "cleanup", {"interval": "5s"}),
+    ("TableCompaction", "cleanup", {"gracePeriod": "5s"}),
+    ("TableCompaction", "spark", {"executors": {"instances": 3}}),
+    ("TableCompaction", "retry", {"maxAttempts": 9}),
+    ("CompactionCleanup", "warehouse", "other"),
+    ("CompactionCleanup", "table", {"location": "/elsewhere"}),
+    ("CompactionCleanup", "compaction", {"podUid": "other"}),
+    ("CompactionCleanup", "partitions", [ENTRY | {"highestWriteId": 4}]),
+    ("CompactionCleanup", "lockIds", [1]),
+    ("CompactionCleanup", "interval", "5s"),
+    ("CompactionCleanup", "gracePeriod", "5s"),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), CHANGES, ids=case_id)
+def test_a_spec_is_immutable(
+    cluster: Cluster, existing: dict[str, Manifest], kind: str, field: str, value: Any
+) -> None:
+    """What was asked for, or recorded, stays: fields cannot be changed, added or taken away."""
+    assert existing[kind]["metadata"]["generation"] == 1
+    refused = cluster.refusal(*patch(cluster, kind, {"spec": {field: value}}))
+    assert f"spec.{field}" in refused
+    assert "immutable" in refused
+
+
+@pytest.mark.parametrize("kind", ["TableCompaction", "CompactionCleanup"])
+def test_suspend_may_be_changed(cluster: Cluster, existing: dict[str, Manifest], kind: str) -> None:
+    """The one switch that a user has on something that exists already."""
+    assert existing[kind]["spec"]["suspend"] is True
+    cluster.output(*patch(cluster, kind, {"spec": {"suspend": False}}))
+
+
+def patch(cluster: Cluster, kind: str, value: Manifest, *options: str) -> list[str]:
+    name = f"{kind.lower()}.compaction.dev/existing"
+    how = options or ("--dry-run=server",)
+    patched = ["kubectl", "--namespace", cluster.namespace, "patch", name, "--type=merge", *how]
+    return [*patched, "--patch", json.dumps(value)]
+
+
+def test_a_baseline_is_stored_once(cluster: Cluster, existing: dict[str, Manifest]) -> None:
+    """Who counts as a reader from before is decided once: no later write may forget a reader."""
+    assert "status" not in existing["CompactionCleanup"]
+    baseline = {"time": "2024-01-01T00:00:00Z", "txnHighWaterMark": 7, "lockIds": [3, 4]}
+    status = ["--subresource=status"]
+    cluster.output(*patch(cluster, "CompactionCleanup", {"status": {"baseline": baseline, "blockerCount": 2}}, *status))
+    for change in ({"lockIds": [3]}, {"txnHighWaterMark": 6}, {"time": "2023-01-01T00:00:00Z"}, None):
+        refused = cluster.refusal(*patch(cluster, "CompactionCleanup", {"status": {"baseline": change}}, *status))
+        assert "status.baseline" in refused, change
+    cluster.output(*patch(cluster, "CompactionCleanup", {"status": {"blockerCount": 1}}, *status))
+
+
+def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manifest]) -> None:
+    """Short names, category and columns."""
+    assert existing
+    get = ("kubectl", "--namespace", cluster.namespace, "get")
+    assert columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE ATTEMPT REASON AGE"
+    assert columns(cluster.output(*get, "ccl")) == "NAME DATABASE TABLE PHASE DELETED AGE MESSAGE"
+    wide = columns(cluster.output(*get, "tcomp", "-o", "wide"))
+    assert wide.endswith("AGE WAREHOUSE ROWS IN ROWS OUT JOB MESSAGE")
+    both = cluster.output(*get, "compaction", "-o", "name").split()
+    assert both == ["compactioncleanup.compaction.dev/existing", "tablecompaction.compaction.dev/existing"]
+
+
+def columns(table: str) -> str:
+    return " ".join(table.splitlines()[0].split())
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("tcomp", "TableCompaction compacts one Hive ACID table"),
+        ("tcomp.spec.partitions", "each as Hive writes it"),
+        ("tcomp.spec.spark.executors.instances", "the driver does the work itself"),
+        ("ccl.spec.partitions.obsolete.reason", "Why it is obsolete"),
+        ("ccl.status.blockers", "The first 20 readers"),
+    ],
+)
+def test_kubectl_explains(cluster: Cluster, path: str, said: str) -> None:
+    """Every field can be looked up where it is used."""
+    assert said in " ".join(cluster.output("kubectl", "explain", path).split())
