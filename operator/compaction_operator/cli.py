@@ -15,7 +15,7 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.offline import Compacted, compact_directory, plan_directory
 from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
-from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
 
 BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)

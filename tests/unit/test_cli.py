@@ -1,26 +1,43 @@
-"""The offline verbs, run as a user runs them: a process, its exit code, its standard output and error."""
+"""The offline verbs by what a user sees of them: exit code, standard output and standard error."""
 
 import json
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
+
+from compaction_operator.cli import main
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 NOTHING_OPEN = "9223372036854775807::"
 
 
+PROGRAM = [sys.executable, "-c", "from compaction_operator.cli import main; main()"]
+
+
 def verb(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from compaction_operator.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    """Run the program's main function as its process would, without the cost of starting one."""
+    code: int | str | None = 0
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, patch("sys.argv", ["x", *arguments]):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
-def json_of(*arguments: str) -> dict:
+def json_of(*arguments: str) -> dict[str, Any]:
     done = verb(*arguments, "--output", "json")
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -126,8 +143,15 @@ def test_text_output_names_every_directory(three_inserts: Path) -> None:
         ("suffixed", THREE, [], "--valid-txns"),
     ],
 )
-def test_bad_input_is_one_line_and_changes_nothing(
-    name: str, place: str, write_ids: str, extra: list[str], says: str, three_inserts: Path, try_it: Path, tmp_path: Path
+def test_bad_input_is_one_line_and_changes_nothing(  # noqa: PLR0917
+    name: str,
+    place: str,
+    write_ids: str,
+    extra: list[str],
+    says: str,
+    three_inserts: Path,
+    try_it: Path,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "empty").mkdir()
     suffixed = Path(shutil.copytree(FIXTURES / "hive-4.0.1/table_txn_001/after-major", tmp_path / "suffixed"))
@@ -157,3 +181,10 @@ def test_usage_errors_are_one_line_too() -> None:
     done = verb("plan", "--type", "huge")
     assert done.returncode != 0
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_process_of_its_own_prints_one_json_object_and_nothing_else(three_inserts: Path) -> None:
+    command = [*PROGRAM, "compact", *arguments(three_inserts, "minor", THREE), "--output", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["output_directories"] == ["delta_0000001_0000003"]
+    assert len(done.stdout.splitlines()) == 1

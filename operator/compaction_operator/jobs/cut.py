@@ -13,8 +13,8 @@ from compaction_operator.acid.names import (
 )
 from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.engine import EventKind, InputFile, MergeTask, OriginalRows
-from compaction_operator.storage import join
+from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows
+from compaction_operator.storage import join, local_path
 
 BucketFiles = dict[int, list[str]]
 
@@ -30,9 +30,10 @@ def merge_tasks(
 ) -> dict[AcidDirectory, list[MergeTask]]:
     """Return, for each output directory of the plan, the tasks that fill it.
 
-    `scratch` is where each task puts its file; `original_rows` gives the row count of each original file by
+    `scratch` is the folder for the tasks' files; `original_rows` gives the row count of each original file by
     name, from which the row ids of the next file of the same bucket go on (Hive's OriginalReaderPair).
     """
+    location, scratch = local_path(location), local_path(scratch)
     deletes = _bucket_files(listing, _of_kind(plan, DirectoryKind.DELETE_DELTA), location)
     tasks: dict[AcidDirectory, list[MergeTask]] = {}
     for output in plan.outputs:

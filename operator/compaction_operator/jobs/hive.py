@@ -30,7 +30,7 @@ from compaction_operator.jobs.publish import needs_exclusive, publish
 from compaction_operator.jobs.runner import Outcome, TaskRunner
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.resolve import Target
-from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError, open_storage
 
 log = logging.getLogger(__name__)

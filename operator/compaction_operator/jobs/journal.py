@@ -93,13 +93,13 @@ def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
     """
     group: list[PartitionEntry] = []
     size = 0
-    for entry in (part for entry in entries for part in _split(entry)):
-        entry_size = _size(entry)
-        if group and (len(group) == api.MAX_PARTITIONS or size + entry_size > ENTRY_BYTES):
+    for part in (part for entry in entries for part in _split(entry)):
+        part_size = _size(part)
+        if group and (len(group) == api.MAX_PARTITIONS or size + part_size > ENTRY_BYTES):
             yield group
             group, size = [], 0
-        group.append(entry)
-        size += entry_size
+        group.append(part)
+        size += part_size
     if group:
         yield group
 

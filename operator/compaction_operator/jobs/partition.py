@@ -20,8 +20,8 @@ from compaction_operator.api.request import Reason
 from compaction_operator.jobs.cut import input_files, merge_tasks
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.runner import Outcome
-from compaction_operator.orc.engine import EventKind, MergeResult, MergeTask, count_rows
-from compaction_operator.storage import Storage, join
+from compaction_operator.orc import EventKind, MergeResult, MergeTask, count_rows
+from compaction_operator.storage import Storage, join, local_path
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def prepare(
         valid_txns=request.valid_txns,
     )
     staging = join(location, staging_name)
-    original_rows = {file.name: count_rows(join(location, file.name)) for file in plan.originals}
+    original_rows = {file.name: count_rows(local_path(join(location, file.name))) for file in plan.originals}
     tasks = merge_tasks(
         plan,
         listing,
@@ -126,14 +126,14 @@ def assemble(storage: Storage, prepared: Prepared, results: Sequence[MergeResult
         storage.make_directory(directory)
         for task in tasks:
             result = next(remaining)
-            if _keeps_file(result, task, output, layout):
+            if _keeps_file(result, task, layout):
                 storage.publish(result.output, join(directory, bucket_file_name(task.bucket)))
         storage.write(join(directory, ORC_ACID_VERSION), ORC_ACID_VERSION_CONTENT)
         if output.kind is DirectoryKind.BASE and layout is Layout.HIVE3:
             storage.write(join(directory, METADATA_ACID), METADATA_ACID_CONTENT)
 
 
-def _keeps_file(result: MergeResult, task: MergeTask, output: AcidDirectory, layout: Layout) -> bool:
+def _keeps_file(result: MergeResult, task: MergeTask, layout: Layout) -> bool:
     """Hive 4 writes no file without rows; Hive 3 writes an empty one for inserts (its readers want a bucket)."""
     if task.kind is EventKind.DELETE:
         return result.delete_events_out > 0

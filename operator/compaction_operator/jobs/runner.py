@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from compaction_operator.orc.engine import ArrowEngine, MergeResult, MergeTask
-from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc import ArrowEngine, MergeResult, MergeTask, OrcError, verify_output
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,9 @@ class Outcome:
 class TaskRunner(Protocol):
     """Runs merge tasks and returns their outcomes in the order of the tasks."""
 
-    def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]: ...
+    def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]:
+        """Return the outcome of each task, in order."""
+        ...
 
 
 class LocalRunner:
@@ -52,8 +53,10 @@ def _merge_in_spark(task: MergeTask) -> Outcome:
 
 
 def _merge(task: MergeTask, attempt: int) -> Outcome:
-    """Merge into a file of this task attempt's own, so that a second attempt never meets the first one's."""
+    """Merge into a file of this task attempt's own, so that a second attempt never meets the first one's; check it."""
     try:
-        return Outcome(result=ArrowEngine().merge(replace(task, output=f"{task.output}.{attempt}")))
+        result = ArrowEngine().merge(replace(task, output=f"{task.output}.{attempt}"))
+        verify_output(result.output, result)
+        return Outcome(result=result)
     except OrcError as error:
         return Outcome(error=str(error))

@@ -10,7 +10,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.partitions import matching_partitions
+from compaction_operator.metastore.partitions import PartitionSpecError, select
 from compaction_operator.metastore.tables import Table
 
 
@@ -69,18 +69,12 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     return table
 
 
-def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> list[str]:
+def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the partitions that match any of the specs; raises Refused naming one that matches none."""
-    names = client.get_partition_names(ref.database, ref.name)
-    if not specs:
-        return list(names)
-    chosen: set[str] = set()
-    for spec in specs:
-        try:
-            matched = matching_partitions(spec, names, table.partition_keys)
-        except ValueError as error:
-            raise Refused(Reason.PARTITION_NOT_FOUND, str(error)) from error
-        if not matched:
-            raise Refused(Reason.PARTITION_NOT_FOUND, f"no partition of table {ref} matches {spec!r}")
-        chosen.update(matched)
-    return [name for name in names if name in chosen]
+    try:
+        selection = select(specs, keys=table.partition_keys, names=client.get_partition_names(ref.database, ref.name))
+    except PartitionSpecError as error:
+        raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref}: {error}") from error
+    if selection.unmatched:
+        raise Refused(Reason.PARTITION_NOT_FOUND, f"no partition of table {ref} matches {selection.unmatched[0]!r}")
+    return selection.names
