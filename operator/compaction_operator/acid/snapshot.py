@@ -99,10 +99,11 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibilit
     base = _best_base(found, write_ids, compacted)
     aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
     readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
-    deltas = _walk(sorted(readable, key=_walk_order), write_ids, base)
+    deltas, covered = _walk(sorted(readable, key=_walk_order), write_ids, base)
+    lower = [directory for directory in _lower_bases(found, base) if directory not in aborted]
     obsolete = [
-        *(Obsolete(d.name, "aborted") for d in aborted),
-        *(_covered(d, base, deltas) for d in (*_lower_bases(found, base), *readable) if d not in (*aborted, *deltas)),
+        *(Obsolete(directory.name, "aborted") for directory in aborted),
+        *(Obsolete(directory.name, _reason(directory, base, deltas)) for directory in (*lower, *covered)),
     ]
     settled = {d.name for d in found if d.max_write_id <= write_ids.watermark}
     return Snapshot(
@@ -186,11 +187,12 @@ def _walk_order(delta: AcidDirectory) -> tuple[int, int, int, str]:
 
 def _walk(
     ordered: Sequence[AcidDirectory], write_ids: ValidWriteIdList, base: AcidDirectory | None
-) -> tuple[AcidDirectory, ...]:
-    """Keep the deltas that a reader needs, given in Hive's order (the loop of getAcidState over `working`)."""
+) -> tuple[tuple[AcidDirectory, ...], list[AcidDirectory]]:
+    """Return the deltas that a reader needs and those that are covered (getAcidState's loop over `working`)."""
     current = base.max_write_id if base else 0
     last_statement: int | None = None
     kept: list[AcidDirectory] = []
+    covered: list[AcidDirectory] = []
     for delta in ordered:
         if delta.max_write_id > current:
             if write_ids.valid_range(current + 1, delta.max_write_id) != RangeValidity.NONE:
@@ -199,7 +201,9 @@ def _walk(
         elif (delta.max_write_id == current and last_statement is not None) or (kept and _is_twin(kept[-1], delta)):
             # Other statements of the same write id, or the delete delta of the same range: both halves count.
             kept.append(delta)
-    return tuple(kept)
+        else:
+            covered.append(delta)
+    return tuple(kept), covered
 
 
 def _is_twin(one: AcidDirectory, other: AcidDirectory) -> bool:
@@ -210,13 +214,12 @@ def _is_twin(one: AcidDirectory, other: AcidDirectory) -> bool:
     )
 
 
-def _covered(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterable[AcidDirectory]) -> Obsolete:
+def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterable[AcidDirectory]) -> str:
     if base and directory.max_write_id <= base.max_write_id:
-        return Obsolete(directory.name, f"covered by {base.name}")
-    wider = [d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id]
-    # A minor publishes a pair; the delta is the half that is always there.
-    wider.sort(key=lambda d: d.kind is DirectoryKind.DELETE_DELTA)
-    return Obsolete(directory.name, f"merged into {wider[0].name}")
+        return f"covered by {base.name}"
+    # Of a minor's pair the delta is the half that is always there. Without a base, something covers what is covered.
+    wider = (d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id)
+    return f"merged into {min(wider, key=lambda delta: delta.kind is DirectoryKind.DELETE_DELTA).name}"
 
 
 def _obsolete_originals(listing: Listing, base: AcidDirectory | None) -> tuple[Obsolete, ...]:
