@@ -1,0 +1,38 @@
+# `make help` lists the targets. What a target needs is set up first; what is expensive lies in the user's cache folder.
+.DEFAULT_GOAL := help
+.PHONY: help venv setup lint test demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: ## Python only: .venv with the locked requirements, the tools and the command compaction-operator
+	@sandbox/prerequisites.sh python
+	@sandbox/python.sh
+
+setup: ## Everything that tests and sandbox need: packages, .venv, Kubernetes, images (as root)
+	@sandbox/setup.sh
+
+lint: venv ## ruff, mypy --strict, the layers, shellcheck
+	@sandbox/lint.sh
+
+test: ## All tests, those on the sandbox's cluster included (as root); the one test command
+	@sandbox/test.sh
+
+demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=mine on the cluster of KUBECONFIG
+	@sandbox/demo.sh
+
+sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (as root)
+	@sandbox/up.sh
+
+sandbox-down: ## End the sandbox and forget its data
+	@sandbox/down.sh
+
+sandbox-status: ## What the sandbox runs and how to reach it
+	@sandbox/status.sh
+
+sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
+	@sandbox/up.sh
+
+lock: ## Renew both lock files from pyproject.toml (needs uv)
+	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock
+	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -c requirements.lock -o operator/requirements.lock

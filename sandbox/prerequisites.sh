@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# prerequisites.sh [python]: names in one line what this machine lacks and how to get it; installs what Debian's packages give.
+# With `python` only what the tools, tests without a cluster and the offline commands need.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/env.sh"
+
+lacks() { fail "$1; $2"; }
+
+java_major() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
+go_minor() { go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p'; }
+
+check_python() {
+  [ -n "$HOST_PYTHON" ] || lacks "no Python 3.11" "install it (Debian 12: apt-get install python3)"
+}
+
+check_java() {
+  [ "$(java_major)" = 17 ] || lacks "no Java 17 (found: $(java_major || true))" "install it (Debian 12: apt-get install openjdk-17-jre-headless)"
+}
+
+check_machine() {
+  [ "$(uname -s)" = Linux ] || lacks "the sandbox needs Linux, this is $(uname -s)" "use a Debian 12 machine, or your own cluster"
+  [ "$(id -u)" = 0 ] || lacks "the sandbox makes namespaces and mounts, so it needs root" "run make as root"
+  command -v apt-get > /dev/null || lacks "no apt-get" "use Debian 12 or a system like it"
+}
+
+check_go() {
+  local minor
+  minor=$(go_minor || true)
+  [ "${minor:-0}" -ge 25 ] || lacks "no Go 1.25 or newer (found: 1.${minor:-none})" "install Go from its distribution and put it on the PATH"
+}
+
+# What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive; lint.
+PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrack ethtool socat
+  mmdebstrap buildah openssl procps util-linux maven python3-venv python3-pip shellcheck)
+
+missing_packages() {
+  local package
+  for package in "${PACKAGES[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q '^install ok installed$' || echo "$package"
+  done
+}
+
+install_packages() {
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+check_python
+[ "${1:-}" != python ] || exit 0
+check_machine
+check_java
+check_go
+mapfile -t missing < <(missing_packages)
+[ ${#missing[@]} = 0 ] || step "Debian packages" install_packages "${missing[@]}"

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# python.sh: puts the locked requirements into the cache and makes the clone's .venv, which sees them and the clone's package.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/env.sh"
+
+PYTHON_ID=$("$HOST_PYTHON" -c 'import platform; print(platform.python_version())')
+WHEELS=$(wheels_folder)
+LIBRARY=$CACHE/python-$PYTHON_ID-$(content_hash requirements.lock)
+
+download_wheels() { # output folder
+  nice "$HOST_PYTHON" -m pip wheel -q --require-hashes -r "$ROOT/requirements.lock" -w "$1"
+  # NB: a wheel that was built here has no hash in the lock; the image installs by these names alone.
+  sed -n 's/^\([a-zA-Z0-9._-]*==[^ ]*\).*/\1/p' "$ROOT/operator/requirements.lock" > "$1/requirements.txt"
+}
+
+install_wheels() { # output folder
+  "$HOST_PYTHON" -m venv --without-pip "$1"
+  nice "$HOST_PYTHON" -m pip --python "$1/bin/python" install -q --no-index --no-deps --no-warn-script-location "$WHEELS"/*.whl
+}
+
+# The clone's own environment has links only: the cached packages and operator/ by a .pth file, the tools by a new first line.
+link_clone() {
+  local venv=$ROOT/.venv script
+  rm -rf "$venv"
+  "$HOST_PYTHON" -m venv --without-pip "$venv"
+  printf '%s\n' "$LIBRARY/lib/python3.11/site-packages" "$ROOT/operator" "$ROOT" > "$venv/lib/python3.11/site-packages/clone.pth"
+  for script in pytest mypy lint-imports kopf; do
+    { echo "#!$venv/bin/python"; tail -n +2 "$LIBRARY/bin/$script"; } > "$venv/bin/$script"
+  done
+  ln -s "$LIBRARY/bin/ruff" "$venv/bin/ruff"
+  printf '%s\n' "#!$venv/bin/python" "import sys" "from compaction_operator.cli import main" "sys.exit(main())" \
+    > "$venv/bin/compaction-operator"
+  chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator}
+  echo "$ROOT $LIBRARY" > "$venv/made-of"
+}
+
+[ -d "$WHEELS" ] || step "Python packages: download" into_cache "$WHEELS" download_wheels
+[ -d "$LIBRARY" ] || step "Python packages: install" into_cache "$LIBRARY" install_wheels
+[ "$(cat "$ROOT/.venv/made-of" 2> /dev/null)" = "$ROOT $LIBRARY" ] || step "Python packages: this clone's .venv" link_clone

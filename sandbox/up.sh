@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# up.sh: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's operator image.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/env.sh"
+
+await() { # SECONDS COMMAND...
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" > /dev/null 2>&1; do
+    node_runs || { echo "the node ended; its logs: $STATE/logs" && return 1; }
+    [ $SECONDS -lt $end ] || { echo "gave up waiting for: $*; logs: $STATE/logs" && return 1; }
+    sleep 0.2
+  done
+}
+
+# detached NAME COMMAND...: a daemon that outlives this script, its number in NAME.pid; it must not keep this script's lock.
+detached() {
+  setsid nohup "${@:2}" > "$STATE/logs/$1.log" 2>&1 < /dev/null 7>&- &
+  echo $! > "$STATE/$1.pid"
+}
+
+make_volumes() {
+  mkdir -p "$STATE/logs" "$STATE/warehouse" "$STATE/metastore"
+  chown "$POD_UID:$POD_UID" "$STATE/warehouse" "$STATE/metastore"
+  chmod 2775 "$STATE/warehouse"
+}
+
+# Two ports of the machine's loopback that nothing uses: the ways into the node's network.
+free_ports() {
+  "$HOST_PYTHON" -c 'import socket; a, b = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+print(a.getsockname()[1], b.getsockname()[1])'
+}
+
+start_node() {
+  local api_port metastore_port
+  read -r api_port metastore_port < <(free_ports)
+  "$SANDBOX/certificates.sh" "$api_port"
+  echo "thrift://127.0.0.1:$metastore_port" > "$STATE/metastore.uri"
+  binaries_folder > "$STATE/binaries"
+  detached node unshare --net --mount --pid --uts --ipc --fork --mount-proc --kill-child "$SANDBOX/node.sh"
+  await 60 test -e "$STATE/started"
+  detached api-port socat "TCP-LISTEN:$api_port,bind=127.0.0.1,reuseaddr,fork" "UNIX-CONNECT:$STATE/api.sock"
+  detached metastore-port socat "TCP-LISTEN:$metastore_port,bind=127.0.0.1,reuseaddr,fork" "UNIX-CONNECT:$STATE/metastore.sock"
+  await 60 sandbox_kubectl get --raw=/readyz
+}
+
+start_dns() {
+  await 60 sandbox_kubectl --namespace default get serviceaccount default
+  "$SANDBOX/apply.sh" coredns "COREDNS_IMAGE=$("$SANDBOX/images.sh" name coredns)" "DNS_SERVICE_IP=$DNS_SERVICE_IP"
+  await 120 sandbox_kubectl wait --for=condition=Ready "node/$NODE" --timeout=2s
+  await 120 "$SANDBOX/in-node.sh" "$HOST_PYTHON" "$SANDBOX/resolve.py" kubernetes.default.svc.cluster.local "$DNS_SERVICE_IP"
+}
+
+start_metastore() {
+  local namespace
+  for namespace in hive compaction-system demo; do "$SANDBOX/warehouse-claim.sh" "$namespace"; done
+  "$SANDBOX/apply.sh" metastore-volume "METASTORE_STATE=$STATE/metastore"
+  await 60 sandbox_kubectl --namespace hive wait --for=jsonpath='{.status.phase}'=Bound persistentvolumeclaim/metastore-state --timeout=2s
+  "$SANDBOX/apply.sh" metastore "METASTORE_IMAGE=$("$SANDBOX/images.sh" name metastore)" "POD_UID=$POD_UID" \
+    "METASTORE_SERVICE_IP=$METASTORE_SERVICE_IP"
+  await 180 sandbox_kubectl --namespace hive rollout status deployment/hive-metastore --timeout=2s
+}
+
+# For shells and sandbox/cluster.py. Written last: it is there when all else is.
+write_settings() {
+  cat > "$STATE/env.new" <<-ENV
+	KUBECONFIG=$STATE/admin.kubeconfig
+	SANDBOX_BIN=$(cat "$STATE/binaries")
+	SANDBOX_WAREHOUSE=$STATE/warehouse
+	SANDBOX_METASTORE=$(cat "$STATE/metastore.uri")
+	METASTORE_URI=thrift://hive-metastore.hive.svc:9083
+	METASTORE_IMAGE=$("$SANDBOX/images.sh" name metastore)
+	OPERATOR_IMAGE=$OPERATOR_IMAGE
+	ENV
+  mv "$STATE/env.new" "$STATE/env"
+}
+
+# NB: after the first error nothing is left that runs: a second `up` starts afresh.
+stop_after_failure() { [ $? = 0 ] || "$SANDBOX/down.sh" 7>&- || true; }
+
+start_all() {
+  trap stop_after_failure EXIT
+  "$SANDBOX/down.sh" --quiet
+  rm -rf "$STATE/logs"
+  make_volumes
+  step "cluster: control plane" start_node
+  "$SANDBOX/images.sh" load
+  step "cluster: node and DNS" start_dns
+  step "Hive metastore" start_metastore
+  write_settings
+}
+
+mkdir -p "$STATE"
+OPERATOR_IMAGE=$("$SANDBOX/images.sh" name operator)
+export OPERATOR_IMAGE
+"$SANDBOX/setup.sh"
+exec 7> "$CACHE/cluster.lock"
+flock 7
+if node_runs && [ -e "$STATE/env" ]; then
+  echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
+  "$SANDBOX/images.sh" load
+  write_settings
+else
+  start_all
+fi
+echo "sandbox: up in $SECONDS s; this clone's image is $OPERATOR_IMAGE" >&2
+echo "export KUBECONFIG=$STATE/admin.kubeconfig PATH=$(cat "$STATE/binaries"):\$PATH"
