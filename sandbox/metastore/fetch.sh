@@ -20,7 +20,7 @@ need_maven() {
 download() {
   say "fetching Hive 3.1.3 and Hadoop's client from Maven (about 180 MB)"
   # -C: a file whose checksum is wrong fails the download.
-  mvn -q -B -C -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+  mvn -q -B -C -Dstyle.color=never -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$1" >&2
 }
 

@@ -1,0 +1,42 @@
+"""What sort of table parameters make."""
+
+import pytest
+
+from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
+
+
+def table(parameters, *, input_format=ORC_INPUT_FORMAT, serde=ORC_SERDE):
+    return Table(
+        database="db",
+        name="t",
+        location="file:/w/t",
+        create_time=1,
+        input_format=input_format,
+        serde=serde,
+        columns=(("id", "int"),),
+        parameters=parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "transactional", "insert_only", "acid"),
+    [
+        ({}, False, False, False),
+        ({"transactional": "false"}, False, False, False),
+        ({"transactional": "true"}, True, False, True),
+        ({"transactional": "TRUE", "transactional_properties": "default"}, True, False, True),
+        ({"TRANSACTIONAL": "true"}, True, False, True),
+        ({"transactional": "true", "transactional_properties": "insert_only"}, True, True, False),
+        ({"transactional_properties": "insert_only"}, False, False, False),
+    ],
+)
+def test_the_parameters_say_whether_a_table_is_acid(parameters, transactional, insert_only, acid):
+    subject = table(parameters)
+    assert (subject.is_transactional, subject.is_insert_only, subject.is_acid) == (transactional, insert_only, acid)
+
+
+def test_orc_is_input_format_and_serde():
+    text = "org.apache.hadoop.mapred.TextInputFormat"
+    assert table({}).is_orc
+    assert not table({}, input_format=text).is_orc
+    assert not table({}, serde="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe").is_orc
