@@ -23,6 +23,7 @@ SAMPLES = ROOT / "manifests" / "samples"
 SAMPLE_VALUES = SAMPLES / "warehouse" / "values.yaml"
 RELEASE = "compaction-operator"
 API_VERSION = "compaction.dev/v1alpha1"
+CRDS = ("crd/tablecompactions.compaction.dev", "crd/compactioncleanups.compaction.dev")
 Manifest = dict[str, Any]
 Key = tuple[str, str, str]
 
@@ -82,14 +83,19 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Give a cluster that has the CRDs, with a namespace that is removed afterwards."""
+    """Give a cluster that has the CRDs, with a namespace that is removed afterwards.
+
+    CRDs that were there belong to an installed chart and stay; others go, or Helm would not take them as its own later.
+    """
     found = Cluster(running_sandbox().environment(), f"packaging-{uuid.uuid4().hex[:8]}")
+    installed = found.run("kubectl", "get", *CRDS).returncode == 0
     found.output("kubectl", "apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"))
-    crds = [f"crd/{plural}.compaction.dev" for plural in ("tablecompactions", "compactioncleanups")]
-    found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *crds)
+    found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *CRDS)
     found.output("kubectl", "create", "namespace", found.namespace)
     yield found
-    found.output("kubectl", "delete", "namespace", found.namespace, "--wait=false")
+    found.output("kubectl", "delete", "namespace", found.namespace, f"--wait={not installed}".lower())
+    if not installed:
+        found.output("kubectl", "delete", *CRDS)
 
 
 @pytest.fixture(scope="module")
