@@ -15,9 +15,26 @@ class Admission:
         self._cache = cache
         self._most = most
         self._claims: dict[TableKey, Key] = {}
+        self._waiting: dict[Key, bool] = {}
 
     def waits_for(self, compaction: Compaction, now: datetime) -> str | None:
-        """Return whom a compaction waits for before its next attempt, None when it is its turn.
+        """Return whom a compaction waits for before its next attempt, None when it is its turn."""
+        blocked = self._table_blocked(compaction, now)
+        full = None if blocked else self._full(compaction.key)
+        if blocked or full:
+            self._waiting[compaction.key] = full is not None
+        else:
+            self._waiting.pop(compaction.key, None)
+        return blocked or full
+
+    def woken_by(self, freed: Iterable[TableKey]) -> list[Compaction]:
+        """Return whose turn it may be now that something on these tables is over, oldest first."""
+        tables = set(freed)
+        waiting = ((self._cache.compactions.get(key), capped) for key, capped in self._waiting.items())
+        return sorted((one for one, capped in waiting if one and (capped or one.table in tables)), key=age)
+
+    def _table_blocked(self, compaction: Compaction, now: datetime) -> str | None:
+        """Return who holds the table.
 
         A table's compactions go by age. Until it is known what an earlier attempt published, nobody starts: the
         fence of that one's cleanup would take the new one's staging away.
@@ -33,7 +50,7 @@ class Admission:
         for cleanup in self._cache.cleanups.of_table(compaction.table):
             if not (cleanup.settled or cleanup.ended):
                 return f"cleanup {cleanup.key}, which finds out what was published"
-        return self._full(compaction.key)
+        return None
 
     def claim(self, compaction: Compaction) -> None:
         """Hold the compaction's table for it until `release`."""
@@ -54,11 +71,6 @@ class Admission:
 def age(compaction: Compaction) -> tuple[datetime, str, str]:
     """Return what compactions are ordered by, oldest first."""
     return (compaction.meta.created, compaction.meta.namespace, compaction.meta.name)
-
-
-def by_age(compactions: Iterable[Compaction]) -> list[Compaction]:
-    """Return compactions, oldest first."""
-    return sorted(compactions, key=age)
 
 
 def _eligible(compaction: Compaction, now: datetime) -> bool:

@@ -65,19 +65,26 @@ class Store(Generic[T]):
 
 
 class Cache:
-    """Compactions and cleanups, with the ways from one to the other; `running` are those with an attempt running."""
+    """Compactions and cleanups, with the ways from one to the other; `running` are those with an attempt running.
+
+    `freed` collects the tables on which something others may have waited for is over; whoever wakes them empties it.
+    """
 
     def __init__(self) -> None:
         self.compactions: Store[Compaction] = Store()
         self.cleanups: Store[Cleanup] = Store()
         self.running: set[Key] = set()
+        self.freed: set[TableKey] = set()
         self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
         """Keep a TableCompaction and return it, or None when a newer version is known already."""
         compaction = read_compaction(raw)
+        old = self.compactions.get(compaction.key)
         if not self.compactions.put(compaction):
             return None
+        if old is not None and old.holds_table and not compaction.holds_table:
+            self.freed.add(old.table)
         if compaction.attempt_running:
             self.running.add(compaction.key)
         else:
@@ -89,6 +96,7 @@ class Cache:
         compaction = self.compactions.drop(key, uid)
         if compaction is not None:
             self.running.discard(key)
+            self.freed.add(compaction.table)
         return compaction
 
     def put_cleanup(self, raw: Mapping[str, Any]) -> Cleanup | None:
@@ -97,6 +105,8 @@ class Cache:
         if not self.cleanups.put(cleanup):
             return None
         self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
+        if cleanup.settled:
+            self.freed.add(cleanup.table)
         return cleanup
 
     def drop_cleanup(self, key: Key, uid: str) -> Cleanup | None:
@@ -104,6 +114,7 @@ class Cache:
         cleanup = self.cleanups.drop(key, uid)
         if cleanup is not None:
             self._cleanups_of[cleanup.spec.compaction.uid].discard(key)
+            self.freed.add(cleanup.table)
         return cleanup
 
     def cleanups_of(self, compaction_uid: str) -> list[Cleanup]:

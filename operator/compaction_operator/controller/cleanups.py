@@ -37,7 +37,7 @@ SUCCEEDED = "Succeeded"
 
 JOB_CHECK = 30.0
 RETRY = 1.0
-RETRY_CAP = 60.0
+RETRY_CAP = 15.0
 CHUNK = 20
 """Partitions between two records of the progress."""
 

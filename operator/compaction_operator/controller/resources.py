@@ -89,6 +89,11 @@ class Compaction:
         """Whether an attempt was recorded that has not been judged yet (its Job may still have to be created)."""
         return self.status.attempt > 0 and not self.ended and self.status.next_attempt_time is None
 
+    @property
+    def holds_table(self) -> bool:
+        """Whether younger compactions of its table wait for it: its attempt runs, or it is to start by itself."""
+        return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
+
 
 @dataclass(frozen=True)
 class Cleanup:

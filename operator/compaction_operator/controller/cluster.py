@@ -1,0 +1,139 @@
+"""The cluster as the reconcilers use it: writes go through, answers land in the cache, calls run in a bounded pool."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from compaction_operator.api.cleanup import CompactionCleanupStatus
+from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.events import Event, event_manifest
+from compaction_operator.controller.jobs import JobView, view_job
+from compaction_operator.controller.kube import AlreadyExistsError, GoneError, Kube, KubeError, Raw
+from compaction_operator.controller.resources import Cleanup, Compaction, Kind
+from compaction_operator.controller.times import Clock
+
+log = logging.getLogger(__name__)
+
+JOB_TRUST = 20.0
+"""Seconds for which a Job that was seen running is taken to run: a watch may miss a deletion."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Worker threads by purpose, so that one that is held up holds up nothing else."""
+
+    kube: Executor
+    tables: Executor
+    polling: Executor
+    deletion: Executor
+
+    @classmethod
+    def of(cls, *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
+        """Return pools of so many threads."""
+        return cls(*(ThreadPoolExecutor(size) for size in (kube, tables, polling, deletion)))
+
+    def shut_down(self) -> None:
+        """Start nothing new and wait for nothing: whatever runs can be repeated."""
+        for pool in (self.kube, self.tables, self.polling, self.deletion):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+    """Run a blocking call in a pool."""
+    return await asyncio.get_running_loop().run_in_executor(pool, lambda: function(*args, **options))
+
+
+class Cluster:
+    """The API server and what is known of it. Methods raise KubeError for what may work later."""
+
+    def __init__(self, kube: Kube, cache: Cache, pool: Executor, *, clock: Clock, ticks: Callable[[], float]) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._pool = pool
+        self._clock = clock
+        self._ticks = ticks
+        self._jobs: dict[tuple[str, str], tuple[JobView, float]] = {}
+
+    async def write_compaction(self, old: Compaction, status: TableCompactionStatus) -> Compaction:
+        """Write a status if it differs and nobody else wrote meanwhile; return the compaction as it is then."""
+        if status == old.status:
+            return old
+        try:
+            self._cache.put_compaction(await self._replace(Kind.COMPACTION, old.raw, status.to_json()))
+        except GoneError:
+            self._cache.drop_compaction(old.key, old.meta.uid)
+            raise
+        return self._cache.compactions.get(old.key) or old
+
+    async def write_cleanup(self, old: Cleanup, status: CompactionCleanupStatus) -> Cleanup:
+        """Write a status if it differs and nobody else wrote meanwhile; return the cleanup as it is then."""
+        if status == old.status:
+            return old
+        try:
+            self._cache.put_cleanup(await self._replace(Kind.CLEANUP, old.raw, status.to_json()))
+        except GoneError:
+            self._cache.drop_cleanup(old.key, old.meta.uid)
+            raise
+        return self._cache.cleanups.get(old.key) or old
+
+    async def job(self, namespace: str, name: str) -> JobView | None:
+        """Return a Job, or None when the API server says that there is none: a cache alone cannot tell."""
+        view, seen = self._jobs.get((namespace, name), (None, 0.0))
+        if view is not None and (view.ended or self._ticks() - seen < JOB_TRUST):
+            return view
+        raw = await run_in(self._pool, self._kube.get_job, namespace, name)
+        if raw is None:
+            self._jobs.pop((namespace, name), None)
+            return None
+        return self.saw_job(raw)
+
+    async def create_job(self, manifest: Raw) -> None:
+        """Create a Job; one of its name is the same attempt's, from before a restart."""
+        try:
+            self.saw_job(await run_in(self._pool, self._kube.create_job, manifest))
+        except AlreadyExistsError:
+            log.info("job %s exists already", manifest["metadata"]["name"])
+
+    def saw_job(self, raw: Mapping[str, Any]) -> JobView:
+        """Keep a Job that the watch or a call brought, unless a newer version is known; return what is known."""
+        view = view_job(raw)
+        old, _ = self._jobs.get((view.namespace, view.name), (None, 0.0))
+        newest = old if old is not None and old.resource_version > view.resource_version else view
+        self._jobs[(view.namespace, view.name)] = (newest, self._ticks())
+        return newest
+
+    def lost_job(self, namespace: str, name: str) -> None:
+        """Forget a Job that was deleted."""
+        self._jobs.pop((namespace, name), None)
+
+    async def pods(self, namespace: str, job: str) -> list[Raw]:
+        """Return a Job's pods."""
+        return await run_in(self._pool, self._kube.list_pods, namespace, job)
+
+    async def cleanups_of(self, compaction: Compaction) -> tuple[Cleanup, ...]:
+        """Return all cleanups of a compaction's attempts, asked of the API server: none may be missing."""
+        found = await run_in(self._pool, self._kube.list_cleanups, compaction.meta.namespace, compaction.meta.uid)
+        for raw in found:
+            self._cache.put_cleanup(raw)
+        return tuple(self._cache.cleanups_of(compaction.meta.uid))
+
+    async def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
+        """Post events; one that cannot be posted is only logged."""
+        for event in events:
+            name = f"{about['metadata']['namespace']}/{about['metadata']['name']}"
+            log.info("%s %s: %s: %s", about["kind"], name, event.reason, event.message)
+            manifest = event_manifest(event, about, now=self._clock())
+            try:
+                await run_in(self._pool, self._kube.create_event, manifest)
+            except KubeError as error:
+                log.warning("event %s about %s not posted: %s", event.reason, name, error)
+
+    async def _replace(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        return await run_in(self._pool, self._kube.replace_status, kind, raw, status)

@@ -1,0 +1,245 @@
+"""The loop: events fill the cache and the queue, each key is reconciled by itself, tables are looked at when due."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.controller.admission import Admission
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.gatekeeper import Gatekeeper
+from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
+from compaction_operator.controller.queue import WorkQueue
+from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler
+from compaction_operator.controller.resources import Cleanup, Key, Kind, TableKey
+from compaction_operator.controller.times import Clock, backed_off
+from compaction_operator.controller.work import Work
+
+log = logging.getLogger(__name__)
+
+CONFLICT_PAUSE = 0.2
+RETRY = 1.0
+RETRY_CAP = 15.0
+LOAD_PAUSE = 2.0
+
+
+class Controller:
+    """Everything the controller keeps in memory; all of it can be built again from the API server."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        kube: Kube,
+        work: Work,
+        pools: Pools,
+        clock: Clock,
+        ticks: Callable[[], float],
+    ) -> None:
+        self._kube = kube
+        self._work = work
+        self._pools = pools
+        self._ticks = ticks
+        self._cache = Cache()
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._gatekeeper = Gatekeeper()
+        self._admission = Admission(self._cache, most=config.max_concurrent_jobs)
+        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
+        self._compactions = CompactionReconciler(
+            config,
+            cache=self._cache,
+            cluster=self._cluster,
+            admission=self._admission,
+            work=work,
+            pools=pools,
+            clock=clock,
+        )
+        self._cleanups = CleanupReconciler(
+            config,
+            cache=self._cache,
+            cluster=self._cluster,
+            gatekeeper=self._gatekeeper,
+            work=work,
+            pools=pools,
+            clock=clock,
+            ticks=ticks,
+        )
+        self._failures: dict[Key, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+
+    async def load(self) -> None:
+        """Fill cache and queue with everything there is: nobody's turn can be told before all are known.
+
+        Raises KubeError when the API server does not answer.
+        """
+        for kind in (Kind.CLEANUP, Kind.COMPACTION):
+            for raw in await run_in(self._pools.kube, self._list, kind):
+                self.saw(kind, "ADDED", raw)
+
+    def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+        """Take an event of the watch: an object as it was then, or its deletion."""
+        try:
+            if kind is Kind.JOB:
+                self._saw_job(event, raw)
+            elif kind is Kind.COMPACTION:
+                self._saw_compaction(event, raw)
+            else:
+                self._saw_cleanup(event, raw)
+        except ValueError as error:
+            # The API server validates by the same schema, so this is an object of another version.
+            log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
+        self._wake_waiting()
+
+    def step(self) -> int:
+        """Start whatever is due now; return how many tasks that are."""
+        now, started = self._ticks(), 0
+        while (key := self._queue.pop(now)) is not None:
+            self._start(self._reconcile(key))
+            started += 1
+        for table in self._gatekeeper.start_due(now):
+            self._start(self._look(table))
+            started += 1
+        return started
+
+    async def idle(self) -> None:
+        """Wait until all tasks that were started are over."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def next_due(self) -> float | None:
+        """Return when something is due next by itself, None when nothing is."""
+        dues = (self._queue.next_due(), self._gatekeeper.next_due())
+        return min((due for due in dues if due is not None), default=None)
+
+    async def run(self) -> None:
+        """Load, then work until cancelled."""
+        await self._load_at_last()
+        while True:
+            self._wake.clear()
+            self.step()
+            due = self.next_due()
+            pause = None if due is None else max(0.0, due - self._ticks())
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _load_at_last(self) -> None:
+        while True:
+            try:
+                await self.load()
+            except KubeError as error:
+                log.warning("cannot list the resources yet: %s", error)
+                await asyncio.sleep(LOAD_PAUSE)
+            else:
+                return
+
+    def _list(self, kind: Kind) -> list[Raw]:
+        return list(self._kube.list_all(kind))
+
+    def _saw_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        view = self._cluster.saw_job(raw)
+        if event == "DELETED":
+            self._cluster.lost_job(view.namespace, view.name)
+        self._add(Key(Kind.COMPACTION, view.namespace, view.compaction))
+        labels = raw["metadata"].get("labels") or {}
+        for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
+            self._add(cleanup.key)
+
+    def _saw_compaction(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        if event == "DELETED":
+            self._cache.drop_compaction(_key(Kind.COMPACTION, raw), raw["metadata"]["uid"])
+            return
+        compaction = self._cache.put_compaction(raw)
+        if compaction is not None:
+            self._add(compaction.key)
+
+    def _saw_cleanup(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        if event == "DELETED":
+            self._cache.drop_cleanup(_key(Kind.CLEANUP, raw), raw["metadata"]["uid"])
+            self._add(_key(Kind.CLEANUP, raw))
+            return
+        cleanup = self._cache.put_cleanup(raw)
+        if cleanup is not None:
+            self._add(cleanup.key)
+            self._tell_compaction(cleanup)
+
+    def _tell_compaction(self, cleanup: Cleanup) -> None:
+        key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        if key in self._cache.running:
+            self._add(key)
+
+    def _wake_waiting(self) -> None:
+        if not self._cache.freed:
+            return
+        for compaction in self._admission.woken_by(self._cache.freed):
+            self._add(compaction.key)
+        self._cache.freed.clear()
+
+    def _add(self, key: Key, *, after: float = 0.0) -> None:
+        if after > 0:
+            self._queue.add_at(key, self._ticks() + after)
+        else:
+            self._queue.add(key)
+        self._wake.set()
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reconcile(self, key: Key) -> None:
+        again: float | None
+        try:
+            again = await self._reconcile_kind(key)
+        except ConflictError:
+            again = CONFLICT_PAUSE
+        except KubeError as error:
+            log.warning("%s %s: %s", key.kind, key, error)
+            again = self._failed(key)
+        except Exception:
+            log.exception("%s %s could not be reconciled", key.kind, key)
+            again = self._failed(key)
+        self._queue.done(key)
+        if again is not None:
+            self._add(key, after=again)
+        self._wake_waiting()
+        self._wake.set()
+
+    async def _reconcile_kind(self, key: Key) -> float | None:
+        if key.kind is Kind.COMPACTION:
+            again = await self._compactions.reconcile(key)
+            self._failures.pop(key, None)
+            return again
+        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
+        if failed:
+            self._failures[key] = self._failures.get(key, 0) + 1
+        else:
+            self._failures.pop(key, None)
+        cleanup = self._cache.cleanups.get(key)
+        if cleanup is not None:
+            self._tell_compaction(cleanup)
+        return again
+
+    def _failed(self, key: Key) -> float:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return backed_off(RETRY, failures, cap=RETRY_CAP)
+
+    async def _look(self, table: TableKey) -> None:
+        """Look at a table and wake the cleanups for which something changed."""
+        try:
+            answer = await run_in(self._pools.polling, self._work.look, table)
+        except Exception as error:
+            log.exception("the look at %s failed", table)
+            answer = str(error)
+        for key in self._gatekeeper.finish(table, answer):
+            self._add(key)
+        self._wake.set()
+
+
+def _key(kind: Kind, raw: Mapping[str, Any]) -> Key:
+    return Key(kind, raw["metadata"]["namespace"], raw["metadata"]["name"])

@@ -1,0 +1,183 @@
+"""One reconcile of one key: look, decide, write the status, act. What is learned goes into the next look."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from compaction_operator.api.cleanup import PartitionEntry
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.controller import cleanups, compactions
+from compaction_operator.controller.admission import Admission
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.driver import driver_end, pod_trouble
+from compaction_operator.controller.gatekeeper import Gatekeeper
+from compaction_operator.controller.jobs import job_manifest, job_name, job_request
+from compaction_operator.controller.kube import KubeError
+from compaction_operator.controller.resources import Cleanup, Compaction, Key
+from compaction_operator.controller.times import Clock
+from compaction_operator.controller.work import Work
+
+
+class CompactionReconciler:
+    """Takes TableCompactions from step to step."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        cache: Cache,
+        cluster: Cluster,
+        admission: Admission,
+        work: Work,
+        pools: Pools,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._cluster = cluster
+        self._admission = admission
+        self._work = work
+        self._pools = pools
+        self._clock = clock
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Do what can be done now; return in how many seconds to come again without being told.
+
+        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        """
+        compaction = self._cache.compactions.get(key)
+        if compaction is None:
+            return None
+        try:
+            return await self._steps(compaction)
+        finally:
+            self._admission.release(compaction)
+
+    async def _steps(self, compaction: Compaction) -> float | None:
+        sight = await self._look(compaction)
+        while True:
+            decision = compactions.decide(compaction, sight, config=self._config, now=self._clock())
+            if decision.action is compactions.Action.PREFLIGHT:
+                self._admission.claim(compaction)
+            compaction = await self._cluster.write_compaction(compaction, decision.status)
+            await self._cluster.emit(decision.events, compaction.raw)
+            if decision.action is compactions.Action.NONE:
+                return decision.again_in
+            sight = await self._act(decision.action, compaction, sight)
+
+    async def _look(self, compaction: Compaction) -> compactions.Sight:
+        if compaction.ended:
+            return compactions.Sight()
+        if not compaction.attempt_running:
+            return compactions.Sight(waits_for=self._admission.waits_for(compaction, self._clock()))
+        meta = compaction.meta
+        name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
+        job = await self._cluster.job(meta.namespace, name)
+        if job is None or job.ended or job.ready:
+            return compactions.Sight(job=job)
+        return compactions.Sight(job=job, trouble=pod_trouble(await self._cluster.pods(meta.namespace, name)))
+
+    async def _act(
+        self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight
+    ) -> compactions.Sight:
+        if action is compactions.Action.PREFLIGHT:
+            return replace(sight, verdict=await run_in(self._pools.tables, self._work.preflight, compaction))
+        if action is compactions.Action.CREATE_JOB:
+            return await self._create_job(compaction)
+        if action is compactions.Action.LOOK_AT_END:
+            return replace(sight, end=await self._end(compaction, sight))
+        trouble = await run_in(self._pools.tables, self._work.bury, compaction)
+        return replace(sight, buried=trouble is None, burial_trouble=trouble)
+
+    async def _create_job(self, compaction: Compaction) -> compactions.Sight:
+        meta = compaction.meta
+        request = job_request(
+            compaction.spec,
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            attempt=compaction.status.attempt,
+            config=self._config,
+        )
+        await self._cluster.create_job(job_manifest(request, ttl=self._config.job_ttl))
+        job = await self._cluster.job(meta.namespace, request.job)
+        if job is None:
+            raise KubeError(f"job {request.job} was deleted as soon as it was created")
+        return compactions.Sight(job=job)
+
+    async def _end(self, compaction: Compaction, sight: compactions.Sight) -> compactions.End:
+        meta = compaction.meta
+        pods = await self._cluster.pods(meta.namespace, compaction.status.job or "")
+        message = sight.job.message if sight.job is not None else "its job is gone"
+        found = await self._cluster.cleanups_of(compaction)
+        return compactions.End(driver_end(pods, job_message=message), found)
+
+
+class CleanupReconciler:
+    """Takes CompactionCleanups from step to step."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        cache: Cache,
+        cluster: Cluster,
+        gatekeeper: Gatekeeper,
+        work: Work,
+        pools: Pools,
+        clock: Clock,
+        ticks: Callable[[], float],
+    ) -> None:
+        self._settings = config.cleanup
+        self._cache = cache
+        self._cluster = cluster
+        self._gatekeeper = gatekeeper
+        self._work = work
+        self._pools = pools
+        self._clock = clock
+        self._ticks = ticks
+
+    async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
+        """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
+
+        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        """
+        cleanup = self._cache.cleanups.get(key)
+        if cleanup is None:
+            self._gatekeeper.forget(key)
+            return None, False
+        sight = await self._look(cleanup, failures)
+        while True:
+            decision = cleanups.decide(cleanup, sight, suspended=self._settings.suspend, now=self._clock())
+            cleanup = await self._cluster.write_cleanup(cleanup, decision.status)
+            await self._cluster.emit(decision.events, cleanup.raw)
+            self._watch(cleanup, decision.action)
+            if decision.action in (cleanups.Action.NONE, cleanups.Action.WATCH):
+                return decision.again_in, decision.failed
+            sight = await self._act(decision, cleanup, sight)
+
+    async def _look(self, cleanup: Cleanup, failures: int) -> cleanups.Sight:
+        if cleanup.ended:
+            return cleanups.Sight()
+        if cleanup.settled:
+            return cleanups.Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
+        job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
+        return cleanups.Sight(job=job, failures=failures)
+
+    def _watch(self, cleanup: Cleanup, action: cleanups.Action) -> None:
+        baseline = cleanup.status.baseline
+        if action is not cleanups.Action.WATCH or baseline is None:
+            self._gatekeeper.forget(cleanup.key)
+            return
+        interval = cleanup.spec.interval if cleanup.spec.interval is not None else self._settings.interval
+        self._gatekeeper.watch(cleanup.key, cleanup.table, baseline, interval=interval, now=self._ticks())
+
+    async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: cleanups.Sight) -> cleanups.Sight:
+        if decision.action is cleanups.Action.SETTLE:
+            return replace(sight, settled=await run_in(self._pools.tables, self._work.settle, cleanup))
+        going = sight.deletion or cleanups.Pass()
+        return replace(sight, deletion=await self._delete(cleanup, decision.partitions, going))
+
+    async def _delete(self, cleanup: Cleanup, chunk: Sequence[PartitionEntry], going: cleanups.Pass) -> cleanups.Pass:
+        outcome = await run_in(self._pools.deletion, self._work.delete, cleanup, chunk)
+        return going.after(chunk, outcome)

@@ -1,0 +1,186 @@
+"""What the controller does with metastore and storage: blocking calls, each repeatable, run in worker threads."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
+from compaction_operator.api.config import Metastore, OperatorConfig
+from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.fence import fence
+from compaction_operator.cleanup.gate import World, take_baseline
+from compaction_operator.cleanup.publication import PartlyPublishedError, published_states
+from compaction_operator.cleanup.readers import look
+from compaction_operator.controller.cleanups import Settled, Trouble
+from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
+from compaction_operator.controller.times import Clock
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TableNotFound
+from compaction_operator.metastore.resolve import Refused, compactable_table, partition_names, resolve
+from compaction_operator.storage import NotFoundError, Storage, StorageError, open_storage
+
+log = logging.getLogger(__name__)
+
+TROUBLES = (MetastoreError, StorageError, PartlyPublishedError)
+"""What may be over when the same is tried again."""
+
+
+class UnknownWarehouseError(MetastoreError):
+    """The configuration has no warehouse of that name (any more)."""
+
+
+class Work(Protocol):
+    """What the controller needs to have done. Errors are answers here: nothing is raised for what may be over later."""
+
+    def preflight(self, compaction: Compaction) -> Verdict:
+        """Ask the metastore whether the compaction's table and partitions can be compacted."""
+
+    def bury(self, compaction: Compaction) -> str | None:
+        """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
+
+    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+        """Fence, give locks back, compute what is published, then take the reader baseline."""
+
+    def look(self, table: TableKey) -> World | str:
+        """Return who reads a table now, or why nobody knows."""
+
+    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Make one deletion pass over some of a cleanup's partitions."""
+
+
+class RealWork:
+    """The work done with the warehouses' metastores and their files."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        clock: Clock,
+        connect: Callable[[Metastore], MetastoreClient] = MetastoreClient,
+        storage: Callable[[str], Storage] = open_storage,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._connect = connect
+        self._storage = storage
+        self._clients: dict[str, MetastoreClient] = {}
+        self._lock = threading.Lock()
+
+    def preflight(self, compaction: Compaction) -> Verdict:
+        """Return the metastore's verdict, before a pod is started for nothing."""
+        ref, specs = compaction.spec.table, compaction.spec.partitions
+        try:
+            client = self._client(compaction.spec.warehouse)
+            table = compactable_table(client, ref)
+            if table.partition_keys:
+                partition_names(client, table, ref, specs)
+            elif specs:
+                return Verdict(
+                    Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned: {specs[0]!r} names nothing"
+                )
+        except Refused as refused:
+            return Verdict(refused.reason, str(refused))
+        except MetastoreError as error:
+            return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
+        return Verdict()
+
+    def bury(self, compaction: Compaction) -> str | None:
+        """Remove what a failed attempt left in the table's directories and in the metastore."""
+        spec = compaction.spec
+        try:
+            client = self._client(spec.warehouse)
+            own = agent_info(uid=compaction.meta.uid, attempt=compaction.status.attempt, pod_uid="")
+            self._unlock(client, spec.table.database, spec.table.name, own=own)
+            for target in resolve(client, spec.table, spec.partitions).targets:
+                fence(self._storage(target.location), target.location, keep=None)
+        except (Refused, UnknownWarehouseError) as nothing_left:
+            log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
+        except TROUBLES as error:
+            return str(error)
+        return None
+
+    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+        """Do what comes right after an attempt's end, in this order: only the fence makes the listing final."""
+        spec = cleanup.spec
+        try:
+            client = self._client(spec.warehouse)
+            for entry in spec.partitions:
+                fence(self._storage(entry.location), entry.location, keep=None)
+            own = agent_info(uid=spec.compaction.uid, attempt=spec.compaction.attempt, pod_uid="")
+            mine = self._unlock(client, spec.table.database, spec.table.name, own=own, ids=spec.lock_ids)
+            names = {entry.partition: self._names(client, spec, entry) for entry in spec.partitions}
+            states = published_states(spec.partitions, names)
+            world = look(client, spec.table.database, spec.table.name)
+        except TROUBLES as error:
+            return _trouble(error)
+        baseline = take_baseline(world.locks, world.txns, partitions=set(names), own_locks=mine, now=self._clock())
+        return Settled(states, baseline)
+
+    def look(self, table: TableKey) -> World | str:
+        """Ask for locks and transactions: one call each."""
+        try:
+            return look(self._client(table.warehouse), table.database, table.table)
+        except MetastoreError as error:
+            return str(error)
+
+    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Delete what is recorded and obsolete now in these partitions."""
+        part = cleanup.spec.model_copy(update={"partitions": tuple(partitions)})
+        states = {found.partition: found.state for found in cleanup.status.partitions}
+        try:
+            client = self._client(part.warehouse)
+            return delete_obsolete(self._storage(part.table.location), client, part, states)
+        except TROUBLES as error:
+            return _trouble(error)
+
+    def _client(self, warehouse: str) -> MetastoreClient:
+        known = self._config.warehouse(warehouse)
+        if known is None:
+            raise UnknownWarehouseError(f"no warehouse is called {warehouse!r} in the operator's configuration")
+        with self._lock:
+            if warehouse not in self._clients:
+                self._clients[warehouse] = self._connect(known.metastore)
+            return self._clients[warehouse]
+
+    def _unlock(
+        self, client: MetastoreClient, database: str, table: str, *, own: str, ids: Sequence[int] = ()
+    ) -> set[int]:
+        """Give back the locks of an attempt's drivers, told by their agent; return the ids of all of its locks."""
+        held = {lock.lock_id for lock in client.show_locks(database, table) if (lock.agent or "").startswith(own)}
+        mine = held | set(ids)
+        for lock_id in sorted(mine):
+            client.unlock(lock_id)
+        return mine
+
+    def _names(self, client: MetastoreClient, spec: CompactionCleanupSpec, entry: PartitionEntry) -> set[str]:
+        """Return the names in a partition's directory; none for a partition that was dropped.
+
+        Raises StorageError when the table's own directory is missing though the metastore has the table: its volume
+        may not be there, and then nobody knows what is published.
+        """
+        storage = self._storage(entry.location)
+        try:
+            return {child.name for child in storage.list(entry.location)}
+        except NotFoundError:
+            if storage.exists(spec.table.location) or not _exists(client, spec):
+                return set()
+            raise
+
+
+def _exists(client: MetastoreClient, spec: CompactionCleanupSpec) -> bool:
+    try:
+        return client.get_table(spec.table.database, spec.table.name).location == spec.table.location
+    except TableNotFound:
+        return False
+
+
+def _trouble(error: Exception) -> Trouble:
+    """Name an error as a condition's reason."""
+    if isinstance(error, UnknownWarehouseError):
+        return Trouble(Reason.UNKNOWN_WAREHOUSE, str(error))
+    if isinstance(error, MetastoreUnavailable):
+        return Trouble(Reason.METASTORE_UNAVAILABLE, str(error))
+    return Trouble(type(error).__name__, str(error))
