@@ -51,14 +51,13 @@ class Operator:
 
     def restart(self) -> None:
         """Kill the controller's pod without a word; its Deployment starts another."""
-        self._cluster.kubectl(
-            "delete", "pod", "-n", self.namespace, "-l", self._selector, "--grace-period=0", "--force"
-        )
+        self._cluster.kubectl("delete", "pod", "-n", self.namespace, "-l", self.selector, "--grace-period=0", "--force")
 
     def log(self, *, lines: int = 60) -> str:
         """Return the end of the controller's log."""
-        return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self._selector, f"--tail={lines}")
+        return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self.selector, f"--tail={lines}")
 
     @property
-    def _selector(self) -> str:
+    def selector(self) -> str:
+        """The labels of the controller's pod."""
         return f"app.kubernetes.io/name=compaction-operator,app.kubernetes.io/instance={RELEASE}"

@@ -1,0 +1,1 @@
+"""The story of one compaction, played on a real cluster and told on standard output."""

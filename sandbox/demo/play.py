@@ -1,0 +1,237 @@
+"""The story, step by step. Every step checks what it shows."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox.demo.story import CheckError, Story
+from sandbox.harness import expected
+from sandbox.harness.reader import Reader
+from sandbox.harness.stage import Stage, Warehouse
+from sandbox.harness.tables import (
+    TABLE_TXN_001,
+    TRY_IT,
+    WRITER,
+    Fixture,
+    HiveTable,
+    database_location,
+    fourth_write,
+)
+
+DATABASE = "demo"
+UPDATED = "table_txn_002"
+READER, LATE_READER = "alice", "bob"
+MANIFESTS = Path(__file__).parent
+
+Names = Mapping[str, frozenset[str]]
+"""Directory names by partition ('' for an unpartitioned table)."""
+
+
+class Play:
+    """The demo on one stage. The steps build on each other and are played in the order of `all`."""
+
+    def __init__(self, stage: Stage, warehouse: Warehouse, story: Story) -> None:
+        self._stage = stage
+        self._warehouse = warehouse
+        self._story = story
+        self._rows: dict[HiveTable, list[str]] = {}
+        self._inserts = self._updated = self._try_it = HiveTable(DATABASE, "", "")
+
+    def all(self) -> None:
+        """Play the whole story; raises CheckError where it does not go as told."""
+        self.clean()
+        self.create_tables()
+        alice = self.start_reader()
+        with alice:
+            self.compact_under_the_reader()
+            self.compact_again()
+            self.nothing_is_deleted()
+            self.release(alice)
+        self.minor_with_deletes()
+        self.same_rows()
+
+    def clean(self) -> None:
+        """Remove what an earlier demo left."""
+        self._warehouse.abandon((READER, LATE_READER, WRITER))
+        self._stage.compactions.delete_all()
+        for name in (TABLE_TXN_001.name, TRY_IT.name, UPDATED):
+            self._warehouse.writer.drop(HiveTable(DATABASE, name, f"{database_location(DATABASE)}/{name}"))
+
+    def create_tables(self) -> None:
+        """Create the tables with their writes."""
+        with self._story.step(
+            "A Hive writer creates three tables",
+            """Files that real Hive 3.1.3 wrote, each write under a transaction and write id of the metastore:
+            table_txn_001 (three inserts), try_it (three partitions; inserts, updates, a delete: six
+            transactions) and table_txn_002 (three inserts and an update). Each write left a directory, a
+            delta, in each partition it touched.""",
+        ):
+            self._inserts = self._create(TABLE_TXN_001)
+            self._try_it = self._create(TRY_IT)
+            self._updated = self._create(TABLE_TXN_001, name=UPDATED)
+            self._warehouse.writer.write(self._updated, fourth_write())
+            for table in (self._inserts, self._try_it, self._updated):
+                self._rows[table] = self._warehouse.rows(table)
+                self._show_files(table)
+            self._story.show("all rows that a reader sees, with their ROW__IDs:", self._all_rows())
+
+    def start_reader(self) -> Reader:
+        """Open a reader on two tables, as a long query would."""
+        with self._story.step(
+            f"A reader, {READER}, starts a long query on table_txn_001 and try_it",
+            """Her transaction and her SHARED_READ locks are in the metastore. She may read any of these
+            directories until she is done, so none of them may go before.""",
+        ):
+            reader = self._warehouse.reader(READER)
+            reader.lock(self._inserts).lock(self._try_it, self._try_it.partitions)
+            self._story.say(f"transaction {reader.txn}, locks {', '.join(map(str, reader.lock_ids))}")
+        return reader
+
+    def compact_under_the_reader(self) -> None:
+        """Compact both tables while the reader reads."""
+        with self._story.step(
+            "kubectl apply: compact table_txn_001 (Minor) and try_it (Major)",
+            """For each the controller creates a Job, whose pod is a Spark driver; the second also asks for an
+            executor pod. They write the merged files aside, record in a CompactionCleanup what becomes
+            obsolete, and publish by renaming. Readers are not disturbed.""",
+        ):
+            self._apply("minor-of-inserts", "major-of-partitions")
+            self._await("minor-of-inserts", outputs={"": expected.AFTER_INSERTS_MINOR}, obsolete={"": expected.INSERTS})
+            self._await("major-of-partitions", outputs=expected.TRY_IT_AFTER_MAJOR, obsolete=expected.TRY_IT)
+
+    def compact_again(self) -> None:
+        """Compact the minor compaction's output, still under the reader."""
+        with self._story.step(
+            "kubectl apply: compact table_txn_001 again (Major)",
+            "The minor compaction's delta and what it was made of are obsolete now, in favour of one base.",
+        ):
+            self._apply("major-after-minor")
+            obsolete = {"": expected.INSERTS | expected.AFTER_INSERTS_MINOR}
+            self._await("major-after-minor", outputs={"": expected.AFTER_INSERTS_MAJOR}, obsolete=obsolete)
+
+    def nothing_is_deleted(self) -> None:
+        """Show that the cleanups wait for the reader, and name her."""
+        with self._story.step(
+            f"While {READER} reads, nothing is deleted",
+            """The metastore is asked every two seconds; each cleanup says whom it waits for. Old and new
+            directories lie side by side.""",
+        ):
+            for compaction in ("minor-of-inserts", "major-of-partitions", "major-after-minor"):
+                self._check_blockers(compaction)
+            self._show_resources()
+            self._show_files(self._inserts)
+            kept = expected.INSERTS | expected.AFTER_INSERTS_MINOR | expected.AFTER_INSERTS_MAJOR
+            self._check_names(self._inserts, {"": kept})
+            both = {name: expected.TRY_IT[name] | expected.TRY_IT_AFTER_MAJOR[name] for name in expected.TRY_IT}
+            self._check_names(self._try_it, both)
+
+    def release(self, reader: Reader) -> None:
+        """Let the reader go while a later one stays."""
+        with self._story.step(
+            f"{LATE_READER} starts to read, then {READER} is done",
+            f"""{LATE_READER} came after the compactions: he reads the new directories and holds nothing up.
+            When {READER}'s transaction ends, the next look at the metastore finds no reader from before, and
+            the old directories go.""",
+        ):
+            with self._warehouse.reader(LATE_READER).lock(self._inserts):
+                reader.release()
+                released = time.monotonic()
+                for compaction in ("minor-of-inserts", "major-of-partitions", "major-after-minor"):
+                    self._await_deletion(compaction)
+                self._story.say(f"deleted within {time.monotonic() - released:.1f} s of her leaving:")
+            self._show_resources()
+            self._show_files(self._inserts)
+            self._show_files(self._try_it)
+            self._check_names(self._inserts, {"": expected.AFTER_INSERTS_MAJOR})
+            self._check_names(self._try_it, expected.TRY_IT_AFTER_MAJOR)
+
+    def minor_with_deletes(self) -> None:
+        """Compact inserts and deletes together, which takes an exclusive lock."""
+        with self._story.step(
+            "kubectl apply: compact table_txn_002, which has a delete (Minor)",
+            """A delta and a delete delta must appear together, or rows would come back: on Hive 3 they are
+            published under an exclusive lock, for a moment, which is why no reader may be there.""",
+        ):
+            self._apply("minor-with-deletes")
+            obsolete = {"": expected.INSERTS | expected.UPDATE}
+            self._await("minor-with-deletes", outputs={"": expected.AFTER_UPDATE_MINOR}, obsolete=obsolete)
+            self._await_deletion("minor-with-deletes")
+            self._show_files(self._updated)
+            self._check_names(self._updated, {"": expected.AFTER_UPDATE_MINOR})
+
+    def same_rows(self) -> None:
+        """Read all rows back."""
+        with self._story.step(
+            "The rows are the same", "Read back from what is left: every row with the ROW__ID it had at the beginning."
+        ):
+            before = dict(self._rows)
+            self._rows = {table: self._warehouse.rows(table) for table in before}
+            self._story.show("all rows that a reader sees, with their ROW__IDs:", self._all_rows())
+            for table, rows in before.items():
+                self._story.check(f"rows and ROW__IDs of {table.name}", found=self._rows[table], expected=rows)
+            for kind in ("tcomp", "ccl"):
+                self._kubectl("wait", "--for=condition=Succeeded", kind, "--all", "--timeout=10s")
+            self._show_resources()
+
+    def _create(self, fixture: Fixture, *, name: str | None = None) -> HiveTable:
+        return self._warehouse.writer.create(fixture, database=DATABASE, name=name)
+
+    def _apply(self, *manifests: str) -> None:
+        for name in manifests:
+            path = MANIFESTS / f"{name}.yaml"
+            self._story.show(f"{path.name}:", path.read_text())
+            self._kubectl("apply", "-f", str(path))
+
+    def _await(self, compaction: str, *, outputs: Names, obsolete: Names) -> None:
+        """Wait until a compaction has succeeded, and check what its journal says."""
+        status = self._stage.compactions.wait_succeeded(compaction)
+        totals = status.totals
+        assert totals
+        self._story.say(f"{compaction}: {totals.rows_in} rows read, {totals.rows_out} written")
+        entries = [
+            entry
+            for cleanup in self._stage.compactions.cleanups(compaction)
+            for entry in self._stage.compactions.journal(cleanup).partitions
+        ]
+        found = {entry.partition: frozenset(entry.outputs) for entry in entries}
+        self._check_each(f"{compaction}: directories published", found, outputs)
+        found = {entry.partition: frozenset(item.name for item in entry.obsolete) for entry in entries}
+        self._check_each(f"{compaction}: directories obsolete", found, obsolete)
+
+    def _await_deletion(self, compaction: str) -> None:
+        for cleanup in self._stage.compactions.cleanups(compaction):
+            self._stage.compactions.wait_cleaned(cleanup)
+
+    def _check_blockers(self, compaction: str) -> None:
+        for cleanup in self._stage.compactions.cleanups(compaction):
+            status = self._stage.compactions.wait_blocked(cleanup)
+            users = {blocker.user for blocker in status.blockers}
+            self._story.check(f"the cleanup of {compaction} waits for {READER}", found=users, expected={READER})
+
+    def _check_names(self, table: HiveTable, names: Names) -> None:
+        """Check what lies in the table's directory or in those of its partitions, hidden names too."""
+        for partition, expected_names in names.items():
+            found = self._warehouse.toolbox.names(f"{table.location}/{partition}")
+            title = f"what lies in {table.name}/{partition}".rstrip("/")
+            self._story.check(title, found=frozenset(found), expected=expected_names)
+
+    def _check_each(self, what: str, found: Names, names: Names) -> None:
+        if set(found) != set(names):
+            raise CheckError(f"{what}: expected partitions {sorted(names)}, found {sorted(found)}")
+        for partition, expected_names in sorted(names.items()):
+            title = f"{what}{f' in {partition}' if partition else ''}: {', '.join(sorted(expected_names))}"
+            self._story.check(title, found=found[partition], expected=expected_names)
+
+    def _show_files(self, table: HiveTable) -> None:
+        self._story.show(f"{table.location}:", self._warehouse.toolbox.listing(table.location))
+
+    def _show_resources(self) -> None:
+        self._kubectl("get", "tcomp,ccl")
+
+    def _kubectl(self, *arguments: str) -> None:
+        command = (*arguments, "-n", self._stage.settings.namespace)
+        shown = " ".join(argument.removeprefix(f"{MANIFESTS}/") for argument in command)
+        self._story.show(f"$ kubectl {shown}", self._stage.cluster.kubectl(*command))
+
+    def _all_rows(self) -> str:
+        return "\n".join(f"{table.name}: {row}" for table, rows in self._rows.items() for row in rows)

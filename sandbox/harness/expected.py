@@ -1,0 +1,55 @@
+"""The exact directories of the fixture tables at each stage, as Hive and the openLooKeng document have them."""
+
+from collections.abc import Mapping
+
+INSERTS = frozenset({"delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000"})
+"""table_txn_001 after its three inserts."""
+
+UPDATE = frozenset({"delta_0000004_0000004_0000", "delete_delta_0000004_0000004_0000"})
+"""What the fourth write, an update, adds."""
+
+AFTER_INSERTS_MINOR = frozenset({"delta_0000001_0000003"})
+AFTER_INSERTS_MAJOR = frozenset({"base_0000003"})
+AFTER_UPDATE_MINOR = frozenset({"delta_0000001_0000004", "delete_delta_0000001_0000004"})
+
+TRY_IT: Mapping[str, frozenset[str]] = {
+    "prt=p1": frozenset(
+        {
+            "delta_0000001_0000001_0000",
+            "delta_0000003_0000003_0000",
+            "delete_delta_0000003_0000003_0000",
+            "delete_delta_0000005_0000005_0000",
+        }
+    ),
+    "prt=p2": frozenset(
+        {
+            "delta_0000002_0000002_0000",
+            "delta_0000003_0000003_0000",
+            "delete_delta_0000003_0000003_0000",
+            "delta_0000004_0000004_0000",
+            "delete_delta_0000004_0000004_0000",
+        }
+    ),
+    "prt=p3": frozenset(
+        {
+            "delta_0000002_0000002_0000",
+            "delta_0000003_0000003_0000",
+            "delete_delta_0000003_0000003_0000",
+            "delta_0000006_0000006_0000",
+        }
+    ),
+}
+"""try_it after its six transactions."""
+
+TRY_IT_AFTER_MAJOR: Mapping[str, frozenset[str]] = {
+    "prt=p1": frozenset({"base_0000005"}),
+    "prt=p2": frozenset({"base_0000004"}),
+    "prt=p3": frozenset({"base_0000006"}),
+}
+"""All rows of p1 are deleted by then: its base is there, and empty."""
+
+TRY_IT_AFTER_MINOR: Mapping[str, frozenset[str]] = {
+    "prt=p1": frozenset({"delta_0000001_0000005", "delete_delta_0000001_0000005"}),
+    "prt=p2": frozenset({"delta_0000002_0000004", "delete_delta_0000002_0000004"}),
+    "prt=p3": frozenset({"delta_0000002_0000006", "delete_delta_0000002_0000006"}),
+}
