@@ -18,7 +18,7 @@ lint: venv ## ruff, mypy --strict, the layers, shellcheck
 test: ## All tests, those on the sandbox's cluster included (as root); the one test command
 	@sandbox/test.sh
 
-demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=mine on the cluster of KUBECONFIG
+demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
 	@sandbox/demo.sh
 
 sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (as root)

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# demo.sh: set-up, the sandbox, then the demo; leaves the sandbox as it was, up or down.
-# With DEMO_CLUSTER=mine the demo takes the cluster of KUBECONFIG, and no sandbox is started.
+# demo.sh: set-up, the sandbox, then the demo; leaves the sandbox as it was, up or down (DEMO_KEEP=1: up).
+# With DEMO_CLUSTER=existing the demo takes the cluster of KUBECONFIG, and no sandbox is started.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
 cd "$ROOT"
 
-if [ "${DEMO_CLUSTER:-sandbox}" = mine ]; then
+if [ "${DEMO_CLUSTER:-sandbox}" = existing ]; then
   "$SANDBOX/prerequisites.sh" python
   "$SANDBOX/python.sh"
 else
-  node_runs || trap '"$SANDBOX/down.sh"' EXIT
+  # NB: quiet, for the last line is the demo's.
+  node_runs || [ "${DEMO_KEEP:-}" = 1 ] || trap '"$SANDBOX/down.sh" --quiet' EXIT
   "$SANDBOX/up.sh" > /dev/null
 fi
 status=0
-.venv/bin/python sandbox/demo/run.py || status=$?
+.venv/bin/python -m sandbox.demo.run || status=$?
 exit $status
