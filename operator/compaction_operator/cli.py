@@ -16,7 +16,7 @@ from compaction_operator.jobs.offline import Compacted, compact_directory, plan_
 from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.orc import OrcError
-from compaction_operator.storage import StorageError
+from compaction_operator.storage import StorageError, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)
 """What a user can mend: said in one line, without a traceback."""
@@ -67,7 +67,9 @@ def _directory_options(command: Any) -> Any:
 @_directory_options
 def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
     """Show what a compaction of one directory would do; write nothing."""
-    planned = plan_directory(location, write_ids=ValidWriteIdList.parse(write_ids), request=_request(**options))
+    planned = plan_directory(
+        resolve_location(location), write_ids=ValidWriteIdList.parse(write_ids), request=_request(**options)
+    )
     click.echo(json.dumps(_plan_json(planned)) if output == "json" else _plan_text(planned))
 
 
@@ -76,7 +78,7 @@ def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
 def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
     """Compact one directory in place and leave the old directories. NO READER MAY RUN MEANWHILE."""
     done = compact_directory(
-        location,
+        resolve_location(location),
         write_ids=ValidWriteIdList.parse(write_ids),
         request=_request(**options),
         runner=LocalRunner(),
@@ -106,9 +108,7 @@ def job() -> None:
     sys.exit(run_driver())
 
 
-def _request(
-    *, kind: str, layout: str, visibility_txn: int | None, valid_txns: str | None
-) -> Request:
+def _request(*, kind: str, layout: str, visibility_txn: int | None, valid_txns: str | None) -> Request:
     """Return the options as a request; raises ValueError for those that do not go together."""
     if layout == Layout.HIVE4.value and visibility_txn is None:
         raise ValueError("--layout hive4 needs --visibility-txn: the transaction that its _v suffix names")

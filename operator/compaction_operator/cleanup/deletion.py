@@ -59,7 +59,8 @@ class PartitionDeletion:
 class _Now:
     """The table as the metastore has it in this pass. All of it was asked for before anything is listed."""
 
-    locations: Mapping[str, tuple[int, str]]
+    location: str
+    partitions: Mapping[str, tuple[int, str]]
     write_ids: ValidWriteIdList
     valid_txns: ValidTxnList
 
@@ -89,13 +90,13 @@ def _skip(entry: PartitionEntry, reason: str) -> PartitionDeletion:
 
 def _resolve(metastore: TableSource, spec: CompactionCleanupSpec) -> _Now:
     table = _same_table(metastore, spec.table)
-    locations = {"": (table.create_time, table.location)}
+    partitions = {"": (table.create_time, table.location)}
     names = [entry.partition for entry in spec.partitions if entry.partition]
     if names:
         found = metastore.get_partitions(table.database, table.name, names)
-        locations |= {partition.name: (partition.create_time, partition.location) for partition in found}
+        partitions |= {partition.name: (partition.create_time, partition.location) for partition in found}
     txns = metastore.valid_txns()
-    return _Now(locations, metastore.valid_write_ids(table.database, table.name), txns)
+    return _Now(table.location, partitions, metastore.valid_write_ids(table.database, table.name), txns)
 
 
 def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
@@ -118,6 +119,8 @@ def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: Pub
     if changed:
         return _skip(entry, changed)
     try:
+        if not storage.exists(now.location):
+            return PartitionDeletion(entry.partition, skipped=f"{now.location} does not exist: is its volume there?")
         return _delete_recorded(storage, now, entry)
     except (StorageError, ValueError) as error:
         return PartitionDeletion(entry.partition, skipped=str(error))
@@ -125,9 +128,9 @@ def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: Pub
 
 def _what_changed(now: _Now, entry: PartitionEntry) -> str | None:
     what = f"partition {entry.partition}" if entry.partition else "the table"
-    if entry.partition not in now.locations:
+    if entry.partition not in now.partitions:
         return f"{what} was dropped"
-    create_time, location = now.locations[entry.partition]
+    create_time, location = now.partitions[entry.partition]
     if create_time != entry.create_time:
         return f"{what} was dropped and created again"
     if location != entry.location:
@@ -163,7 +166,7 @@ def _left_in_trash(storage: Storage, location: str, recorded: Iterable[str]) -> 
 
 
 def _list(storage: Storage, location: str) -> Listing:
-    """List a directory; one that is gone holds nothing that is left to delete."""
+    """List a directory; a partition's that is gone holds nothing that is left to delete."""
     try:
         return storage.list_partition(location)
     except NotFoundError:

@@ -54,11 +54,6 @@ def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) 
     return max(0.0, (end - now).total_seconds())
 
 
-def is_ready(baseline: ReaderBaseline, *, grace_period: float, now: datetime, blockers: Collection[Blocker]) -> bool:
-    """Whether nobody from before can still read what became obsolete and the grace period is over."""
-    return not blockers and grace_left(baseline, grace_period=grace_period, now=now) == 0
-
-
 def _concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
     """A lock on the whole table or database does; one on a partition unless it is certainly not one of ours."""
     return not lock.partition or any(_may_overlap(lock.partition, name) for name in partitions)

@@ -45,8 +45,3 @@ def parse_staging(name: str) -> StagingFolder | None:
     if not match:
         return None
     return StagingFolder(name, match[1], int(match[2]), match[3], fenced=match[4] is not None)
-
-
-def is_staging(name: str) -> bool:
-    """Whether a name is that of a staging folder, fenced or not."""
-    return parse_staging(name) is not None

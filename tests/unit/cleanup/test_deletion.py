@@ -248,9 +248,21 @@ def test_trash_of_names_that_are_not_recorded_is_left_to_its_own_cleanup(table: 
     assert "_compaction_trash_delta_0000009_0000009" in names(table)
 
 
-def test_a_location_that_is_gone_has_nothing_left(table: Path, tmp_path: Path) -> None:
-    table.rename(tmp_path / "moved away")
-    assert _delete(journal(table), metastore(table)).final
+def test_a_partition_directory_that_is_gone_has_nothing_left(table: Path) -> None:
+    gone = Partition("prt=p1", ("p1",), f"{table}/prt=p1", 100)
+    spec = journal(table, entry(table / "prt=p1", partition="prt=p1"))
+    result = _delete(spec, metastore(table, partitions=(gone,)), states={"prt=p1": PublishedState.PUBLISHED})
+    assert (result.deleted, result.final) == (DELTAS, True)
+
+
+def test_a_table_directory_that_is_gone_may_be_a_volume_that_is_not_there(table: Path, tmp_path: Path) -> None:
+    """The metastore still has the table: to call everything deleted would forget it for ever."""
+    table.rename(tmp_path / "unmounted")
+    result = _delete(journal(table), metastore(table))
+    assert (result.deleted, result.final) == ((), False)
+    assert "is its volume there?" in (result.skipped or "")
+    (tmp_path / "unmounted").rename(table)
+    assert _delete(journal(table), metastore(table)).deleted == DELTAS
 
 
 @pytest.mark.parametrize(
@@ -279,6 +291,7 @@ def test_a_recorded_name_outside_the_grammar_deletes_nothing(table: Path, tmp_pa
     """H21: a resource cannot name a directory into deletion; the name stays in the report with the reason."""
     make_directory(tmp_path, "other")
     make_directory(table, "precious")
+    make_directory(table, "_compaction_trash_precious")
     before = contents(tmp_path)
     result = _delete(journal(table, entry(table, obsolete=obsolete(name))), metastore(table))
     assert contents(tmp_path) == before

@@ -5,7 +5,7 @@ from datetime import timedelta, timezone
 import pytest
 
 from compaction_operator.api.cleanup import BlockerKind, ReaderBaseline
-from compaction_operator.cleanup.gate import blockers, grace_left, is_ready, take_baseline
+from compaction_operator.cleanup.gate import blockers, grace_left, take_baseline
 from tests.unit.cleanup.worlds import NOON, lock, open_txns
 
 PARTITIONED = {"prt=p1", "prt=p3"}
@@ -45,7 +45,9 @@ def test_the_case_of_partition_names_does_not_matter(locked: str, name: str) -> 
     assert _lock_ids(lock(1, partition=locked), partitions={name}) == (1,)
 
 
-@pytest.mark.parametrize(("locked", "counts"), [("year=2024", True), ("year=2024/month", True), ("year=2023", False)])
+@pytest.mark.parametrize(
+    ("locked", "counts"), [("year=2024", True), ("year=2024/month", True), ("year=2023", False), ("day=7", True)]
+)
 def test_a_lock_on_a_prefix_of_the_keys_counts_where_it_fits(locked: str, counts: bool) -> None:
     """An insert into dynamic partitions does not know the last values yet."""
     assert _lock_ids(lock(1, partition=locked), partitions={"year=2024/month=1"}) == ((1,) if counts else ())
@@ -105,13 +107,3 @@ def test_grace_counts_from_the_baseline() -> None:
     baseline = _baseline()
     assert grace_left(baseline, grace_period=60, now=NOON + timedelta(seconds=20)) == 40
     assert grace_left(baseline, grace_period=60, now=NOON + timedelta(minutes=2)) == 0
-
-
-def test_ready_needs_both_no_blocker_and_grace_over() -> None:
-    baseline = _baseline(7)
-    still = blockers(baseline, [lock(7)], open_txns(0))
-    later = NOON + timedelta(hours=1)
-    assert is_ready(baseline, grace_period=0, now=NOON, blockers=())
-    assert is_ready(baseline, grace_period=60, now=later, blockers=())
-    assert not is_ready(baseline, grace_period=60, now=NOON + timedelta(seconds=59), blockers=())
-    assert not is_ready(baseline, grace_period=0, now=later, blockers=still)
