@@ -1,0 +1,300 @@
+"""What the engine keeps, drops and refuses, on files made for it."""
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as po
+import pytest
+
+from compaction_operator.orc import ArrowEngine, InputFile, OrcError, OriginalRows, verify_output, writer
+from compaction_operator.orc.messages import Compression, Kind
+from compaction_operator.orc.schema import difference
+from compaction_operator.orc.tail import read_tail
+from tests.unit.orc.build import (
+    BUCKET_0,
+    BUCKET_1,
+    DATA,
+    FIXTURES,
+    SCHEMA,
+    delete,
+    delete_task,
+    insert,
+    insert_task,
+    merged,
+    read_events,
+    read_table,
+    text_of,
+    write_acid,
+)
+
+
+def test_rows_come_out_in_the_order_of_their_keys_whatever_the_order_of_the_files(tmp_path: Path):
+    """Files that overlap (statements of one write id, a delta inside the range of another) are interleaved."""
+    later = write_acid(tmp_path / "a", [insert(2, 0), insert(3, 0), insert(9, 0)])
+    earlier = write_acid(tmp_path / "b", [insert(1, 0), insert(2, 0, bucket=BUCKET_0 + 1), insert(9, 1)])
+    rows = merged(insert_task(tmp_path / "out", [later, earlier]))
+    assert rows == [
+        insert(1, 0),
+        insert(2, 0),
+        insert(2, 0, bucket=BUCKET_0 + 1),
+        insert(3, 0),
+        insert(9, 0),
+        insert(9, 1),
+    ]
+
+
+def test_negative_row_ids_and_write_ids_beyond_32_bits_sort_as_numbers(tmp_path: Path):
+    high = 2**40
+    file = write_acid(tmp_path / "a", [insert(9, 10), insert(10, 9), insert(high, 1), insert(high + 1, 0)])
+    write_ids = f"db.t:{high + 1}:9223372036854775807::"
+    assert [row[1:4:2] for row in merged(insert_task(tmp_path / "out", [file], write_ids=write_ids))] == [
+        (9, 10),
+        (10, 9),
+        (high, 1),
+        (high + 1, 0),
+    ]
+
+
+def test_rows_of_open_and_aborted_write_ids_are_left_out_and_not_counted(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [insert(1, 0), insert(2, 0), insert(3, 0), insert(4, 0), insert(5, 0)])
+    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))
+    assert [row[1] for row in read_events(tmp_path / "out")] == [1, 4]
+    assert (result.rows_in, result.rows_out, result.rows_deleted) == (2, 2, 0)
+    assert result.rows_in_by_write_id == {1: 1, 4: 1}
+
+
+def test_a_delete_event_hits_only_the_row_with_its_whole_row_id(tmp_path: Path):
+    """Same row id in another write id or bucket property stays."""
+    file = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)])
+    deletes = write_acid(tmp_path / "d", [delete(1, 0, by=3)])
+    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
+    assert read_events(tmp_path / "out") == [insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)]
+    assert (result.rows_deleted, result.delete_events_in) == (1, 1)
+
+
+@pytest.mark.parametrize("write_ids", ["db.t:5:3:3:", "db.t:5:9223372036854775807::3", "db.t:2:9223372036854775807::"])
+def test_a_delete_event_that_is_not_valid_deletes_nothing(tmp_path: Path, write_ids: str):
+    """Open, aborted, or above the high watermark."""
+    file = write_acid(tmp_path / "a", [insert(1, 0)])
+    deletes = write_acid(tmp_path / "d", [delete(1, 0, by=3)])
+    assert merged(insert_task(tmp_path / "out", [file], [deletes], write_ids=write_ids)) == [insert(1, 0)]
+
+
+def test_current_transaction_is_kept_where_it_differs_from_the_row_id(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [insert(1, 0, current=4)])
+    assert merged(insert_task(tmp_path / "out", [file])) == [insert(1, 0, current=4)]
+
+
+def test_two_rows_with_one_row_id_are_refused(tmp_path: Path):
+    """As overlapping compactions would leave them: never doubled, never guessed."""
+    one = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1)])
+    two = write_acid(tmp_path / "b", [insert(1, 1), insert(1, 2)])
+    with pytest.raises(OrcError, match=r"more than one row has the ROW__ID \(1, 536870912, 1\)"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [one, two]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_delete_events_are_kept_once_each_in_their_bucket_newest_first(tmp_path: Path):
+    """Events come twice from Hive 3.1.3's own minor; of one row the newest event goes first (ReaderKey)."""
+    one = write_acid(tmp_path / "a", [delete(1, 0, by=3), delete(1, 0, by=3, bucket=BUCKET_1)])
+    two = write_acid(tmp_path / "b", [delete(1, 0, by=3), delete(1, 0, by=5), delete(1, 9, by=4)])
+    result = ArrowEngine().merge(delete_task(tmp_path / "out", [one, two]))
+    assert read_events(tmp_path / "out") == [delete(1, 0, by=5), delete(1, 0, by=3), delete(1, 9, by=4)]
+    assert (result.delete_events_in, result.delete_events_out) == (4, 3)
+    verify_output(str(tmp_path / "out"), result)
+    assert read_tail(str(tmp_path / "out")).user_metadata["hive.acid.stats"] == b"0,0,3"
+
+
+def test_delete_events_that_are_not_valid_are_dropped(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [delete(1, 0, by=3), delete(1, 1, by=4)])
+    assert merged(delete_task(tmp_path / "out", [file], write_ids="db.t:9:9:9:4")) == [delete(1, 0, by=3)]
+
+
+def test_a_delete_delta_may_be_older_than_a_new_column(tmp_path: Path):
+    """Delete events have no row, so its type may differ; that of the last file is taken."""
+    wider = SCHEMA.set(5, pa.field("row", pa.struct([("id", pa.int32()), ("s", pa.string()), ("n", pa.int64())])))
+    old = write_acid(tmp_path / "a", [delete(1, 0, by=3)])
+    new = write_acid(tmp_path / "b", [delete(1, 1, by=4)], schema=wider)
+    assert merged(delete_task(tmp_path / "out", [old, new])) == [delete(1, 0, by=3), delete(1, 1, by=4)]
+    assert read_table(tmp_path / "out").schema.equals(wider)
+
+
+def test_nothing_left_is_a_file_of_no_rows_with_the_inputs_types(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [insert(1, 0)])
+    deletes = write_acid(tmp_path / "d", [delete(1, 0, by=2)])
+    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
+    tail = read_tail(str(tmp_path / "out"))
+    assert (tail.rows, tail.stripe_rows) == (0, [])
+    assert tail.user_metadata == {
+        "hive.acid.key.index": b"",
+        "hive.acid.stats": b"0,0,0",
+        "hive.acid.version": b"2",
+    }
+    verify_output(str(tmp_path / "out"), result)
+    assert merged(insert_task(tmp_path / "again", [InputFile(str(tmp_path / "out")), file])) == [insert(1, 0)]
+
+
+def test_without_inputs_the_types_come_from_the_files_named_for_it(tmp_path: Path):
+    model = write_acid(tmp_path / "d", [delete(1, 0, by=2)])
+    assert merged(insert_task(tmp_path / "out", [], schema_from=(model.path,))) == []
+    assert read_table(tmp_path / "out").schema.equals(SCHEMA)
+    with pytest.raises(OrcError, match="no file to take the columns from"):
+        ArrowEngine().merge(insert_task(tmp_path / "none", []))
+
+
+def test_rows_from_before_acid_become_insert_events_of_write_id_zero(tmp_path: Path):
+    """Consecutive row ids over stripes and files, the bucket property of the task, delete events apply."""
+    table = pa.table({"id": pa.array(range(5), pa.int32()), "s": pa.array(list("abcde"))})
+    first, second = tmp_path / "000000_0", tmp_path / "000000_0_copy_1"
+    po.write_table(table, str(first), compression="zlib")
+    po.write_table(table.slice(0, 2), str(second), compression="zlib")
+    inputs = [
+        InputFile(str(first), OriginalRows(bucket_property=BUCKET_0, first_row_id=0)),
+        InputFile(str(second), OriginalRows(bucket_property=BUCKET_0, first_row_id=5)),
+        write_acid(tmp_path / "delta", [insert(10000001, 0)]),
+    ]
+    deletes = write_acid(tmp_path / "d", [delete(0, 1, by=10000002), delete(0, 6, by=10000002)])
+    write_ids = "db.t:10000002:9223372036854775807::"
+    rows = merged(insert_task(tmp_path / "out", inputs, [deletes], write_ids=write_ids))
+    values = [(row[0], row[1], row[3], row[4], row[5]["s"]) for row in rows if row[5]]
+    assert values == [
+        (0, 0, 0, 0, "a"),
+        (0, 0, 2, 0, "c"),
+        (0, 0, 3, 0, "d"),
+        (0, 0, 4, 0, "e"),
+        (0, 0, 5, 0, "a"),
+        (0, 10000001, 0, 10000001, "x"),
+    ]
+
+
+def test_the_key_index_has_the_last_key_of_every_stripe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Read and written over several stripes."""
+    monkeypatch.setattr(writer, "STRIPE_BYTES", 1)
+    rows = [insert(1, number, hashlib.sha512(b"%d" % number).hexdigest()) for number in range(6000)]
+    file = write_acid(tmp_path / "a", rows, stripe_size=1)
+    assert len(read_tail(file.path).stripe_rows) > 1
+    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+    tail = read_tail(str(tmp_path / "out"))
+    ends = [sum(tail.stripe_rows[: n + 1]) - 1 for n in range(len(tail.stripe_rows))]
+    assert len(ends) > 1
+    index = "".join(f"1,{BUCKET_0},{end};" for end in ends)
+    assert tail.user_metadata["hive.acid.key.index"] == index.encode()
+    assert read_events(tmp_path / "out") == rows
+    verify_output(str(tmp_path / "out"), result)
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_the_output_has_the_codec_and_row_index_of_a_hive_file(tmp_path: Path, codec: str):
+    file = write_acid(tmp_path / "a", [insert(1, n, "x" * n) for n in range(200)], compression=codec)
+    merged(insert_task(tmp_path / "out", [file]))
+    orc = po.ORCFile(str(tmp_path / "out"))
+    assert orc.compression == codec.upper()
+    assert orc.row_index_stride == 10000
+    assert orc.nstripe_statistics == orc.nstripes == 1
+
+
+def test_of_plain_and_compressed_inputs_the_codec_is_that_of_the_compressed(tmp_path: Path):
+    """Hive 3.1.3's minor compaction writes plain files: the table's codec is that of the others."""
+    plain = write_acid(tmp_path / "a", [insert(1, n, "x" * n) for n in range(200)], compression="uncompressed")
+    packed = write_acid(tmp_path / "b", [insert(2, 0)], compression="snappy")
+    merged(insert_task(tmp_path / "out", [packed, plain]))
+    assert read_tail(str(tmp_path / "out")).compression is Compression.SNAPPY
+
+
+@pytest.mark.parametrize("name", ["nest", "ts_utc", "ts_local"])
+def test_every_type_and_null_of_a_file_by_hives_writer_is_kept(tmp_path: Path, name: str):
+    """Also char, varchar and decimal in the type tree; the wall clock of another time zone is."""
+    source = DATA / f"{name}.orc"
+    verify_output(str(tmp_path / "out"), ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))])))
+    assert text_of(tmp_path / "out") == text_of(source)
+    assert difference(read_tail(str(source)).types, read_tail(str(tmp_path / "out")).types) is None
+
+
+def test_char_and_varchar_stay_themselves_in_the_type_tree(tmp_path: Path):
+    ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
+    char, varchar = read_tail(str(tmp_path / "out")).types[7:9]
+    assert (char.kind, char.maximum_length) == (Kind.CHAR, 4)
+    assert (varchar.kind, varchar.maximum_length) == (Kind.VARCHAR, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("ts_neg", "column row.ts has a fraction of a second before 1970"),
+        ("ts_zero", "column row.ts has a fraction of a second before 1970"),
+        ("ts_far", "column row.ts cannot be kept bit for bit: ORC timestamp .* out of range"),
+        ("ts_old", "column row.ts cannot be kept bit for bit: ORC timestamp .* out of range"),
+        ("mapnull", "column row.m cannot be kept bit for bit: Map array keys array should have no nulls"),
+        ("union", "column row.u is union"),
+        ("update", "column operation has update events of Hive before 3"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_file_and_column(tmp_path: Path, name: str, reason: str):
+    source = DATA / f"{name}.orc"
+    with pytest.raises(OrcError, match=reason) as caught:
+        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))]))
+    assert str(caught.value).startswith(f"{source}: ")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fraction_before_1970_is_found_below_lists_and_maps(tmp_path: Path):
+    deep = pa.list_(pa.map_(pa.string(), pa.struct([("t", pa.timestamp("ns"))])))
+    schema = SCHEMA.set(5, pa.field("row", pa.struct([("l", deep)])))
+    row = {"l": [[("k", {"t": -1})]]}
+    file = write_acid(tmp_path / "a", [(0, 1, BUCKET_0, 0, 1, row)], schema=schema)
+    with pytest.raises(OrcError, match=r"column row\.l\._elem\._value\.t has a fraction"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "column"),
+    [
+        ([("id", pa.int64()), ("s", pa.string())], "row.id"),
+        ([("id", pa.int32())], "row"),
+        ([("id", pa.int32()), ("t", pa.string())], "row"),
+        ([("id", pa.int32()), ("s", pa.decimal128(5, 2))], "row.s"),
+    ],
+)
+def test_inputs_of_different_schemas_are_refused(tmp_path: Path, fields: list[tuple[str, pa.DataType]], column: str):
+    one = write_acid(tmp_path / "delta_1" / "bucket_00000", [insert(1, 0)])
+    other = write_acid(tmp_path / "b", [], schema=SCHEMA.set(5, pa.field("row", pa.struct(fields))))
+    with pytest.raises(OrcError, match=rf"b: column {column} is not as in delta_1"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [one, other]))
+
+
+def test_a_delete_event_among_the_rows_is_refused(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [insert(1, 0), delete(1, 0, by=2)])
+    with pytest.raises(OrcError, match="column operation is 2 where only 0 can be"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+
+
+def test_a_file_that_is_no_acid_file_is_refused_unless_given_as_an_original(tmp_path: Path):
+    original = FIXTURES / "hive-3.1.3" / "original" / "before" / "000000_0"
+    with pytest.raises(OrcError, match="not a Hive ACID file"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(original))]))
+    acid = write_acid(tmp_path / "a", [insert(1, 0)])
+    with pytest.raises(OrcError, match="it is a Hive ACID file"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
+
+
+def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path):
+    file = write_acid(tmp_path / "a", [insert(1, 0)])
+    (tmp_path / "out").write_bytes(b"someone else's")
+    with pytest.raises(OrcError, match="cannot be created: File exists"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+    assert (tmp_path / "out").read_bytes() == b"someone else's"
+
+
+def test_a_damaged_stripe_is_one_line_and_leaves_no_output(tmp_path: Path):
+    """The tail is whole, the content of the columns is not."""
+    file = write_acid(tmp_path / "a", [insert(1, n, f"{n * 7919}") for n in range(3000)])
+    content = bytearray(Path(file.path).read_bytes())
+    middle = read_tail(file.path).content_end // 2
+    content[middle : middle + 500] = bytes(500)
+    Path(file.path).write_bytes(content)
+    with pytest.raises(OrcError, match="a: cannot be read: ") as caught:
+        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

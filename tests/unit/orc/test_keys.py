@@ -1,0 +1,59 @@
+"""Order, equality and validity of ROW__IDs against the plain way of doing it."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc.keys import Keys, hit_by, valid_write_ids
+
+SMALL = st.integers(min_value=-2, max_value=3)
+ROWS = st.lists(st.tuples(SMALL, SMALL, SMALL, SMALL), max_size=30)
+
+
+def keys(rows: list[tuple[int, int, int, int]]) -> Keys:
+    return Keys(*(np.array([row[n] for row in rows], np.int64) for n in range(4)))
+
+
+def tuples(of: Keys) -> list[tuple[int, ...]]:
+    return [tuple(map(int, row)) for row in zip(*of.columns, strict=True)]
+
+
+@given(ROWS)
+def test_order_is_by_row_id_then_newest_first(rows: list[tuple[int, int, int, int]]):
+    found = keys(rows)
+    assert tuples(found[found.order()]) == sorted(rows, key=lambda row: (*row[:3], -row[3]))
+
+
+@given(ROWS, ROWS)
+def test_a_row_is_hit_when_some_delete_event_has_its_row_id(rows, deletes):
+    hit = hit_by(keys(rows), keys(deletes).distinct())
+    gone = {delete[:3] for delete in deletes}
+    assert hit.tolist() == [row[:3] in gone for row in rows]
+
+
+@given(ROWS)
+def test_distinct_keeps_each_event_once_in_order(rows):
+    distinct = keys(rows).distinct()
+    assert tuples(distinct) == sorted(set(rows), key=lambda row: (*row[:3], -row[3]))
+    assert distinct.first_not_ascending() is None
+
+
+@given(ROWS)
+def test_first_not_ascending_is_where_the_order_breaks(rows):
+    order = [(*row[:3], -row[3]) for row in rows]
+    broken = [n for n in range(1, len(order)) if order[n] <= order[n - 1]]
+    assert keys(rows).first_not_ascending() == (broken[0] if broken else None)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=12), max_size=20))
+def test_validity_is_that_of_the_write_id_list(ids: list[int]):
+    write_ids = ValidWriteIdList.parse("db.t:9:4:4,7:2,5")
+    valid = valid_write_ids(np.array(ids, np.int64), write_ids)
+    assert valid.tolist() == [write_ids.is_valid(number) for number in ids]
+
+
+def test_counts_by_write_id():
+    found = keys([(1, 0, 0, 1), (1, 0, 1, 1), (3, 0, 0, 3)])
+    assert found.count_by(found.write_id) == {1: 2, 3: 1}
+    assert Keys.empty().count_by(Keys.empty().write_id) == {}

@@ -1,0 +1,92 @@
+"""Tails are read, and refused when they are not what they should be."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.orc import OrcError, count_rows
+from compaction_operator.orc.messages import Compression, Kind
+from compaction_operator.orc.tail import read_tail, rewrite_tail
+from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid
+
+TYPES = FIXTURES / "hive-3.1.3" / "types" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
+
+
+def test_a_file_by_hive():
+    tail = read_tail(str(TYPES))
+    assert (tail.rows, tail.stripe_rows, tail.compression) == (1, [1], Compression.ZLIB)
+    assert tail.user_metadata == {
+        "hive.acid.key.index": b"1,536870912,0;",
+        "hive.acid.stats": b"1,0,0",
+        "hive.acid.version": b"2",
+    }
+    decimal, varchar, char = tail.types[13], tail.types[16], tail.types[17]
+    assert (decimal.kind, decimal.precision, decimal.scale) == (Kind.DECIMAL, 20, 4)
+    assert (varchar.kind, char.kind, char.maximum_length) == (Kind.VARCHAR, Kind.CHAR, 6)
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_a_tail_of_each_codec_can_be_read_and_replaced(tmp_path: Path, codec: str):
+    """Also one of more than a frame's size; unknown fields of the footer stay."""
+    rows = [insert(1, number) for number in range(300)]
+    path = write_acid(tmp_path / "a", rows, compression=codec).path
+    types = read_tail(path).types
+    metadata = {"hive.acid.key.index": b"1,536870912,0;" * 20_000, "b": b""}
+    statistics = read_tail(path).footer.SerializeToString().count(b"\x3a")
+    rewrite_tail(path, types=types, user_metadata=metadata, calendar=2)
+    tail = read_tail(path)
+    assert tail.user_metadata == metadata
+    assert tail.footer.calendar == 2
+    assert statistics <= tail.footer.SerializeToString().count(b"\x3a")
+    assert read_events(path) == rows
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 50, 200, -100, -30, -10, -2, -1])
+def test_a_file_cut_off_anywhere_is_refused_by_name(tmp_path: Path, size: int):
+    cut = tmp_path / "bucket_00000"
+    cut.write_bytes(TYPES.read_bytes()[:size])
+    with pytest.raises(OrcError, match="bucket_00000: not a readable ORC file: ") as caught:
+        read_tail(str(cut))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"ORC", b"some text that is not ORC\n" * 20, bytes(1000), b"\xff" * 1000])
+def test_what_is_not_orc_is_refused(tmp_path: Path, content: bytes):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(OrcError, match="not a readable ORC file"):
+        count_rows(str(tmp_path / "a"))
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path):
+    with pytest.raises(OrcError, match="No such file"):
+        read_tail(str(tmp_path / "none"))
+    with pytest.raises(OrcError, match="Is a directory"):
+        read_tail(str(tmp_path))
+
+
+@pytest.mark.parametrize("byte", range(2, 40, 3))
+def test_a_flipped_byte_in_the_tail_never_passes_as_another_file(tmp_path: Path, byte: int):
+    """Either it is refused, or what matters of the tail is unchanged."""
+    content = bytearray(TYPES.read_bytes())
+    content[-byte] ^= 0xFF
+    (tmp_path / "a").write_bytes(content)
+    try:
+        tail = read_tail(str(tmp_path / "a"))
+    except OrcError:
+        return
+    assert (tail.rows, tail.stripe_rows) == (1, [1])
+
+
+def test_a_footer_whose_rows_do_not_add_up_is_refused(tmp_path: Path):
+    path = write_acid(tmp_path / "a", [insert(1, 0)]).path
+    tail = read_tail(path)
+    tail.footer.number_of_rows = 2
+    content = Path(path).read_bytes()[: tail.content_end]
+    footer = tail.footer.SerializeToString()
+    tail.postscript.compression = Compression.NONE
+    tail.postscript.metadata_length = 0
+    tail.postscript.footer_length = len(footer)
+    postscript = tail.postscript.SerializeToString()
+    Path(path).write_bytes(content + footer + postscript + bytes([len(postscript)]))
+    with pytest.raises(OrcError, match="the rows of its stripes are not the rows of the file"):
+        read_tail(path)

@@ -1,0 +1,101 @@
+"""A written file that is not what the engine says is never published: each kind of damage is found."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_operator.orc import ArrowEngine, EventKind, MergeResult, OrcError, verify_output
+from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc.writer import acid_metadata
+from tests.unit.orc.build import Event, delete, delete_task, insert, insert_task, keys_of, write_acid
+
+ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> MergeResult:
+    """A good merge of four rows, one of which is deleted."""
+    inputs = [write_acid(tmp_path / "a", ROWS)]
+    deletes = [write_acid(tmp_path / "d", [delete(1, 1, by=4)])]
+    return ArrowEngine().merge(insert_task(tmp_path / "out", inputs, deletes))
+
+
+def replaced(result: MergeResult, rows: list[Event]) -> str:
+    """Put other events, with user metadata that fits them, in the place of the output."""
+    Path(result.output).unlink()
+    return write_acid(Path(result.output), rows).path
+
+
+def test_a_good_output_passes(result: MergeResult):
+    verify_output(result.output, result)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([insert(1, 0), insert(2, 0)], "it holds 2 rows and 0 delete events, not 3 and 0"),
+        ([insert(1, 0), insert(2, 0), insert(3, 0), insert(3, 1)], "it holds 4 rows"),
+        ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id are not those that were written"),
+        ([insert(1, 0), insert(3, 0), insert(2, 0)], "not strictly ascending at row 2"),
+        ([insert(1, 0), insert(2, 0), delete(3, 0, by=4)], "it holds 2 rows and 1 delete events"),
+    ],
+    ids=["lost", "doubled", "of another write id", "out of order", "a delete event"],
+)
+def test_a_damaged_output_is_found(result: MergeResult, rows: list[Event], reason: str):
+    path = replaced(result, rows)
+    with pytest.raises(OrcError, match=reason) as caught:
+        verify_output(path, result)
+    assert str(caught.value).startswith(path)
+
+
+def test_a_key_that_comes_twice_is_found(tmp_path: Path):
+    rows = [insert(1, 0), insert(1, 0)]
+    path = write_acid(tmp_path / "out", rows).path
+    by_write_id = {1: 2}
+    claimed = MergeResult(
+        output=path, rows_in=2, rows_out=2, rows_in_by_write_id=by_write_id, rows_out_by_write_id=by_write_id
+    )
+    with pytest.raises(OrcError, match="not strictly ascending at row 1"):
+        verify_output(path, claimed)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"rows_in": 5},
+        {"rows_deleted": 0},
+        {"rows_in": 3, "rows_deleted": 0},
+        {"rows_in_by_write_id": {1: 2, 2: 2}, "rows_out_by_write_id": {1: 1, 2: 1, 3: 1}},
+    ],
+)
+def test_counts_that_do_not_add_up_are_found(result: MergeResult, claim: dict[str, Any]):
+    with pytest.raises(OrcError, match="rows"):
+        verify_output(result.output, replace(result, **claim))
+
+
+@pytest.mark.parametrize("name", ["hive.acid.key.index", "hive.acid.stats", "hive.acid.version"])
+def test_user_metadata_that_is_not_of_the_rows_is_found(result: MergeResult, name: str):
+    tail = read_tail(result.output)
+    metadata = acid_metadata(keys_of([insert(1, 0), insert(2, 0), insert(3, 0)]), tail.stripe_rows, EventKind.INSERT)
+    assert tail.user_metadata == metadata
+    rewrite_tail(result.output, types=tail.types, user_metadata=metadata | {name: b"9"}, calendar=0)
+    with pytest.raises(OrcError, match=f"user metadata {name}"):
+        verify_output(result.output, result)
+
+
+def test_a_lost_delete_event_is_found(tmp_path: Path):
+    inputs = [write_acid(tmp_path / "d", [delete(1, 0, by=3), delete(1, 1, by=3)])]
+    result = ArrowEngine().merge(delete_task(tmp_path / "out", inputs))
+    verify_output(result.output, result)
+    replaced(result, [delete(1, 0, by=3)])
+    with pytest.raises(OrcError, match="0 rows and 1 delete events, not 0 and 2"):
+        verify_output(result.output, result)
+
+
+def test_a_cut_off_output_is_found(result: MergeResult):
+    content = Path(result.output).read_bytes()
+    Path(result.output).write_bytes(content[:-20])
+    with pytest.raises(OrcError, match="not a readable ORC file"):
+        verify_output(result.output, result)
