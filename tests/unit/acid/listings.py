@@ -1,0 +1,59 @@
+"""Listings for the tests: written down by name, or read from the fixtures."""
+
+from pathlib import Path
+
+from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.names import METADATA_ACID, ORC_ACID_VERSION, parse_directory
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+ACID_FILES = (File(ORC_ACID_VERSION, 1), File("bucket_00000", 700))
+
+
+def listing(*names: str) -> Listing:
+    """Make a listing of names: `base_3*` is a compacted base (it holds `_metadata_acid`), digits make a file."""
+    files = tuple(File(name, 300) for name in names if name[0].isdigit())
+    return Listing(tuple(_directory(name) for name in names if not name[0].isdigit()), files)
+
+
+def _directory(name: str) -> Directory:
+    if name.endswith("*"):
+        return Directory(name[:-1], (*ACID_FILES, File(METADATA_ACID, 48)))
+    return Directory(name, ACID_FILES)
+
+
+def with_files(name: str, *files: str) -> Directory:
+    """Make a directory that holds just these files."""
+    return Directory(name, tuple(File(file, 100) for file in files))
+
+
+def read_listing(path: Path) -> Listing:
+    """List a fixture's directory as the storage layer would."""
+    children = [child for child in sorted(path.iterdir()) if not child.name.startswith(("_", "."))]
+    return Listing(
+        tuple(_read_directory(child) for child in children if child.is_dir()),
+        tuple(File(child.name, child.stat().st_size) for child in children if child.is_file()),
+    )
+
+
+def _read_directory(path: Path) -> Directory:
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    return Directory(path.name, tuple(File(str(file.relative_to(path)), file.stat().st_size) for file in files))
+
+
+def write_ids(high: int, *, open: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> ValidWriteIdList:
+    """Make the write ids 1..high of a table."""
+    return ValidWriteIdList("db.t", high, frozenset(open), frozenset(aborted), min(open, default=None))
+
+
+def txns(high: int, *, open: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> ValidTxnList:
+    """Make the transactions 1..high."""
+    return ValidTxnList(high, frozenset(open), frozenset(aborted), min(open, default=None))
+
+
+def published(before: Listing, names: tuple[str, ...]) -> Listing:
+    """Return the listing with outputs added as a compaction writes them."""
+    bases = {name for name in names if (found := parse_directory(name)) and found.is_base}
+    added = (_directory(f"{name}*" if name in bases else name) for name in names)
+    return Listing((*before.directories, *added), before.files)
