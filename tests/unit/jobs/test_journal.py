@@ -1,46 +1,16 @@
 """The journal: deterministic names, one owner, size limits."""
 
-from typing import Any
-
 import pytest
 
 from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteEntry, PartitionEntry, TableIdentity
-from compaction_operator.api.compaction import CompactionType, TableRef, Totals
-from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
-from compaction_operator.api.request import JobRequest, Reason
+from compaction_operator.api.compaction import Totals
+from compaction_operator.api.request import Reason
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import Journal, journal_name, shards
 
+from .support import REQUEST, Store
+
 IDENTITY = TableIdentity(database="sales", name="orders", create_time=7, location="file:///w/orders")
-REQUEST = JobRequest(
-    name="orders-minor",
-    namespace="team",
-    uid="0f8c",
-    attempt=2,
-    job="orders-minor-2",
-    warehouse=Warehouse(name="main", metastore=Metastore(uri="thrift://m:9083"), namespaces=("team",)),
-    profile=SparkProfile(name="default", image="compaction-operator:1"),
-    table=TableRef(database="Sales", name="Orders"),
-    type=CompactionType.MINOR,
-)
-
-
-class Store:
-    """Journals in a dictionary, as the API server would keep them: the first creation of a name wins."""
-
-    def __init__(self) -> None:
-        self.resources: dict[str, dict[str, Any]] = {}
-
-    def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        name = body["metadata"]["name"]
-        if name in self.resources:
-            return False
-        self.resources[name] = body
-        return True
-
-    def get(self, namespace: str, name: str) -> dict[str, Any]:
-        return self.resources[name]
-
 
 def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
     return PartitionEntry(

@@ -8,7 +8,7 @@ from compaction_operator.api.compaction import DriverResources, ExecutorResource
 from compaction_operator.api.config import SparkProfile, Volume
 from compaction_operator.jobs.spark import executor_template, spark_settings
 
-from .test_journal import REQUEST
+from .support import REQUEST
 
 POD = {"POD_IP": "10.0.0.7", "POD_NAME": "orders-minor-2-abcde"}
 
