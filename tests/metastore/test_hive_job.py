@@ -274,7 +274,7 @@ def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inser
         ({}, ("prt='p1'",), Reason.PARTITION_NOT_FOUND, "not partitioned"),
     ],
 )
-def test_what_cannot_be_compacted_is_refused_by_name(
+def test_what_cannot_be_compacted_is_refused_by_name(  # noqa: PLR0917
     change: dict[str, Any],
     partitions: Sequence[str],
     reason: Reason,
