@@ -89,13 +89,15 @@ def journal_name(request: JobRequest, shard: int) -> str:
 def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
     """Yield the entries in groups of at most MAX_PARTITIONS and about MAX_BYTES.
 
-    An entry that is too big alone is split by its obsolete names; each part repeats outputs, the first has the totals.
+    An entry that is too big alone is split by its obsolete names; each part repeats outputs, the first has the totals,
+    and each goes into another group: a journal has one entry for a partition.
     """
     group: list[PartitionEntry] = []
     size = 0
     for part in (part for entry in entries for part in _split(entry)):
         part_size = _size(part)
-        if group and (len(group) == api.MAX_PARTITIONS or size + part_size > ENTRY_BYTES):
+        full = len(group) == api.MAX_PARTITIONS or size + part_size > ENTRY_BYTES
+        if group and (full or group[-1].partition == part.partition):
             yield group
             group, size = [], 0
         group.append(part)

@@ -85,6 +85,13 @@ def test_no_journal_is_too_big_and_none_of_its_directories_is_lost(partitions: i
     assert sum((part.totals for group in groups for part in group), Totals()).rows_in == 10 * partitions
 
 
+def test_parts_of_one_partition_never_meet_in_one_journal() -> None:
+    uneven = entry("prt=p1", 1400)
+    names = (ObsoleteEntry(name="delta_0000001_0000001_0000", reason="x" * 4000), *uneven.obsolete)
+    groups = list(shards([uneven.model_copy(update={"obsolete": names})]))
+    assert all(len({part.partition for part in group}) == len(group) for group in groups)
+
+
 def test_long_names_stay_within_what_kubernetes_allows() -> None:
     long = REQUEST.model_copy(update={"name": "x" * 253})
     assert len(journal_name(long, 99)) <= 253
