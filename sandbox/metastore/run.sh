@@ -11,6 +11,7 @@ home=${METASTORE_HOME:-$(cd "$(dirname "$0")" && pwd)}
 state=${STATE_DIR:?is not set}
 warehouse=${WAREHOUSE:?is not set}
 port=${PORT:-9083}
+timeout=${TXN_TIMEOUT:-300}
 conf=$state/conf
 umask "${UMASK:-0022}"
 mkdir -p "$conf" "$state/tmp"
@@ -31,7 +32,10 @@ write_configuration() { # database folder
     property datanucleus.connectionPool.maxPoolSize 4
     property datanucleus.schema.autoCreateAll false
     property hive.metastore.schema.verification true
-    property metastore.txn.timeout "${TXN_TIMEOUT:-300}s"
+    property metastore.txn.timeout "${timeout}s"
+    # Dead clients' locks must go. Hive starts this service by itself only together with its compactor's initiator.
+    property metastore.task.threads.always org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService
+    property metastore.timedout.txn.reaper.interval "$((timeout / 5 + 1))s"
     property hive.txn.manager org.apache.hadoop.hive.ql.lockmgr.DbTxnManager
     property hive.support.concurrency true
     # Hive's own compactor stays out: two compactors on one table is what this project must never be.
