@@ -35,6 +35,7 @@ class StubMetastore:
     def __init__(self, **answers: Any) -> None:
         self.handler = Handler(answers)
         self.connections: list[socket.socket] = []
+        self._serving: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -44,6 +45,12 @@ class StubMetastore:
     def drop_connections(self) -> None:
         for connection in self.connections:
             connection.shutdown(socket.SHUT_RDWR)
+
+    def await_clients_gone(self, seconds: float) -> bool:
+        """Whether every connection ends within that many seconds each."""
+        for thread in self._serving:
+            thread.join(seconds)
+        return not any(thread.is_alive() for thread in self._serving)
 
     def close(self) -> None:
         self._listener.close()
@@ -55,7 +62,8 @@ class StubMetastore:
             except OSError:
                 return
             self.connections.append(connection)
-            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+            self._serving.append(threading.Thread(target=self._serve, args=[connection], daemon=True))
+            self._serving[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
         transport = TSocket()

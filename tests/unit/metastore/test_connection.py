@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -12,6 +13,7 @@ from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TableNotFound
 from compaction_operator.metastore.locks import LockKind, LockWish
+from tests.unit.metastore.stub import StubMetastore
 
 NO_LOCKS = ttypes.ShowLocksResponse(locks=[])
 WISH = LockWish(database="db", table="t", kind=LockKind.SHARED_READ, agent="test")
@@ -42,7 +44,7 @@ def test_the_timeout_is_for_the_whole_call_not_for_each_byte():
     assert time.monotonic() - started < 2
 
 
-def send_a_byte_now_and_then(listener, stop):
+def send_a_byte_now_and_then(listener: socket.socket, stop: threading.Event) -> None:
     connection, _ = listener.accept()
     with connection:
         while not stop.wait(0.1):
@@ -67,20 +69,27 @@ def test_a_connection_that_was_closed_while_idle_is_replaced_before_it_is_used(s
 
 
 def test_a_lock_call_whose_answer_is_lost_is_not_sent_again(stub):
-    metastore = stub(lock=lambda _: metastore.drop_connections())
+    metastore: StubMetastore = stub(lock=lambda _: metastore.drop_connections())
     with MetastoreClient(metastore.settings()) as client, pytest.raises(MetastoreUnavailable):
         client.lock(WISH)
     assert metastore.handler.calls == ["lock"]
 
 
 def test_after_an_error_the_next_call_connects_anew(stub):
-    answers = iter([lambda: metastore.drop_connections(), lambda: NO_LOCKS])
-    metastore = stub(show_locks=lambda _: next(answers)())
+    answers = iter(["lost", NO_LOCKS])
+    metastore: StubMetastore = stub(show_locks=lambda _: lose(metastore, next(answers)))
     with MetastoreClient(metastore.settings()) as client:
         with pytest.raises(MetastoreUnavailable):
             client.show_locks("db", "t")
         assert client.show_locks("db", "t") == ()
     assert len(metastore.connections) == 2
+
+
+def lose(metastore: StubMetastore, answer: Any) -> Any:
+    if answer == "lost":
+        metastore.drop_connections()
+        return None
+    return answer
 
 
 def test_one_connection_serves_calls_that_follow_each_other_even_after_a_refusal(stub):
@@ -94,7 +103,7 @@ def test_one_connection_serves_calls_that_follow_each_other_even_after_a_refusal
     assert len(metastore.connections) == 1
 
 
-def raise_(error):
+def raise_(error: Exception) -> Any:
     raise error
 
 
@@ -126,7 +135,7 @@ def test_something_else_than_a_metastore_is_an_error():
             client.show_locks("db", "t")
 
 
-def answer_in_http(listener):
+def answer_in_http(listener: socket.socket) -> None:
     connection, _ = listener.accept()
     with connection:
         connection.recv(1000)
@@ -139,6 +148,5 @@ def test_a_closed_client_keeps_no_connection_open(stub):
     client.show_locks("db", "t")
     client.close()
     client.show_locks("db", "t")
-    for connection in metastore.connections:
-        connection.settimeout(5)
-        assert connection.fileno() == -1 or connection.recv(1) == b""
+    assert len(metastore.connections) == 2
+    assert metastore.await_clients_gone(5)

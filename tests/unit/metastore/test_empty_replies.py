@@ -1,5 +1,7 @@
 """H13: a reply that says nothing is an error, never "no locks" or "no transactions"."""
 
+from typing import Any
+
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
@@ -8,7 +10,7 @@ from compaction_operator.metastore.errors import MetastoreError
 from tests.unit.metastore.stub import StubMetastore
 
 
-def lock(**fields):
+def lock(**fields: Any) -> Any:
     return ttypes.ShowLocksResponseElement(
         **{"lockid": 1, "dbname": "db", "tablename": "t", "state": 1, "type": 1, "user": "u", "hostname": "h"} | fields
     )

@@ -49,7 +49,7 @@ def test_several_specs_mean_each_partition_once_and_those_that_match_nothing_are
         ("prt='a%3Ab'", "a%3Ab"),
         ("prt='a/b,c=d'", "a/b,c=d"),
         ("prt='it\\'s'", "it's"),
-        ("prt=\"it's\"", "it's"),
+        ('prt="it\'s"', "it's"),
         ("prt=''", ""),
         ("prt='back\\\\slash'", "back\\slash"),
         ("prt=two words", "two words"),

@@ -1,6 +1,7 @@
 """What the metastore's replies are taken for."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -11,7 +12,7 @@ from compaction_operator.metastore.errors import LockLost
 NONE_OPEN = 2**63 - 1
 
 
-def write_ids(invalid, bits, *, mark=20):
+def write_ids(invalid: list[int], bits: bytes, *, mark: int = 20) -> str:
     entry = ttypes.TableValidWriteIds("db.t", mark, invalid, None, bits)
     return str(replies.valid_write_ids_of(ttypes.GetValidWriteIdsResponse([entry]), "db.t"))
 
@@ -39,7 +40,7 @@ def test_transactions_are_read_in_the_same_way():
     assert str(replies.valid_txns_of(reply)) == "9:4:4,8:6"
 
 
-def element(**fields):
+def element(**fields: Any) -> Any:
     defaults = {"lockid": 1, "dbname": "db", "tablename": "t", "state": 1, "type": 1, "user": "u", "hostname": "h"}
     return ttypes.ShowLocksResponseElement(**defaults | fields)
 

@@ -5,7 +5,7 @@ import pytest
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
 
 
-def table(parameters, *, input_format=ORC_INPUT_FORMAT, serde=ORC_SERDE):
+def table(parameters: dict[str, str], *, input_format: str = ORC_INPUT_FORMAT, serde: str = ORC_SERDE) -> Table:
     return Table(
         database="db",
         name="t",
