@@ -18,6 +18,8 @@ await() { # SECONDS COMMAND...
 detached() {
   setsid nohup "${@:2}" > "$STATE/logs/$1.log" 2>&1 < /dev/null 7>&- &
   echo $! > "$STATE/$1.pid"
+  # NB: on a busy machine it is a copy of this script for a while, and not yet what node_runs looks for.
+  while cmp -s "/proc/$$/cmdline" "/proc/$!/cmdline"; do sleep 0.05; done
 }
 
 make_volumes() {
