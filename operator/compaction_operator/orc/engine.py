@@ -29,6 +29,7 @@ class _Run:
     last: tuple[int, int, int]
 
     def events(self) -> pa.Table:
+        """Read the events that stay; OrcError when Arrow could not write one of them back right."""
         table = self.source.events(self.stripe)
         if not self.keep.all():
             table = table.filter(pa.array(self.keep))

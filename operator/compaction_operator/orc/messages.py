@@ -89,6 +89,10 @@ class Compression(IntEnum):
     ZSTD = 5
 
 
+PROLEPTIC_GREGORIAN = 2
+"""The calendar of a footer (ORC specification, "CalendarKind"); 0 and 1 are the hybrid Julian/Gregorian one."""
+
+
 def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> None:
     label, type_name, name, number = declaration.split()
     field = message.field.add(name=name, number=int(number))

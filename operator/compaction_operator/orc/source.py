@@ -77,7 +77,6 @@ class Source:
     def _read_keys(self, stripe: int, operation: int) -> Keys:
         with reading(self.path):
             batch = self._orc.read_stripe(stripe, columns=list(schema.ACID_FIELDS[:-1]))
-        self._check_rows(stripe, batch)
         for name in schema.ACID_FIELDS[:-1]:
             if batch.column(name).null_count:
                 raise OrcError(self.path, f"column {name} has nulls, so it is not a Hive ACID file")
@@ -100,15 +99,9 @@ class Source:
         zeros = np.zeros(count, np.int64)
         return Keys(zeros, np.full(count, original.bucket_property), np.arange(first, first + count), zeros)
 
-    def _check_rows(self, stripe: int, batch: pa.RecordBatch) -> None:
-        expected = self.tail.stripe_rows[stripe]
-        if batch.num_rows != expected:
-            raise OrcError(self.path, f"stripe {stripe} has {batch.num_rows} rows, its footer says {expected}")
-
     def events(self, stripe: int) -> pa.Table:
         """Return the events of a stripe with all columns."""
         batch = self._read_values(stripe)
-        self._check_rows(stripe, batch)
         columns = batch.columns
         if self.file.original is not None:
             columns = self._as_events(stripe, batch)

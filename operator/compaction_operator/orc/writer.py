@@ -14,7 +14,7 @@ from compaction_operator.orc import schema
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind
 from compaction_operator.orc.keys import Keys
-from compaction_operator.orc.messages import Compression
+from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression
 from compaction_operator.orc.source import Source
 from compaction_operator.orc.tail import read_tail, rewrite_tail
 
@@ -70,8 +70,13 @@ def _check_same(sources: Sequence[Source]) -> None:
         column = schema.difference(first.types, other.types)
         if column:
             raise OrcError(other.path, f"column {column} is not as in {Path(first.path).parent.name}")
-        if schema.has_dates(first.types) and other.tail.footer.calendar != first.tail.footer.calendar:
+        if schema.has_dates(first.types) and _is_proleptic(other) != _is_proleptic(first):
             raise OrcError(other.path, f"its dates are of another calendar than those of {first.path}")
+
+
+def _is_proleptic(source: Source) -> bool:
+    """Whether dates count in the proleptic Gregorian calendar; a file that does not say is of the hybrid one."""
+    return bool(source.tail.footer.calendar == PROLEPTIC_GREGORIAN)
 
 
 @contextmanager

@@ -1,16 +1,20 @@
 """What the engine keeps, drops and refuses, on files made for it."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 
-from compaction_operator.orc import ArrowEngine, InputFile, OrcError, OriginalRows, verify_output, writer
+from compaction_operator.orc import ArrowEngine, EventKind, InputFile, OrcError, OriginalRows, verify_output, writer
+from compaction_operator.orc.keys import Keys
 from compaction_operator.orc.messages import Compression, Kind
 from compaction_operator.orc.schema import difference
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.source import open_source
+from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc.writer import common_layout
 from tests.unit.orc.build import (
     BUCKET_0,
     BUCKET_1,
@@ -262,6 +266,46 @@ def test_inputs_of_different_schemas_are_refused(tmp_path: Path, fields: list[tu
     other = write_acid(tmp_path / "b", [], schema=SCHEMA.set(5, pa.field("row", pa.struct(fields))))
     with pytest.raises(OrcError, match=rf"b: column {column} is not as in delta_1"):
         ArrowEngine().merge(insert_task(tmp_path / "out", [one, other]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [(0, 1, True), (1, 1, True), (2, 2, True), (0, 2, False), (2, 1, False)]
+)
+def test_dates_of_two_calendars_are_never_mixed(tmp_path: Path, one: int, other: int, same: bool):
+    """0 (a file that does not say, as Hive 3's) and 1 are the hybrid calendar, 2 the proleptic one."""
+    schema = SCHEMA.set(5, pa.field("row", pa.struct([("d", pa.date32())])))
+    inputs = []
+    for number, calendar in enumerate((one, other)):
+        file = write_acid(tmp_path / str(number), [(0, 1, BUCKET_0, number, 1, {"d": None})], schema=schema)
+        tail = read_tail(file.path)
+        rewrite_tail(file.path, types=tail.types, user_metadata=tail.user_metadata, calendar=calendar)
+        inputs.append(file)
+    if same:
+        assert len(merged(insert_task(tmp_path / "out", inputs))) == 2
+        assert read_tail(str(tmp_path / "out")).footer.calendar == one
+    else:
+        with pytest.raises(OrcError, match="1: its dates are of another calendar"):
+            ArrowEngine().merge(insert_task(tmp_path / "out", inputs))
+
+
+def test_a_file_with_nulls_in_its_keys_is_refused(tmp_path: Path):
+    event = dict(zip(SCHEMA.names, [0, 1, BUCKET_0, None, 1, {"id": 1, "s": "x"}], strict=True))
+    po.write_table(pa.Table.from_pylist([event], schema=SCHEMA), str(tmp_path / "a"))
+    with pytest.raises(OrcError, match="column rowId has nulls"):
+        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(tmp_path / "a"))]))
+
+
+def test_a_type_that_arrow_writes_as_another_is_found_before_it_is_too_late(tmp_path: Path):
+    """The type tree may only be put in place of one of the same encoding."""
+    sources = [open_source(write_acid(tmp_path / "a", [insert(1, 0)]))]
+    layout = common_layout(sources, output="out")
+    other = SCHEMA.set(5, pa.field("row", pa.struct([("id", pa.int64()), ("s", pa.string())])))
+    with (
+        pytest.raises(OrcError, match=r"out: column row\.id was not written with the type"),
+        writer.output_file(str(tmp_path / "out"), replace(layout, arrow_schema=other)) as file,
+    ):
+        file.finish(Keys.empty(), EventKind.INSERT)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_delete_event_among_the_rows_is_refused(tmp_path: Path):

@@ -1,12 +1,13 @@
 """Tails are read, and refused when they are not what they should be."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compaction_operator.orc import OrcError, count_rows
 from compaction_operator.orc.messages import Compression, Kind
-from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc.tail import Tail, read_tail, rewrite_tail
 from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid
 
 TYPES = FIXTURES / "hive-3.1.3" / "types" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
@@ -77,16 +78,34 @@ def test_a_flipped_byte_in_the_tail_never_passes_as_another_file(tmp_path: Path,
     assert (tail.rows, tail.stripe_rows) == (1, [1])
 
 
-def test_a_footer_whose_rows_do_not_add_up_is_refused(tmp_path: Path):
-    path = write_acid(tmp_path / "a", [insert(1, 0)]).path
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"number_of_rows": 2}, "the rows of its stripes are not the rows of the file"),
+        ({"encryption": b"\x08\x01"}, "it is encrypted"),
+        ({"types": []}, "it has no types"),
+        ({"stripe_length": 10_000}, "a stripe ends behind the file's content"),
+    ],
+)
+def test_a_footer_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any], reason: str):
+    path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
     tail = read_tail(path)
-    tail.footer.number_of_rows = 2
-    content = Path(path).read_bytes()[: tail.content_end]
+    footer = tail.footer
+    footer.number_of_rows = change.get("number_of_rows", 1)
+    footer.stripes[0].data_length += change.get("stripe_length", 0)
+    if "encryption" in change:
+        footer.encryption = change["encryption"]
+    if "types" in change:
+        del footer.types[:]
+    _replace_tail(path, tail)
+    with pytest.raises(OrcError, match=reason):
+        read_tail(path)
+
+
+def _replace_tail(path: str, tail: Tail) -> None:
     footer = tail.footer.SerializeToString()
-    tail.postscript.compression = Compression.NONE
     tail.postscript.metadata_length = 0
     tail.postscript.footer_length = len(footer)
     postscript = tail.postscript.SerializeToString()
+    content = Path(path).read_bytes()[: tail.content_end]
     Path(path).write_bytes(content + footer + postscript + bytes([len(postscript)]))
-    with pytest.raises(OrcError, match="the rows of its stripes are not the rows of the file"):
-        read_tail(path)
