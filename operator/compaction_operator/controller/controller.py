@@ -108,7 +108,7 @@ class Controller:
     async def idle(self) -> None:
         """Wait until all tasks that were started are over."""
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.gather(*self._tasks)
 
     def next_due(self) -> float | None:
         """Return when something is due next by itself, None when nothing is."""

@@ -1,0 +1,403 @@
+"""A cluster, a metastore and a clock in memory, and a controller that can be killed between any two of its steps."""
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from compaction_operator.api.cleanup import PartitionEntry, PublishedState, ReaderBaseline
+from compaction_operator.api.config import CleanupSettings, Metastore, OperatorConfig, SparkProfile, Volume, Warehouse
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.gate import World
+from compaction_operator.controller.cleanups import Settled, Trouble
+from compaction_operator.controller.cluster import Pools
+from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.controller import Controller
+from compaction_operator.controller.kube import AlreadyExistsError, ConflictError, GoneError, Raw
+from compaction_operator.controller.resources import (
+    Cleanup,
+    Compaction,
+    Kind,
+    TableKey,
+    read_cleanup,
+    read_compaction,
+)
+from compaction_operator.controller.times import rfc3339
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+DELTAS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000")
+TABLE = {"database": "Sales", "name": "Orders"}
+
+CONFIG = OperatorConfig(
+    warehouses=(
+        Warehouse(
+            name="lake",
+            metastore=Metastore(uri="thrift://metastore:9083"),
+            namespaces=("default", "other"),
+            databases=("sales",),
+            volume=Volume(claim_name="warehouse", mount_path="/warehouse"),
+        ),
+    ),
+    profiles=(SparkProfile(name="default", image="localhost/operator:1"),),
+    cleanup=CleanupSettings(interval=2.0),
+    max_concurrent_jobs=2,
+    job_ttl=600.0,
+)
+
+
+def compaction_raw(name: str = "nightly", *, namespace: str = "default", created: datetime = NOON, **spec: Any) -> Raw:
+    """A TableCompaction as the API server has it."""
+    return {
+        "apiVersion": "compaction.dev/v1alpha1",
+        "kind": "TableCompaction",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{namespace}-{name}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": rfc3339(created),
+        },
+        "spec": {"warehouse": "lake", "table": TABLE, "type": "Minor", **spec},
+    }
+
+
+def entry_json(partition: str = "", **changes: Any) -> dict[str, Any]:
+    """A journal's entry for a minor compaction of three deltas."""
+    plain = {
+        "partition": partition,
+        "location": f"/warehouse/orders/{partition}",
+        "createTime": 100,
+        "outputs": ["delta_0000001_0000003"],
+        "highestWriteId": 3,
+        "obsolete": [{"name": name, "reason": "merged"} for name in DELTAS],
+        "totals": {"partitions": 1, "filesIn": 3, "filesOut": 1, "rowsIn": 6, "rowsOut": 6},
+    }
+    return {**plain, **changes}
+
+
+def cleanup_raw(
+    name: str = "nightly-1-0", *, entries: Sequence[dict[str, Any]] | None = None, attempt: int = 1, **spec: Any
+) -> Raw:
+    """A CompactionCleanup as an attempt of the compaction `nightly` writes it."""
+    return {
+        "apiVersion": "compaction.dev/v1alpha1",
+        "kind": "CompactionCleanup",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": rfc3339(NOON),
+        },
+        "spec": {
+            "warehouse": "lake",
+            "table": {"database": "sales", "name": "orders", "createTime": 100, "location": "/warehouse/orders"},
+            "compaction": {
+                "name": "nightly",
+                "uid": "uid-default-nightly",
+                "attempt": attempt,
+                "job": f"job-{attempt}",
+                "podUid": "pod",
+            },
+            "partitions": list(entries or [entry_json()]),
+            "lockIds": [7],
+            **spec,
+        },
+    }
+
+
+def compaction(**fields: Any) -> Compaction:
+    """A parsed TableCompaction; `status` is its status in JSON."""
+    status = fields.pop("status", {})
+    return read_compaction({**compaction_raw(**fields), "status": status})
+
+
+def cleanup(**fields: Any) -> Cleanup:
+    """A parsed CompactionCleanup; `status` is its status in JSON."""
+    status = fields.pop("status", {})
+    return read_cleanup({**cleanup_raw(**fields), "status": status})
+
+
+def reader(lock_id: int = 12) -> LockInfo:
+    return LockInfo(
+        lock_id=lock_id,
+        database="sales",
+        table="orders",
+        state="ACQUIRED",
+        type="SHARED_READ",
+        user="alice",
+        host="desk",
+        acquired_at=NOON,
+    )
+
+
+def world(*locks: int, txns: OpenTransactions | None = None) -> World:
+    return World(locks=tuple(reader(lock) for lock in locks), txns=txns or OpenTransactions(40, ()))
+
+
+def baseline(*locks: int, time: datetime = NOON) -> ReaderBaseline:
+    return ReaderBaseline(time=rfc3339(time), txn_high_water_mark=40, lock_ids=locks)
+
+
+class Inline(Executor):
+    """Runs a call at once, in the caller's thread: what happens is in one order only."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+class KilledError(BaseException):
+    """The controller was killed: nothing catches this."""
+
+
+@dataclass
+class Time:
+    """The clock of a test: it goes only when told to."""
+
+    now: datetime = NOON
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def ticks(self) -> float:
+        return (self.now - NOON).total_seconds() + 1000.0
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class FakeKube:
+    """An API server: resource versions, conflicts, generated events; it can kill its caller at the n-th change."""
+
+    objects: dict[tuple[Kind, str, str], Raw] = field(default_factory=dict)
+    pods: dict[str, list[Raw]] = field(default_factory=dict)
+    events: list[Raw] = field(default_factory=list)
+    watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
+    version: int = 10
+    die_at: int | None = None
+    die_after: bool = False
+    changes: int = 0
+
+    def apply(self, kind: Kind, raw: Raw) -> Raw:
+        """Create or change an object as a user would."""
+        self.version += 1
+        stored = copy.deepcopy(raw)
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        key = (kind, stored["metadata"]["namespace"], stored["metadata"]["name"])
+        event = "MODIFIED" if key in self.objects else "ADDED"
+        self.objects[key] = stored
+        self._tell(kind, event, stored)
+        return copy.deepcopy(stored)
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        self.version += 1
+        gone = self.objects.pop((kind, namespace, name))
+        gone["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(kind, "DELETED", gone)
+
+    def get(self, kind: Kind, name: str, namespace: str = "default") -> Raw:
+        return copy.deepcopy(self.objects[(kind, namespace, name)])
+
+    def status(self, kind: Kind, name: str, namespace: str = "default") -> dict[str, Any]:
+        found: dict[str, Any] = self.get(kind, name, namespace).get("status", {})
+        return found
+
+    def all(self, kind: Kind) -> list[Raw]:
+        return [copy.deepcopy(raw) for (known, _, _), raw in self.objects.items() if known is kind]
+
+    def list_all(self, kind: Kind) -> Iterator[Raw]:
+        yield from self.all(kind)
+
+    def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
+        found = self.all(Kind.CLEANUP)
+        return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]
+
+    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        key = (kind, raw["metadata"]["namespace"], raw["metadata"]["name"])
+        with_death = self._change()
+        stored = self.objects.get(key)
+        if stored is None:
+            raise GoneError("404")
+        if stored["metadata"]["resourceVersion"] != raw["metadata"]["resourceVersion"]:
+            raise ConflictError("409")
+        written = self.apply(kind, {**stored, "status": status})
+        self._die(with_death)
+        return written
+
+    def create_job(self, manifest: Raw) -> Raw:
+        with_death = self._change()
+        metadata = manifest["metadata"]
+        if (Kind.JOB, metadata["namespace"], metadata["name"]) in self.objects:
+            raise AlreadyExistsError("409")
+        created = self.apply(Kind.JOB, {**manifest, "status": {"ready": 1}})
+        self._die(with_death)
+        return created
+
+    def get_job(self, namespace: str, name: str) -> Raw | None:
+        return copy.deepcopy(self.objects.get((Kind.JOB, namespace, name)))
+
+    def list_pods(self, namespace: str, job: str) -> list[Raw]:
+        return self.pods.get(job, [])
+
+    def create_event(self, event: Raw) -> None:
+        self.events.append(event)
+
+    def end_job(self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1) -> None:
+        """Let a Job's driver end: with its result as the termination message, or without a word."""
+        raw = self.get(Kind.JOB, name)
+        raw["status"] = {"conditions": [{"type": "Complete" if ok else "Failed", "status": "True"}]}
+        message = {"message": result.model_dump_json(by_alias=True)} if result else {}
+        end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else "Error", **message}
+        state = {"name": "driver", "state": {"terminated": end}}
+        self.pods[name] = [{"metadata": {"name": name}, "status": {"containerStatuses": [state]}}]
+        self.apply(Kind.JOB, raw)
+
+    def jobs(self) -> list[str]:
+        return [raw["metadata"]["name"] for raw in self.all(Kind.JOB)]
+
+    def reasons(self) -> list[str]:
+        return [event["reason"] for event in self.events]
+
+    def _tell(self, kind: Kind, event: str, raw: Raw) -> None:
+        for watcher in self.watchers:
+            watcher(kind, event, copy.deepcopy(raw))
+
+    def _change(self) -> bool:
+        self.changes += 1
+        if self.changes != self.die_at:
+            return False
+        if not self.die_after:
+            raise KilledError
+        return True
+
+    def _die(self, now: bool) -> None:
+        if now:
+            raise KilledError
+
+
+@dataclass
+class FakeWork:
+    """A metastore and a file system that answer with their fields, and count what they are asked."""
+
+    time: Time
+    verdict: Verdict = field(default_factory=Verdict)
+    locks: tuple[int, ...] = ()
+    published: bool = True
+    metastore_down: bool = False
+    directories: set[str] = field(default_factory=lambda: {f"/{name}" for name in DELTAS})
+    calls: list[str] = field(default_factory=list)
+
+    def preflight(self, compaction: Compaction) -> Verdict:
+        self.calls.append("preflight")
+        if self.metastore_down:
+            return Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        return self.verdict
+
+    def bury(self, compaction: Compaction) -> str | None:
+        self.calls.append(f"bury {compaction.status.attempt}")
+        return "connection refused" if self.metastore_down else None
+
+    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+        self.calls.append(f"settle {cleanup.meta.name}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED
+        states = {entry.partition: state for entry in cleanup.spec.partitions}
+        return Settled(states, baseline(*self.locks, time=self.time.now))
+
+    def look(self, table: TableKey) -> World | str:
+        self.calls.append(f"look {table.table}")
+        return "connection refused" if self.metastore_down else world(*self.locks)
+
+    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        self.calls.append(f"delete {cleanup.meta.name}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        return tuple(self._delete(entry) for entry in partitions)
+
+    def count(self, call: str) -> int:
+        return sum(made.startswith(call) for made in self.calls)
+
+    def _delete(self, entry: PartitionEntry) -> PartitionDeletion:
+        names = [f"{entry.partition}/{obsolete.name}" for obsolete in entry.obsolete]
+        freed = 10 * len(self.directories & set(names))
+        self.directories -= set(names)
+        deleted = tuple(obsolete.name for obsolete in entry.obsolete)
+        return PartitionDeletion(entry.partition, deleted=deleted, bytes_deleted=freed, final=True)
+
+
+@dataclass
+class Sandbox:
+    """A controller over the fakes. `run` lets it work until nothing is left to do at this moment."""
+
+    time: Time = field(default_factory=Time)
+    kube: FakeKube = field(default_factory=FakeKube)
+    config: OperatorConfig = CONFIG
+    work: FakeWork = field(init=False)
+    controller: Controller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = FakeWork(self.time)
+
+    async def start(self) -> None:
+        """Start a controller anew: it knows nothing but what the API server has."""
+        pools = Pools(Inline(), Inline(), Inline(), Inline())
+        self.controller = Controller(
+            self.config, kube=self.kube, work=self.work, pools=pools, clock=self.time.clock, ticks=self.time.ticks
+        )
+        self.kube.watchers[:] = [self.controller.saw]
+        await self.controller.load()
+        await self.run()
+
+    async def run(self) -> None:
+        while self.controller.step():
+            await self.controller.idle()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass, stopping wherever something is due."""
+        end = self.time.now + timedelta(seconds=seconds)
+        while (due := self.controller.next_due()) is not None:
+            left = (end - self.time.now).total_seconds()
+            wait = due - self.time.ticks()
+            if wait > left:
+                break
+            self.time.advance(max(0.0, wait))
+            await self.run()
+        self.time.now = max(self.time.now, end)
+        await self.run()
+
+    def compaction(self, name: str = "nightly") -> dict[str, Any]:
+        return self.kube.status(Kind.COMPACTION, name)
+
+    def cleanup(self, name: str = "nightly-1-0") -> dict[str, Any]:
+        return self.kube.status(Kind.CLEANUP, name)
+
+
+def condition(status: Mapping[str, Any], type_: str = "Succeeded") -> dict[str, Any]:
+    """Return a status's condition of that type."""
+    found: dict[str, Any] = next(one for one in status["conditions"] if one["type"] == type_)
+    return found
+
+
+def runs(scenario: Callable[[], Any]) -> Callable[[], None]:
+    """Make a test of a coroutine function."""
+
+    def test() -> None:
+        asyncio.run(scenario())
+
+    test.__name__ = scenario.__name__
+    test.__doc__ = scenario.__doc__
+    return test

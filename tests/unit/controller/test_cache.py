@@ -1,0 +1,94 @@
+"""The cache: newer versions only, deletions for good, and the ways from a compaction to its cleanups and back."""
+
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.kube import Raw
+from compaction_operator.controller.resources import Compaction, Key, Kind, TableKey
+from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
+
+ORDERS = TableKey("lake", "sales", "orders")
+NIGHTLY = Key(Kind.COMPACTION, "default", "nightly")
+
+
+def version(raw: Raw, number: int) -> Raw:
+    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(number)}}
+
+
+def known(cache: Cache) -> Compaction:
+    found = cache.compactions.get(NIGHTLY)
+    assert found is not None
+    return found
+
+
+def running(raw: Raw) -> Raw:
+    return {**raw, "status": {"attempt": 1}}
+
+
+def test_only_newer_versions_replace_what_is_known() -> None:
+    """Versions are numbers: 10 is newer than 9. A late event never undoes our own write."""
+    cache = Cache()
+    assert cache.put_compaction(running(version(compaction_raw(), 10)))
+    assert cache.put_compaction(version(compaction_raw(), 9)) is None
+    assert cache.put_compaction(version(compaction_raw(), 10)) is None
+    assert known(cache).status.attempt == 1
+
+
+def test_a_late_version_does_not_bring_a_deleted_object_back() -> None:
+    """Our own write may be answered after the deletion was seen."""
+    cache = Cache()
+    cache.put_compaction(compaction_raw())
+    assert cache.drop_compaction(NIGHTLY, "uid-default-nightly")
+    assert cache.put_compaction(version(compaction_raw(), 99)) is None
+    assert cache.compactions.get(NIGHTLY) is None
+
+
+def test_an_object_made_again_is_another_one() -> None:
+    """A late deletion of the first one leaves it alone."""
+    cache = Cache()
+    cache.put_compaction(compaction_raw())
+    again = version(compaction_raw(), 20)
+    again["metadata"]["uid"] = "second"
+    assert cache.put_compaction(again)
+    assert cache.drop_compaction(NIGHTLY, "uid-default-nightly") is None
+    assert known(cache).meta.uid == "second"
+
+
+def test_objects_are_found_by_table_whatever_the_case() -> None:
+    cache = Cache()
+    cache.put_compaction(compaction_raw(table={"database": "SALES", "name": "oRDERS"}))
+    cache.put_cleanup(cleanup_raw())
+    assert [one.meta.name for one in cache.compactions.of_table(ORDERS)] == ["nightly"]
+    assert [one.meta.name for one in cache.cleanups.of_table(ORDERS)] == ["nightly-1-0"]
+    cache.drop_cleanup(Key(Kind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
+    assert cache.cleanups.of_table(ORDERS) == []
+
+
+def test_cleanups_of_a_compaction_by_attempt_and_name() -> None:
+    cache = Cache()
+    for name, attempt in [("c", 2), ("b", 1), ("a", 2)]:
+        cache.put_cleanup(cleanup_raw(name, attempt=attempt))
+    assert [one.meta.name for one in cache.cleanups_of("uid-default-nightly")] == ["b", "a", "c"]
+
+
+def test_running_compactions_are_kept_count_of() -> None:
+    cache = Cache()
+    cache.put_compaction(running(compaction_raw()))
+    assert cache.running == {NIGHTLY}
+    ended = {**version(compaction_raw(), 2), "status": {"attempt": 1, "completionTime": "2026-01-01T12:00:00Z"}}
+    cache.put_compaction(ended)
+    assert cache.running == set()
+    assert cache.freed == {ORDERS}
+
+
+def test_what_frees_a_table() -> None:
+    """A compaction that is held or deleted, a cleanup that is settled: others may have waited for it."""
+    cache = Cache()
+    cache.put_compaction(compaction_raw())
+    assert cache.freed == set()
+    cache.put_compaction(version(compaction_raw(suspend=True), 2))
+    assert cache.freed == {ORDERS}
+    cache.freed.clear()
+    cache.put_cleanup(cleanup_raw())
+    assert cache.freed == set()
+    baseline = {"time": "2026-01-01T12:00:00Z", "txnHighWaterMark": 1, "lockIds": []}
+    cache.put_cleanup({**version(cleanup_raw(), 2), "status": {"baseline": baseline}})
+    assert cache.freed == {ORDERS}

@@ -1,0 +1,429 @@
+"""The loop as a whole over a cluster in memory: a compaction's way, restarts at any point, waiting and queueing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller.jobs import job_name
+from compaction_operator.controller.resources import Kind
+from tests.unit.controller.sandbox import (
+    CONFIG,
+    DELTAS,
+    KilledError,
+    Sandbox,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    entry_json,
+    runs,
+)
+
+
+def job(attempt: int = 1, name: str = "nightly") -> str:
+    return job_name(compaction=name, uid=f"uid-default-{name}", attempt=attempt)
+
+
+def journal(attempt: int = 1, **changes: Any) -> dict[str, Any]:
+    """The journal that an attempt of `nightly` writes."""
+    raw = cleanup_raw(f"nightly-{attempt}-0", attempt=attempt, **changes)
+    raw["spec"]["compaction"]["job"] = job(attempt)
+    return raw
+
+
+@runs
+async def test_the_whole_way() -> None:
+    """Job created, ended, settled, compacted; the reader from before is waited for by name; then it is deleted."""
+    box = Sandbox()
+    await box.start()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.run()
+    assert box.kube.jobs() == [job()]
+    assert box.compaction()["phase"] == "Running"
+
+    box.work.locks = (12,)
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.run()
+    assert box.cleanup()["phase"] == "Pending"
+    box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "Compacted"
+    assert box.compaction()["totals"]["rowsIn"] == 6
+    assert condition(box.cleanup(), "ReadersGone")["message"] == "waiting for lock 12 of alice@desk since " + (
+        "2026-01-01T12:00:00.000Z"
+    )
+
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+    box.work.locks = ()
+    await box.pass_time(2)
+    assert box.cleanup()["phase"] == "Succeeded"
+    assert box.cleanup()["directoriesDeleted"] == 3
+    assert box.work.directories == set()
+    assert box.kube.reasons() == ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "Deleted"]
+
+
+@runs
+async def test_a_later_reader_does_not_hold_the_cleanup_up() -> None:
+    """Only the baseline's locks count."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.locks = (12,)
+    await box.start()
+    box.work.locks = (13, 14)
+    await box.pass_time(2)
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_nothing_is_written_while_nothing_changes() -> None:
+    """An hour of ticks with the same reader leaves the status alone."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.locks = (12,)
+    await box.start()
+    await box.pass_time(2)
+    version, looks = box.kube.version, box.work.count("look")
+    await box.pass_time(3600)
+    assert box.kube.version == version
+    assert box.work.count("look") == looks + 1800
+
+
+@runs
+async def test_grace_period_counts_from_the_baseline() -> None:
+    """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(gracePeriod="30s"))
+    await box.start()
+    await box.pass_time(29)
+    assert box.cleanup()["phase"] == "GracePeriod"
+    assert box.work.count("delete") == 0
+    await box.pass_time(1)
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_own_interval_counts() -> None:
+    """A cleanup with an interval of 30 s is told every 30 s."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(interval="30s"))
+    box.work.locks = (12,)
+    await box.start()
+    await box.pass_time(300)
+    assert box.work.count("look") == 11
+
+
+@pytest.mark.parametrize("where", ["resource", "operator"])
+def test_suspension_holds_every_deletion(where: str) -> None:
+    """The field and the operator's switch: states and baseline are taken, nothing is deleted."""
+
+    async def scenario() -> None:
+        suspended = CONFIG.cleanup.model_copy(update={"suspend": True})
+        box = Sandbox(config=CONFIG.model_copy(update={"cleanup": suspended}) if where == "operator" else CONFIG)
+        box.kube.apply(Kind.CLEANUP, journal(suspend=where == "resource"))
+        await box.start()
+        await box.pass_time(60)
+        assert box.cleanup()["phase"] == "Suspended"
+        assert box.cleanup()["baseline"]
+        assert box.work.count("delete") == 0
+
+    asyncio.run(scenario())
+
+
+@runs
+async def test_suspension_lifted() -> None:
+    """What was held goes on when the field is taken away."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(suspend=True))
+    await box.start()
+    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw["spec"]["suspend"] = False
+    box.kube.apply(Kind.CLEANUP, raw)
+    await box.run()
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_metastore_down_before_an_attempt() -> None:
+    """Waiting with the reason shown, no failed attempt; it goes on when the metastore is back."""
+    box = Sandbox()
+    box.work.metastore_down = True
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    await box.pass_time(60)
+    assert box.compaction()["phase"] == "Waiting"
+    assert condition(box.compaction()) | {"lastTransitionTime": ""} == {
+        "type": "Succeeded",
+        "status": "Unknown",
+        "reason": "MetastoreUnavailable",
+        "message": "connection refused",
+        "observedGeneration": 1,
+        "lastTransitionTime": "",
+    }
+    assert box.kube.jobs() == []
+    box.work.metastore_down = False
+    await box.pass_time(4)
+    assert box.kube.jobs() == [job()]
+
+
+@runs
+async def test_metastore_down_while_settling() -> None:
+    """No baseline is stored on an error; the compaction is judged only when the cleanup knows."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.metastore_down = True
+    box.kube.end_job(job(), ok=True)
+    await box.run()
+    await box.pass_time(120)
+    assert "baseline" not in box.cleanup()
+    assert condition(box.cleanup(), "Published")["reason"] == "MetastoreUnavailable"
+    assert condition(box.compaction())["reason"] == "Settling"
+    box.work.metastore_down = False
+    await box.pass_time(20)
+    assert condition(box.compaction())["reason"] == "Compacted"
+    assert condition(box.cleanup())["status"] == "True"
+
+
+@runs
+async def test_metastore_down_while_waiting() -> None:
+    """An error is never "no readers"."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.locks = (12,)
+    await box.start()
+    box.work.metastore_down = True
+    box.work.locks = ()
+    await box.pass_time(120)
+    assert condition(box.cleanup(), "ReadersGone")["status"] == "Unknown"
+    assert box.work.count("delete") == 0
+    box.work.metastore_down = False
+    await box.pass_time(15)
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_driver_dies_and_a_new_attempt_follows() -> None:
+    """Staging is removed, the back-off waited for, the next attempt has its own Job, and that one counts."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.end_job(job(), ok=False, exit_code=137)
+    await box.run()
+    assert box.work.count("bury 1") == 1
+    assert box.compaction()["failedAttempts"] == 1
+    assert "code 137" in condition(box.compaction())["message"]
+    await box.pass_time(9)
+    assert box.kube.jobs() == [job()]
+    await box.pass_time(1)
+    assert box.kube.jobs() == [job(), job(2)]
+    box.kube.end_job(job(2), ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "NothingToCompact"
+    assert "AttemptFailed" in box.kube.reasons()
+
+
+@runs
+async def test_attempts_are_counted() -> None:
+    """At most retry.maxAttempts, then it has failed for good."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 2, "backoff": "1s"}))
+    await box.start()
+    for attempt in (1, 2):
+        box.kube.end_job(job(attempt), ok=False)
+        await box.run()
+        await box.pass_time(60)
+    assert box.compaction()["phase"] == "Failed"
+    assert condition(box.compaction())["reason"] == "AttemptsExhausted"
+    await box.pass_time(3600)
+    assert box.kube.jobs() == [job(), job(2)]
+
+
+@runs
+async def test_waiting_reasons_do_not_count() -> None:
+    """A driver that could not get its lock is followed by another as often as it takes."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 1}))
+    await box.start()
+    for attempt in range(1, 6):
+        result = DriverResult(reason=Reason.WAITING_FOR_EXCLUSIVE_LOCK, message="held by lock 12 of alice@desk")
+        box.kube.end_job(job(attempt), result, ok=False)
+        await box.run()
+        assert condition(box.compaction())["reason"] == "WaitingForExclusiveLock"
+        await box.pass_time(10)
+    assert box.compaction()["failedAttempts"] == 0
+    assert box.compaction()["attempt"] == 6
+
+
+@runs
+async def test_partially_published() -> None:
+    """What one attempt published counts in the totals; what no attempt published makes it fail for good."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 2}))
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, journal(1, entries=[entry_json("prt=p1")]))
+    box.kube.end_job(job(1), ok=False)
+    await box.run()
+    await box.pass_time(10)
+    box.work.published = False
+    box.kube.apply(Kind.CLEANUP, journal(2, entries=[entry_json("prt=p2")]))
+    box.kube.end_job(job(2), ok=False)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "PartiallyPublished"
+    assert box.compaction()["totals"]["partitions"] == 1
+    assert box.compaction()["cleanups"] == ["nightly-1-0", "nightly-2-0"]
+    assert condition(box.cleanup("nightly-2-0"))["reason"] == "NotPublished"
+
+
+@runs
+async def test_job_that_vanishes_is_a_failed_attempt() -> None:
+    """Also when the watch missed its deletion: a Job that seems to run is asked for again."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.watchers.clear()
+    box.kube.delete(Kind.JOB, "default", job())
+    await box.pass_time(30)
+    assert box.compaction()["failedAttempts"] == 1
+    assert "gone" in condition(box.compaction())["message"]
+
+
+@runs
+async def test_one_attempt_per_table_over_all_namespaces() -> None:
+    """The oldest goes first, the others say whom they wait for, and the next one follows at once."""
+    box = Sandbox()
+    for index, (name, namespace) in enumerate([("nightly", "default"), ("a", "other"), ("b", "default")]):
+        created = box.time.now.replace(minute=index)
+        table = {"database": "sales", "name": "ORDERS"} if index else {"database": "SALES", "name": "orders"}
+        box.kube.apply(Kind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, table=table))
+    await box.start()
+    assert box.kube.jobs() == [job()]
+    message = condition(box.compaction("b"))["message"]
+    assert message == "waits for compaction default/nightly, which works on the same table"
+    assert box.compaction("b")["phase"] == "Queued"
+    box.kube.end_job(job(), ok=True)
+    await box.run()
+    assert len(box.kube.jobs()) == 2
+    assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
+    assert condition(box.compaction("b"))["message"].startswith("waits for compaction other/a,")
+
+
+@runs
+async def test_so_many_jobs_at_once() -> None:
+    """maxConcurrentJobs over all tables; one that ends makes room."""
+    box = Sandbox()
+    for index in range(4):
+        created = box.time.now.replace(minute=index)
+        raw = compaction_raw(f"c{index}", created=created, table={"database": "sales", "name": f"t{index}"})
+        box.kube.apply(Kind.COMPACTION, raw)
+    await box.start()
+    assert box.kube.jobs() == [job(name="c0"), job(name="c1")]
+    assert "maxConcurrentJobs" in condition(box.compaction("c3"))["message"]
+    box.kube.end_job(job(name="c1"), ok=True)
+    await box.run()
+    assert box.kube.jobs()[2:] == [job(name="c2")]
+
+
+@runs
+async def test_deleted_compaction_cancels_no_cleanup_but_holds_the_table() -> None:
+    """Its Job goes with it; a new compaction of the table starts only when the cleanup knows what was published."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.metastore_down = True
+    box.kube.delete(Kind.JOB, "default", job())
+    box.kube.delete(Kind.COMPACTION, "default", "nightly")
+    box.kube.apply(Kind.COMPACTION, compaction_raw("next"))
+    await box.run()
+    assert condition(box.compaction("next"))["message"].startswith("waits for cleanup default/nightly-1-0")
+    box.work.metastore_down = False
+    await box.pass_time(20)
+    assert box.cleanup()["phase"] == "Succeeded"
+    assert box.kube.jobs() == [job(name="next")]
+
+
+@runs
+async def test_final_problems_cost_no_pod() -> None:
+    """A table that does not exist: failed for good, with the metastore's message."""
+    from compaction_operator.controller.compactions import Verdict
+
+    box = Sandbox()
+    box.work.verdict = Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    assert condition(box.compaction())["reason"] == "TableNotFound"
+    assert box.kube.jobs() == []
+    await box.pass_time(3600)
+    assert box.work.count("preflight") == 1
+
+
+@runs
+async def test_object_that_cannot_be_read_is_left_alone() -> None:
+    """One malformed object stops nothing."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw("odd", type="Enormous"))
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    assert box.kube.jobs() == [job()]
+
+
+async def compact_once(box: Sandbox) -> None:
+    """The world's side of one compaction with a driver that dies first: repeatable, driven by what is there."""
+    await box.run()
+    for attempt, ok in ((1, False), (2, True)):
+        await box.pass_time(20)
+        if (Kind.JOB, "default", job(attempt)) not in box.kube.objects:
+            continue
+        if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
+            box.kube.apply(Kind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
+        if "conditions" not in box.kube.get(Kind.JOB, job(attempt))["status"]:
+            box.kube.end_job(job(attempt), ok=ok)
+        await box.run()
+    await box.pass_time(60)
+
+
+async def survive(box: Sandbox, scenario: Callable[[Sandbox], Awaitable[None]]) -> None:
+    """Run a scenario; whenever the controller is killed, start a new one."""
+    for _ in range(5):
+        with suppress(KilledError):
+            await box.start()
+            await scenario(box)
+            return
+
+
+def final_state(box: Sandbox) -> dict[str, Any]:
+    """What must not depend on who was killed when: everything but times."""
+    status = box.compaction()
+    return {
+        "jobs": box.kube.jobs(),
+        "compaction": {name: status[name] for name in ("phase", "attempt", "failedAttempts", "totals", "cleanups")},
+        "reason": condition(status)["reason"],
+        "cleanups": [box.cleanup(f"nightly-{attempt}-0")["phase"] for attempt in (1, 2)],
+        "directories": box.work.directories,
+    }
+
+
+def killed_at(change: int | None, *, after: bool) -> Sandbox:
+    box = Sandbox()
+    box.work.directories = {f"prt=p{attempt}/{name}" for attempt in (1, 2) for name in DELTAS}
+    box.kube.die_at, box.kube.die_after = change, after
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    asyncio.run(survive(box, compact_once))
+    return box
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_between_any_two_steps(after: bool) -> None:
+    """The controller is killed before (or after) each of its writes in turn: the end is the same each time."""
+    undisturbed = killed_at(None, after=after)
+    expected = final_state(undisturbed)
+    assert expected["reason"] == "Compacted"
+    assert expected["directories"] == set()
+    assert undisturbed.kube.changes > 10
+    for change in range(1, undisturbed.kube.changes + 1):
+        assert final_state(killed_at(change, after=after)) == expected, f"killed at change {change}"

@@ -1,0 +1,73 @@
+"""How a driver's end is read from its pod, and what keeps one from starting."""
+
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller.driver import driver_end, pod_trouble
+
+RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
+
+
+def pod(state: Any = None, *, created: str = "2026-01-01T12:00:00Z", **status: Any) -> dict[str, Any]:
+    containers = [{"name": "driver", "state": state}] if state else []
+    return {"metadata": {"creationTimestamp": created}, "status": {"containerStatuses": containers, **status}}
+
+
+def ended(code: int = 1, *, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:
+    return pod({"terminated": {"exitCode": code, "reason": reason, "message": message}}, **more)
+
+
+def test_own_words() -> None:
+    end = driver_end([ended(message=RESULT.model_dump_json())])
+    assert end.result == RESULT
+    assert end.seen == "the driver exited with code 1"
+
+
+@pytest.mark.parametrize(
+    ("pods", "seen"),
+    [
+        ([ended(137, reason="OOMKilled")], "the driver exited with code 137 (OOMKilled)"),
+        ([ended(1, message="Traceback\nValueError: x\n")], "the driver exited with code 1: Traceback\nValueError: x"),
+        ([ended(1, message="{}")], "the driver exited with code 1: {}"),
+        ([], "the driver's pod is gone: its job is gone"),
+        ([pod({"running": {}})], "the driver's pod is gone: its job is gone"),
+        ([pod(phase="Failed", reason="Evicted", message="disk")], "the driver's pod failed: Evicted: disk"),
+    ],
+)
+def test_seen_from_outside(pods: list[dict[str, Any]], seen: str) -> None:
+    """No result: exit code, the kernel's or kubelet's reason and the log's end, whichever there is."""
+    end = driver_end(pods, job_message="its job is gone")
+    assert (end.result, end.seen) == (None, seen)
+
+
+def test_of_two_pods_the_younger_one_counts() -> None:
+    """Two pods of one Job can exist for a moment."""
+    old, young = ended(1, created="2026-01-01T12:00:00Z"), ended(2, created="2026-01-01T12:00:01Z")
+    assert driver_end([young, old]).seen == driver_end([old, young]).seen == "the driver exited with code 2"
+
+
+@pytest.mark.parametrize(
+    ("pods", "trouble"),
+    [
+        ([], "its pod is not created yet"),
+        (
+            [pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})],
+            "ImagePullBackOff: no such image",
+        ),
+        (
+            [
+                pod(
+                    conditions=[
+                        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}
+                    ]
+                )
+            ],
+            "Unschedulable",
+        ),
+        ([pod({"running": {}}, conditions=[{"type": "PodScheduled", "status": "True"}])], None),
+    ],
+)
+def test_what_keeps_a_driver_from_starting(pods: list[dict[str, Any]], trouble: str | None) -> None:
+    assert pod_trouble(pods) == trouble

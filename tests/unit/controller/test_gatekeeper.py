@@ -1,0 +1,150 @@
+"""The gatekeeper: what ten thousand waiting cleanups cost, who is told when, and which answers count."""
+
+from compaction_operator.cleanup.gate import World
+from compaction_operator.controller.gatekeeper import Gatekeeper, Look
+from compaction_operator.controller.resources import Key, Kind, TableKey
+from tests.unit.controller.sandbox import baseline, world
+
+ORDERS = TableKey("lake", "sales", "orders")
+
+
+def key(name: object = "c") -> Key:
+    return Key(Kind.CLEANUP, "default", str(name))
+
+
+def watch(
+    gate: Gatekeeper,
+    name: object = "c",
+    *,
+    now: float,
+    table: TableKey = ORDERS,
+    interval: float = 2.0,
+    locks: tuple[int, ...] = (12,),
+) -> None:
+    gate.watch(key(name), table, baseline(*locks), interval=interval, now=now)
+
+
+def seen(gate: Gatekeeper, name: object = "c") -> Look:
+    look = gate.view(key(name))
+    assert look is not None
+    return look
+
+
+def due(gate: Gatekeeper) -> float:
+    time = gate.next_due()
+    assert time is not None
+    return time
+
+
+def tick(gate: Gatekeeper, now: float, answer: World | str) -> list[Key]:
+    """One tick: look at what is due, tell whom it concerns."""
+    return [told for table in gate.start_due(now) for told in gate.finish(table, answer)]
+
+
+def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_looks_a_tick() -> None:
+    gate = Gatekeeper()
+    tables = [TableKey("lake", "sales", f"t{index}") for index in range(100)]
+    for index in range(10_000):
+        watch(gate, index, now=index / 10_000, table=tables[index % 100])
+    looks = []
+    for now in [1.0, 1.5, 2.9, 3.0, 4.0, 5.0, 6.9, 7.0]:
+        started = gate.start_due(now)
+        told = [one for table in started for one in gate.finish(table, world(12))]
+        looks.append(len(started))
+        assert len(told) == (10_000 if now == 1.0 else 0)
+    assert looks == [100, 0, 0, 100, 0, 100, 0, 100]
+
+
+def test_one_look_at_a_time_per_table() -> None:
+    """A metastore that takes longer than the interval is not asked again before it has answered."""
+    gate = Gatekeeper()
+    watch(gate, now=0.0)
+    assert gate.start_due(0.0) == [ORDERS]
+    assert gate.start_due(60.0) == []
+    gate.finish(ORDERS, world(12))
+    assert gate.start_due(60.0) == [ORDERS]
+
+
+def test_each_cleanup_is_told_at_its_own_interval() -> None:
+    gate = Gatekeeper()
+    watch(gate, "quick", now=0.0, interval=2.0)
+    watch(gate, "slow", now=0.0, interval=5.0)
+    assert tick(gate, 0.0, world(12)) == [key("quick"), key("slow")]
+    assert tick(gate, 2.0, world()) == [key("quick")]
+    assert seen(gate, "slow").blockers
+    gate.forget(key("quick"))
+    assert gate.next_due() == 5.0
+    assert tick(gate, 5.0, world()) == [key("slow")]
+
+
+def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> None:
+    """The answer may lack a lock that the baseline has: it was taken after the question was put."""
+    gate = Gatekeeper()
+    watch(gate, "first", now=0.0)
+    gate.start_due(0.0)
+    watch(gate, "second", now=0.1)
+    gate.finish(ORDERS, world())
+    assert seen(gate, "first").blockers == ()
+    assert gate.view(key("second")) is None
+    assert tick(gate, 2.0, world(12)) == [key("first"), key("second")]
+
+
+def test_only_changes_are_told() -> None:
+    """The same readers, with other heartbeats, are no news; one less is, and so is an error."""
+    gate = Gatekeeper()
+    watch(gate, now=0.0, locks=(12, 13))
+    assert tick(gate, 0.0, world(12, 13)) == [key()]
+    assert tick(gate, 2.0, world(12, 13)) == []
+    assert tick(gate, 4.0, world(13)) == [key()]
+    assert tick(gate, 6.0, "connection refused") == [key()]
+    assert seen(gate).error == "connection refused"
+
+
+def test_errors_slow_the_looks_down_within_bounds() -> None:
+    gate = Gatekeeper()
+    watch(gate, now=0.0)
+    times: list[float] = []
+    now = 0.0
+    for _ in range(5):
+        gate.start_due(now)
+        gate.finish(ORDERS, "connection refused")
+        times.append(due(gate) - now)
+        now = due(gate)
+    assert times == [4.0, 8.0, 10.0, 10.0, 10.0]
+    tick(gate, now, world(12))
+    assert gate.next_due() == now + 2.0
+
+
+def test_an_interval_above_the_cap_stays_as_it_is_on_errors() -> None:
+    gate = Gatekeeper()
+    watch(gate, now=0.0, interval=60.0)
+    tick(gate, 0.0, "connection refused")
+    assert gate.next_due() == 60.0
+
+
+def test_watching_again_changes_nothing() -> None:
+    """Each reconcile says that it waits; only a new interval starts anew."""
+    gate = Gatekeeper()
+    watch(gate, now=0.0)
+    tick(gate, 0.0, world(12))
+    watch(gate, now=1.0)
+    assert gate.next_due() == 2.0
+    assert seen(gate).blockers
+
+
+def test_forgotten_cleanups_cost_nothing() -> None:
+    gate = Gatekeeper()
+    watch(gate, now=0.0)
+    gate.forget(key())
+    gate.forget(key())
+    assert gate.start_due(100.0) == []
+    assert gate.next_due() is None
+    assert gate.view(key()) is None
+
+
+def test_forgotten_during_a_look() -> None:
+    gate = Gatekeeper()
+    watch(gate, now=0.0)
+    gate.start_due(0.0)
+    gate.forget(key())
+    assert gate.finish(ORDERS, world()) == []
