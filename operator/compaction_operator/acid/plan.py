@@ -200,18 +200,11 @@ def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visi
 
 
 def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str | None:
-    """Say how a delta stands in the way of the outputs, or None where Hive would use only the one or the other.
-
-    NB: Hive keeps any delta with max > current, and both of two directories of one range: rows would count twice.
-    """
+    """Say which output a delta lies across, or None. NB: Hive keeps any delta with max > current: rows count twice."""
     for output in outputs:
-        if directory.is_base or not _intersects(directory, output):
-            continue
-        if not (_low(output) <= directory.min_write_id and directory.max_write_id <= output.max_write_id):
+        inside = _low(output) <= directory.min_write_id and directory.max_write_id <= output.max_write_id
+        if not directory.is_base and _intersects(directory, output) and not inside:
             return f"{directory.name} partly overlaps the output {output.name}"
-        same_range = (directory.min_write_id, directory.max_write_id) == (_low(output), output.max_write_id)
-        if directory.kind is output.kind and same_range and directory.statement_id is None:
-            return f"{directory.name} has the very range of the output {output.name}"
     return None
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from compaction_operator.acid.listing import File, Listing
 from compaction_operator.acid.names import (
-    INT64_MIN,
     METADATA_ACID,
     AcidDirectory,
     DirectoryKind,
@@ -146,13 +145,11 @@ def _best_base(
     if not valid and (closed := [base for base in bases if not _never_seen(base, write_ids, compacted)]):
         oldest = min(closed, key=lambda base: base.max_write_id)
         raise NotEnoughHistory(f"no base is usable with write ids {write_ids}; the oldest is {oldest.name}")
-    # Of two bases of one write id Hive takes the compacted one.
-    return max(valid, key=lambda b: (b.max_write_id, b.name in compacted, b.visibility_txn or -1), default=None)
+    # Of two bases of one write id Hive takes the compacted one, which then bears a transaction.
+    return max(valid, key=lambda base: (base.max_write_id, base.visibility_txn or -1), default=None)
 
 
 def _is_valid_base(base: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
-    if base.max_write_id == INT64_MIN:
-        return True  # what the first compaction of a converted table writes when there are only originals
     if base.name in compacted:
         return base.max_write_id <= write_ids.watermark
     return write_ids.is_valid(base.max_write_id)

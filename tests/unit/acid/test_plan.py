@@ -115,7 +115,7 @@ def test_outputs_and_obsolete_are_those_of_real_hive(case, left):
     written = {one.name for one in after.directories} - {one.name for one in before.directories}
     ours = {name.removesuffix("_v0000099") for name in _outputs(plan)}
     assert ours == {name.partition("_v")[0] for name in written} - EMPTY_DELETE_DELTA.get(case, set())
-    there = {one.name for one in (*before.directories, *before.files)}
+    there = {one.name for one in before.directories} | {one.name for one in before.files}
     assert {*_obsolete(plan)} == there - {*left}
 
 

@@ -13,7 +13,7 @@ from tests.unit.acid.listings import ACID_FILES, FIXTURES, listing, txns, write_
 
 
 def _seen(found: Snapshot) -> tuple[str | None, list[str]]:
-    return found.base and found.base.name, [delta.name for delta in found.deltas]
+    return found.base.name if found.base else None, [delta.name for delta in found.deltas]
 
 
 def _obsolete(found: Snapshot) -> dict[str, str]:
