@@ -1,0 +1,315 @@
+"""Every transition of a CompactionCleanup, decided from its status and from what was seen."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.cleanup import (
+    Blocker,
+    BlockerKind,
+    CompactionCleanupStatus,
+    PartitionStatus,
+    PublishedState,
+)
+from compaction_operator.api.conditions import find_condition
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.controller.cleanups import CHUNK, Action, Decision, Pass, Settled, Sight, Trouble, decide
+from compaction_operator.controller.gatekeeper import Look
+from compaction_operator.controller.jobs import JobState, JobView
+from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
+
+PUBLISHED, MISSING, NOTHING = PublishedState.PUBLISHED, PublishedState.NOT_PUBLISHED, PublishedState.NOTHING_TO_PUBLISH
+
+
+def view(state: JobState) -> JobView:
+    return JobView(namespace="default", name="job-1", resource_version=1, compaction="nightly", state=state)
+
+
+def blocker(id_: int = 12, *, heartbeat: str | None = None) -> Blocker:
+    return Blocker(kind=BlockerKind.LOCK, id=id_, user="alice", host="desk", last_heartbeat=heartbeat)
+
+
+def step(
+    status: CompactionCleanupStatus | None = None,
+    sight: Sight | None = None,
+    *,
+    now: datetime = NOON,
+    suspended: bool = False,
+    **fields: Any,
+) -> Decision:
+    one = cleanup(status=status.to_json() if status else {}, **fields)
+    return decide(one, sight or Sight(), suspended=suspended, now=now)
+
+
+def settled(**fields: Any) -> CompactionCleanupStatus:
+    """The status after the baseline: one partition published, lock 12 from before."""
+    return step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))), **fields).status
+
+
+def readers_gone(**fields: Any) -> CompactionCleanupStatus:
+    """The status when deletion begins."""
+    return step(settled(**fields), Sight(look=Look()), **fields).status
+
+
+def summary(decision: Decision) -> tuple[str, str, str]:
+    condition = find_condition(decision.status.conditions, "Succeeded")
+    assert condition is not None
+    return condition.status.value, condition.reason, decision.status.phase.value
+
+
+def outcome(status: CompactionCleanupStatus, type_: str) -> str | None:
+    condition = find_condition(status.conditions, type_)
+    return condition.status.value if condition else None
+
+
+def test_pending_while_the_job_runs() -> None:
+    """The driver may still publish: nothing is fenced, listed or asked."""
+    decision = step(None, Sight(job=view(JobState.ACTIVE)))
+    assert summary(decision) == ("Unknown", "JobRunning", "Pending")
+    assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
+
+
+@pytest.mark.parametrize("job", [None, view(JobState.SUCCEEDED), view(JobState.FAILED)])
+def test_settled_once_the_job_has_ended_or_is_gone(job: JobView | None) -> None:
+    assert step(None, Sight(job=job)).action is Action.SETTLE
+
+
+@pytest.mark.parametrize(("failures", "pause"), [(0, 1), (1, 2), (3, 8), (9, 15)])
+def test_an_error_while_settling_stores_nothing(failures: int, pause: int) -> None:
+    """The reason is shown and it is tried again, for ever, a little later each time."""
+    decision = step(None, Sight(settled=Trouble("MetastoreUnavailable", "refused"), failures=failures))
+    assert summary(decision) == ("Unknown", "MetastoreUnavailable", "Pending")
+    assert decision.status.baseline is None
+    assert (decision.again_in, decision.failed) == (pause, True)
+
+
+def test_states_and_baseline_are_stored_together() -> None:
+    decision = step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))))
+    assert decision.status.baseline == baseline(12)
+    assert decision.status.partitions == (PartitionStatus(partition="", state=PUBLISHED, remaining=DELTAS),)
+    assert outcome(decision.status, "Published") == "True"
+    assert decision.action is Action.WATCH
+    assert [event.reason for event in decision.events] == ["BaselineTaken"]
+
+
+def test_the_baseline_is_never_taken_again() -> None:
+    """Whatever a later settling would find: it has happened once."""
+    status = settled()
+    again = step(status, Sight(settled=Settled({"": MISSING}, baseline(99))))
+    assert again.status.baseline == baseline(12)
+    assert again.status.partitions == status.partitions
+
+
+def test_what_was_not_published_is_never_deleted() -> None:
+    """A later attempt may make the same directories obsolete, but for readers that this baseline does not have."""
+    decision = step(None, Sight(settled=Settled({"": MISSING}, baseline())))
+    assert summary(decision) == ("True", "NotPublished", "Succeeded")
+    assert decision.action is Action.NONE
+    assert outcome(decision.status, "Published") == "False"
+    assert decision.status.partitions[0].remaining == DELTAS
+    assert "not published" in (decision.status.partitions[0].message or "")
+
+
+def test_published_partitions_go_on_without_the_others() -> None:
+    entries = [entry_json("prt=p1"), entry_json("prt=p2")]
+    states = {"prt=p1": MISSING, "prt=p2": PUBLISHED}
+    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    condition = find_condition(status.conditions, "Published")
+    assert condition is not None
+    assert condition.reason == "PartiallyPublished"
+    decision = step(status, Sight(look=Look()), entries=entries)
+    assert [entry.partition for entry in decision.partitions] == ["prt=p2"]
+
+
+def test_not_asked_yet_is_not_gone() -> None:
+    decision = step(settled())
+    assert summary(decision) == ("Unknown", "NotAskedYet", "WaitingForReaders")
+    assert outcome(decision.status, "ReadersGone") == "Unknown"
+    assert decision.action is Action.WATCH
+
+
+def test_readers_are_waited_for_by_name() -> None:
+    found = tuple(blocker(id_) for id_ in range(12, 42))
+    decision = step(settled(), Sight(look=Look(found)))
+    assert summary(decision) == ("Unknown", "ReadersFromBefore", "WaitingForReaders")
+    assert outcome(decision.status, "ReadersGone") == "False"
+    assert decision.status.conditions[-1].message == "waiting for lock 12 of alice@desk and 29 more"
+    assert (len(decision.status.blockers), decision.status.blocker_count) == (20, 30)
+    assert [event.reason for event in decision.events] == ["WaitingForReaders"]
+
+
+def test_heartbeats_are_no_news() -> None:
+    """Else each tick would write each status."""
+    status = step(settled(), Sight(look=Look((blocker(),)))).status
+    later = step(status, Sight(look=Look((blocker(heartbeat="2026-01-01T12:00:00Z"),))), now=NOON + timedelta(hours=1))
+    assert later.status == status
+    assert later.events == ()
+
+
+def test_an_error_is_never_no_readers() -> None:
+    decision = step(settled(), Sight(look=Look(error="refused")))
+    assert outcome(decision.status, "ReadersGone") == "Unknown"
+    assert decision.action is Action.WATCH
+
+
+def test_the_blockers_stay_named_while_the_metastore_is_down() -> None:
+    status = step(settled(), Sight(look=Look((blocker(),)))).status
+    assert step(status, Sight(look=Look(error="refused"))).status.blocker_count == 1
+
+
+def test_after_a_restart_the_readers_are_asked_for_again() -> None:
+    """Who was named stays named until the first look."""
+    status = step(settled(), Sight(look=Look((blocker(),)))).status
+    decision = step(status)
+    assert (decision.status, decision.action) == (status, Action.WATCH)
+
+
+def test_readers_gone_is_remembered() -> None:
+    """Nobody joins the readers from before: after a restart in the middle of the deletion it goes on at once."""
+    status = readers_gone()
+    assert outcome(status, "ReadersGone") == "True"
+    assert (status.blockers, status.blocker_count) == ((), 0)
+    assert step(status).action is Action.DELETE
+
+
+@pytest.mark.parametrize(("passed", "action"), [(0.0, Action.NONE), (29.9, Action.NONE), (30.0, Action.DELETE)])
+def test_grace_period_counts_from_the_baseline(passed: float, action: Action) -> None:
+    status = settled(gracePeriod="30s")
+    now = NOON + timedelta(seconds=passed)
+    decision = step(status, Sight(look=Look()), gracePeriod="30s", now=now)
+    assert decision.action is action
+    if action is Action.NONE:
+        assert decision.status.phase == "GracePeriod"
+        assert decision.again_in == pytest.approx(30.0 - passed)
+
+
+@pytest.mark.parametrize("sight", [Sight(), Sight(look=Look()), Sight(look=Look((blocker(),)))])
+@pytest.mark.parametrize("where", [{"suspend": True}, {"suspended": True}])
+def test_suspended(sight: Sight, where: dict[str, Any]) -> None:
+    for status in (settled(), readers_gone()):
+        decision = step(status, sight, **where)
+        assert summary(decision) == ("Unknown", "Suspended", "Suspended")
+        assert decision.action is Action.NONE
+
+
+def test_suspended_in_the_middle_of_a_deletion() -> None:
+    """What is recorded so far is kept; the next chunk is not touched."""
+    entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
+    states = {entry["partition"]: PUBLISHED for entry in entries}
+    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    assert step(status, Sight(look=Look()), entries=entries, suspend=True).action is Action.NONE
+
+
+def test_deletion_goes_chunk_by_chunk() -> None:
+    """Each partition is visited once in a pass, and the progress is in the status between two chunks."""
+    entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
+    states = {entry["partition"]: PUBLISHED for entry in entries}
+    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    first = step(status, Sight(look=Look()), entries=entries)
+    assert len(first.partitions) == CHUNK
+    results = tuple(
+        PartitionDeletion(entry.partition, deleted=DELTAS, bytes_deleted=30, final=True) for entry in first.partitions
+    )
+    going = Pass().after(first.partitions, results)
+    second = step(first.status, Sight(deletion=going), entries=entries)
+    assert [entry.partition for entry in second.partitions] == [f"prt=p{CHUNK + index}" for index in range(5)]
+    assert (second.status.directories_deleted, second.status.bytes_deleted) == (3 * CHUNK, 30 * CHUNK)
+    assert summary(second) == ("Unknown", "Deleting", "Deleting")
+
+
+def delete(*results: PartitionDeletion, failures: int = 0, **fields: Any) -> Decision:
+    """Decide after one chunk of deletion with these results."""
+    going = Pass().after(cleanup(**fields).spec.partitions, results)
+    return step(readers_gone(**fields), Sight(deletion=going, failures=failures), **fields)
+
+
+def test_all_deleted() -> None:
+    decision = delete(PartitionDeletion("", deleted=DELTAS, bytes_deleted=30, final=True))
+    assert summary(decision) == ("True", "Deleted", "Succeeded")
+    assert outcome(decision.status, "Deleted") == "True"
+    assert decision.status.completion_time
+    assert decision.status.conditions[-1].message == "deleted 3 directories and files, 30 bytes"
+    assert [event.reason for event in decision.events] == ["Deleted"]
+
+
+def test_deleted_by_half() -> None:
+    """What is gone is recorded, what is left is tried again, for ever."""
+    left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "readers still need it"}, bytes_deleted=20)
+    decision = delete(left, failures=2)
+    assert summary(decision) == ("Unknown", "StillNeeded", "Deleting")
+    assert outcome(decision.status, "Deleted") == "False"
+    assert decision.status.partitions[0].remaining == DELTAS[2:]
+    assert decision.status.directories_deleted == 2
+    assert (decision.again_in, decision.failed, decision.action) == (4.0, True, Action.NONE)
+    rest = PartitionDeletion("", deleted=DELTAS, bytes_deleted=10, final=True)
+    going = Pass().after(cleanup().spec.partitions, (rest,))
+    done = step(decision.status, Sight(deletion=going))
+    assert (done.status.directories_deleted, done.status.bytes_deleted) == (3, 30)
+
+
+def test_storage_error_in_one_partition() -> None:
+    decision = delete(PartitionDeletion("", skipped="/warehouse: permission denied"))
+    assert summary(decision) == ("Unknown", "StorageError", "Deleting")
+    assert decision.failed
+    assert "permission denied" in decision.status.conditions[-1].message
+
+
+def test_metastore_down_breaks_a_pass_off() -> None:
+    """The partitions not visited yet are not tried against a metastore that is down."""
+    going = Pass().after(cleanup().spec.partitions, Trouble("MetastoreUnavailable", "refused"))
+    decision = step(readers_gone(), Sight(deletion=going))
+    assert summary(decision) == ("Unknown", "MetastoreUnavailable", "Deleting")
+    assert (decision.failed, decision.action) == (True, Action.NONE)
+
+
+def test_table_dropped_or_created_again() -> None:
+    """It ends without deleting anything."""
+    decision = delete(PartitionDeletion("", skipped="table sales.orders was dropped", final=True))
+    assert summary(decision) == ("False", "TableChanged", "Failed")
+    assert decision.status.conditions[-1].message == "nothing is deleted: table sales.orders was dropped"
+    assert decision.status.directories_deleted == 0
+
+
+def test_partition_dropped_among_others() -> None:
+    entries = [entry_json("prt=p1"), entry_json("prt=p2")]
+    states = {"prt=p1": PUBLISHED, "prt=p2": NOTHING}
+    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    status = step(status, Sight(look=Look()), entries=entries).status
+    results = (
+        PartitionDeletion("prt=p1", skipped="partition prt=p1 was dropped", final=True),
+        PartitionDeletion("prt=p2", deleted=DELTAS, bytes_deleted=30, final=True),
+    )
+    going = Pass().after(cleanup(entries=entries).spec.partitions, results)
+    decision = step(status, Sight(deletion=going), entries=entries)
+    assert summary(decision) == ("True", "Deleted", "Succeeded")
+    assert "kept: prt=p1: partition prt=p1 was dropped" in decision.status.conditions[-1].message
+
+
+def test_nothing_recorded() -> None:
+    """A journal whose compaction made nothing obsolete ends at once."""
+    decision = step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))), entries=[entry_json(obsolete=[])])
+    assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
+
+
+def test_an_ended_cleanup_is_never_touched_again() -> None:
+    status = delete(PartitionDeletion("", deleted=DELTAS, final=True)).status
+    for sight in (Sight(), Sight(settled=Settled({"": MISSING}, baseline())), Sight(look=Look((blocker(),)))):
+        assert step(status, sight, suspend=True) == Decision(status)
+
+
+def test_deciding_again_on_what_was_written_changes_nothing() -> None:
+    """A crash after any write: the same sight gives the same status and the same action."""
+    sights = [
+        Sight(job=view(JobState.ACTIVE)),
+        Sight(settled=Trouble("StorageError", "x")),
+        Sight(look=Look((blocker(),))),
+        Sight(look=Look()),
+    ]
+    status: CompactionCleanupStatus | None = None
+    for sight in sights:
+        if sight.look is not None:
+            status = settled()
+        written = step(status, sight)
+        again = step(written.status, sight, now=NOON + timedelta(minutes=1))
+        assert (again.status, again.action) == (written.status, written.action)

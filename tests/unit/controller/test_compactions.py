@@ -1,0 +1,310 @@
+"""Every transition of a TableCompaction, decided from its status and from what was seen."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.jobs import JobState, JobView, job_name
+from compaction_operator.controller.resources import Compaction, read_compaction
+from tests.unit.controller.sandbox import CONFIG, NOON, baseline, cleanup, compaction, entry_json
+
+JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
+OK = Verdict()
+
+
+def view(state: JobState = JobState.ACTIVE, *, ready: bool = True) -> JobView:
+    return JobView(namespace="default", name=JOB, resource_version=5, compaction="nightly", state=state, ready=ready)
+
+
+def end(*, result: DriverResult | None = None, seen: str = "the driver exited with code 1", cleanups: Any = ()) -> End:
+    return End(DriverEnd(result, seen), tuple(cleanups))
+
+
+def journal(state: str | None = "Published", *, attempt: int = 1, partition: str = "prt=p1") -> Any:
+    """A cleanup of the compaction, settled unless the state is None."""
+    status: dict[str, Any] = {}
+    if state is not None:
+        partitions = [{"partition": partition, "state": state}]
+        status = {"baseline": baseline().to_json(), "partitions": partitions}
+    return cleanup(name=f"nightly-{attempt}-0", attempt=attempt, entries=[entry_json(partition)], status=status)
+
+
+def step(status: dict[str, Any], sight: Sight, *, now: datetime = NOON, **fields: Any) -> Decision:
+    return decide(compaction(status=status, **fields), sight, config=CONFIG, now=now)
+
+
+def succeeded(decision: Decision) -> tuple[str, str, str]:
+    condition = find_condition(decision.status.conditions, "Succeeded")
+    assert condition is not None
+    return condition.status.value, condition.reason, decision.status.phase.value
+
+
+RUNNING = {"attempt": 1, "job": JOB}
+BACKING_OFF = {"attempt": 1, "job": JOB, "failedAttempts": 1, "nextAttemptTime": "2026-01-01T12:00:10Z"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "named"),
+    [
+        ({"warehouse": "sea"}, "UnknownWarehouse", "'sea'; there is: lake"),
+        ({"spark": {"profile": "huge"}}, "UnknownProfile", "'huge'; there is: default"),
+        ({"namespace": "kube-system"}, "NotAllowed", "namespace kube-system"),
+        ({"table": {"database": "hr", "name": "t"}}, "NotAllowed", "database hr"),
+    ],
+)
+@pytest.mark.parametrize("status", [{}, BACKING_OFF, {"attempt": 1}])
+def test_what_the_configuration_does_not_allow_fails_for_good(
+    fields: dict[str, Any], reason: str, named: str, status: dict[str, Any]
+) -> None:
+    """Before anything is asked of the metastore; also when the configuration was changed between two steps."""
+    decision = step(status, Sight(), **fields)
+    assert succeeded(decision) == ("False", reason, "Failed")
+    assert named in decision.status.conditions[0].message
+    assert decision.status.completion_time == "2026-01-01T12:00:00Z"
+    assert decision.action is Action.NONE
+    assert decision.events[0].type == "Warning"
+
+
+def test_its_turn_asks_the_metastore_first() -> None:
+    """Nothing is written yet: a restart asks again."""
+    decision = step({}, Sight())
+    assert decision.action is Action.PREFLIGHT
+    assert decision.status.attempt == 0
+
+
+@pytest.mark.parametrize("reason", sorted(FINAL_REASONS))
+def test_refused_by_the_preflight(reason: Reason) -> None:
+    decision = step({}, Sight(verdict=Verdict(reason, "table sales.orders is odd")))
+    assert succeeded(decision) == ("False", reason.value, "Failed")
+    assert decision.status.conditions[0].message == "table sales.orders is odd"
+    assert (decision.action, decision.status.attempt) == (Action.NONE, 0)
+
+
+def test_metastore_down() -> None:
+    """Not failed, not counted, asked again soon."""
+    decision = step({}, Sight(verdict=Verdict(Reason.METASTORE_UNAVAILABLE, "refused")))
+    assert succeeded(decision) == ("Unknown", "MetastoreUnavailable", "Waiting")
+    assert decision.status.failed_attempts == 0
+    assert decision.again_in is not None
+    assert decision.again_in <= 5
+
+
+def test_an_attempt_is_recorded_before_its_job_is_created() -> None:
+    decision = step({}, Sight(verdict=OK))
+    assert (decision.status.attempt, decision.status.job) == (1, None)
+    assert decision.status.start_time == "2026-01-01T12:00:00Z"
+    assert decision.action is Action.CREATE_JOB
+    assert [event.reason for event in decision.events] == ["Started"]
+
+
+def test_the_next_attempt_forgets_the_last_ones_job() -> None:
+    status = {**BACKING_OFF, "startTime": "2026-01-01T11:00:00Z"}
+    decision = step(status, Sight(verdict=OK), now=NOON + timedelta(seconds=10))
+    assert (decision.status.attempt, decision.status.job, decision.status.next_attempt_time) == (2, None, None)
+    assert decision.status.start_time == "2026-01-01T11:00:00Z"
+
+
+def test_queued_names_whom_it_waits_for() -> None:
+    decision = step({}, Sight(waits_for="compaction other/a, which is older"))
+    assert succeeded(decision) == ("Unknown", "Queued", "Queued")
+    assert decision.status.conditions[0].message == "waits for compaction other/a, which is older"
+    assert decision.action is Action.NONE
+
+
+@pytest.mark.parametrize("status", [{}, BACKING_OFF])
+def test_suspended_starts_nothing(status: dict[str, Any]) -> None:
+    decision = step(status, Sight(), suspend=True, now=NOON + timedelta(hours=1))
+    assert succeeded(decision) == ("Unknown", "Suspended", "Suspended")
+    assert decision.action is Action.NONE
+
+
+def test_a_running_attempt_is_not_suspended() -> None:
+    assert succeeded(step(RUNNING, Sight(job=view()), suspend=True)) == ("Unknown", "Running", "Running")
+
+
+def test_backing_off_keeps_saying_why() -> None:
+    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), buried=True)).status
+    later = step(failed.to_json(), Sight(), now=NOON + timedelta(seconds=4))
+    assert later.status == failed
+    assert (later.action, later.again_in) == (Action.NONE, 6.0)
+
+
+def test_back_off_after_a_suspension_says_when_it_goes_on() -> None:
+    held = step(BACKING_OFF, Sight(), suspend=True).status
+    assert succeeded(step(held.to_json(), Sight())) == ("Unknown", "BackOff", "Waiting")
+
+
+def test_crashed_before_the_job_was_created() -> None:
+    """The attempt is recorded and there is no Job: it is created now, as the same attempt."""
+    decision = step({"attempt": 1}, Sight())
+    assert (decision.action, decision.status.attempt) == (Action.CREATE_JOB, 1)
+    assert decision.events == ()
+
+
+def test_crashed_before_the_job_was_recorded() -> None:
+    decision = step({"attempt": 1}, Sight(job=view()))
+    assert (decision.status.job, decision.action) == (JOB, Action.NONE)
+
+
+def test_a_driver_that_does_not_start_says_why() -> None:
+    decision = step(RUNNING, Sight(job=view(ready=False), trouble="Unschedulable: 0/1 nodes"))
+    assert "Unschedulable: 0/1 nodes" in decision.status.conditions[0].message
+    assert decision.again_in == 5.0
+
+
+@pytest.mark.parametrize("job", [view(JobState.SUCCEEDED), view(JobState.FAILED), None])
+def test_an_ended_or_vanished_job_is_looked_at(job: JobView | None) -> None:
+    assert step(RUNNING, Sight(job=job)).action is Action.LOOK_AT_END
+
+
+def test_not_judged_before_every_cleanup_knows_what_is_published() -> None:
+    found = end(cleanups=[journal(), journal(None, attempt=1, partition="prt=p2")])
+    decision = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=found))
+    assert succeeded(decision) == ("Unknown", "Settling", "Running")
+    assert decision.action is Action.NONE
+
+
+@pytest.mark.parametrize(
+    ("cleanups", "reason"),
+    [
+        ([journal()], "Compacted"),
+        ([journal("NothingToPublish")], "NothingToCompact"),
+        ([], "NothingToCompact"),
+        ([journal("NotPublished", attempt=0), journal()], "Compacted"),
+        ([journal(attempt=0), journal("NothingToPublish")], "Compacted"),
+    ],
+)
+def test_success(cleanups: list[Any], reason: str) -> None:
+    """What counts is what is published; an earlier attempt's unpublished entries do not."""
+    decision = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups)))
+    assert succeeded(decision) == ("True", reason, "Succeeded")
+    assert decision.status.completion_time
+    assert decision.action is Action.NONE
+    assert [event.reason for event in decision.events] == [reason]
+
+
+def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
+    cleanups = [journal(attempt=0), journal("NotPublished", attempt=0, partition="prt=p2"), journal(partition="prt=p2")]
+    totals = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups))).status.totals
+    assert totals is not None
+    assert (totals.partitions, totals.rows_in, totals.files_out) == (2, 12, 2)
+
+
+FAILURES = [
+    (Sight(job=view(JobState.FAILED), end=end()), "DriverFailed"),
+    (Sight(job=None, end=end(seen="the driver's pod is gone")), "DriverFailed"),
+    (Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
+    (
+        Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))),
+        "DriverFailed",
+    ),
+    (
+        Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.LOCK_LOST, message="lost"))),
+        "LockLost",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sight", "reason"), FAILURES)
+def test_a_failed_attempt_is_cleaned_up_after_then_counted(sight: Sight, reason: str) -> None:
+    """Before its staging and locks are gone nothing is counted; a restart in between does the same again."""
+    first = step(RUNNING, sight)
+    assert first.action is Action.BURY
+    assert first.status == compaction(status=RUNNING).status
+    decision = step(RUNNING, Sight(job=sight.job, end=sight.end, buried=True))
+    assert succeeded(decision) == ("Unknown", reason, "Waiting")
+    assert decision.status.failed_attempts == 1
+    assert decision.status.next_attempt_time == "2026-01-01T12:00:10Z"
+    assert [event.reason for event in decision.events] == ["AttemptFailed"]
+
+
+def test_cleaning_up_that_does_not_work_is_tried_again() -> None:
+    decision = step(RUNNING, Sight(job=None, end=end(), burial_trouble="connection refused"))
+    assert succeeded(decision) == ("Unknown", "CleaningUp", "Waiting")
+    assert decision.status.failed_attempts == 0
+    assert decision.again_in
+    assert step(decision.status.to_json(), Sight(job=None)).action is Action.LOOK_AT_END
+
+
+@pytest.mark.parametrize(("failed", "pause"), [(0, 10), (1, 20), (2, 40), (5, 320), (7, 600), (60, 600)])
+def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
+    status = {**RUNNING, "failedAttempts": failed}
+    decision = step(status, Sight(job=None, end=end(), buried=True), retry={"maxAttempts": 100, "backoff": "10s"})
+    assert decision.again_in == pause
+
+
+@pytest.mark.parametrize(
+    ("result", "cleanups", "reason"),
+    [
+        (None, [], "AttemptsExhausted"),
+        (DriverResult(reason=Reason.UNREADABLE_FILE, message="f"), [], "UnreadableFile"),
+        (DriverResult(reason=Reason.UNREADABLE_FILE, message="f"), [journal(attempt=0)], "PartiallyPublished"),
+        (None, [journal("NotPublished")], "AttemptsExhausted"),
+    ],
+)
+def test_the_last_attempt(result: DriverResult | None, cleanups: list[Any], reason: str) -> None:
+    sight = Sight(job=view(JobState.FAILED), end=end(result=result, cleanups=cleanups), buried=True)
+    decision = step({**RUNNING, "failedAttempts": 2}, sight)
+    assert succeeded(decision) == ("False", reason, "Failed")
+    assert "(3 of 3)" in decision.status.conditions[0].message
+    assert decision.status.completion_time
+    assert [event.reason for event in decision.events] == ["AttemptFailed", reason]
+
+
+@pytest.mark.parametrize("reason", sorted(FINAL_REASONS))
+def test_a_drivers_final_reason_ends_it_at_once(reason: Reason) -> None:
+    result = DriverResult(reason=reason, message="it is so")
+    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(result=result), buried=True))
+    assert succeeded(decision) == ("False", reason.value, "Failed")
+
+
+@pytest.mark.parametrize("reason", sorted(WAITING_REASONS))
+def test_a_drivers_waiting_reason_is_not_counted(reason: Reason) -> None:
+    result = DriverResult(reason=reason, message="held by lock 12 of alice@desk")
+    status = {**RUNNING, "failedAttempts": 2}
+    decision = step(status, Sight(job=view(JobState.FAILED), end=end(result=result), buried=True))
+    assert succeeded(decision) == ("Unknown", reason.value, "Waiting")
+    assert decision.status.failed_attempts == 2
+    assert decision.status.next_attempt_time
+    assert decision.status.conditions[0].message == "held by lock 12 of alice@desk"
+
+
+ENDED = {"attempt": 1, "completionTime": "2026-01-01T12:00:00Z", "observedGeneration": 1, "phase": "Failed"}
+
+
+def test_an_ended_compaction_is_never_touched_again() -> None:
+    """Not even when its Job or its warehouse goes; only the observed generation follows."""
+    for sight in (Sight(), Sight(job=view()), Sight(job=view(JobState.FAILED), end=end(), buried=True)):
+        decision = step(ENDED, sight, warehouse="gone", suspend=True)
+        assert decision == Decision(TableCompactionStatus.model_validate(ENDED))
+    raw = dict(compaction().raw)
+    raw = {**raw, "metadata": {**raw["metadata"], "generation": 2}, "status": ENDED}
+    decision = decide(read_compaction(raw), Sight(), config=CONFIG, now=NOON)
+    assert decision.status == TableCompactionStatus.model_validate({**ENDED, "observedGeneration": 2})
+
+
+def test_the_transition_time_moves_only_with_the_status() -> None:
+    running = step({"attempt": 1}, Sight(job=view())).status
+    later = step(running.to_json(), Sight(job=view(ready=False), trouble="ErrImagePull"), now=NOON + timedelta(hours=1))
+    assert later.status.conditions[0].last_transition_time == "2026-01-01T12:00:00Z"
+
+
+def test_the_same_sight_gives_the_same_status() -> None:
+    """No write without news: deciding again on what was just written changes nothing."""
+    sights = [Sight(waits_for="x"), Sight(verdict=Verdict(Reason.METASTORE_UNAVAILABLE, "refused"))]
+    for sight in sights:
+        written = step({}, sight).status
+        assert step(written.to_json(), sight, now=NOON + timedelta(hours=1)).status == written
+
+
+def test_round_trip() -> None:
+    """A status survives the API server."""
+    status = step(RUNNING, Sight(job=None, end=end(), buried=True)).status
+    assert isinstance(compaction(status=status.to_json()), Compaction)
+    assert compaction(status=status.to_json()).status == status
