@@ -31,7 +31,7 @@ class Sandbox:
     """This clone's image of the controller and Spark; the node has it."""
 
     def environment(self) -> dict[str, str]:
-        """Return this process's environment with KUBECONFIG set and the sandbox's kubectl and helm first on the PATH."""
+        """Return this process's environment with KUBECONFIG set, and kubectl and helm of the sandbox on the PATH."""
         path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '')}"
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
 

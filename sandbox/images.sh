@@ -15,7 +15,7 @@ image_name() {
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
     operator) echo "${OPERATOR_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
-    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore)" ;;
+    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom.xml})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/kubernetes sandbox/coredns sandbox/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;
   esac
@@ -43,22 +43,43 @@ bud() {
   nice "${BUILDAH[@]}" bud --layers --isolation chroot --network host --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
 }
 
+# `push` compresses every layer that the layout does not hold under its uncompressed digest, each time anew, for half a minute:
+# so the large layers are put there first, as they are.
+seed_layers() { # IMAGE
+  local digest blob work=$CACHE/images/layers
+  for digest in $("${BUILDAH[@]}" inspect --type image --format '{{range .OCIv1.RootFS.DiffIDs}}{{.}} {{end}}' "$1"); do
+    [ ! -e "$LAYOUT/blobs/sha256/${digest#sha256:}" ] || continue
+    mkdir -p "$LAYOUT/blobs/sha256"
+    rm -rf "$work"
+    "${BUILDAH[@]}" push -q --disable-compression "$1" "dir:$work"
+    for blob in "$work"/????????????????????????????????????????????????????????????????; do mv "$blob" "$LAYOUT/blobs/sha256/"; done
+    rm -r "$work"
+    return
+  done
+}
+
+build_operator() { # IMAGE
+  local wheels options
+  wheels=$(wheels_folder)
+  options=(-f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro"
+    --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
+  bud localhost/compaction-operator-dependencies:latest --target dependencies "${options[@]}"
+  seed_layers localhost/compaction-operator-dependencies:latest
+  bud "$1" "${options[@]}"
+}
+
 build_one() { # NAME IMAGE
-  local wheels metastore
+  local metastore
   case $1 in
-    operator)
-      wheels=$(wheels_folder)
-      bud "$2" -f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro" \
-        --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT"
-      ;;
+    operator) build_operator "$2" ;;
     metastore)
       metastore=$("$SANDBOX/metastore/fetch.sh")
       bud "$2" -f "$SANDBOX/metastore/Dockerfile" "$metastore"
+      seed_layers "$2"
       ;;
     *) bud "$2" -f "$SANDBOX/program.Dockerfile" --build-arg "PROGRAM=$1" "$(binaries_folder)" ;;
   esac
-  # Uncompressed: a layer that the layout or the node holds already is known by its digest and not written again.
-  "${BUILDAH[@]}" push -q --disable-compression "$2" "oci:$LAYOUT:$2"
+  "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"
 }
 
 # NB: an image counts as made once it is in the layout, which is written last.

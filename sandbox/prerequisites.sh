@@ -11,7 +11,11 @@ java_major() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
 go_minor() { go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p'; }
 
 check_python() {
-  [ -n "$HOST_PYTHON" ] || lacks "no Python 3.11" "install it (Debian 12: apt-get install python3)"
+  [ -n "$HOST_PYTHON" ] || lacks "no Python 3.11" "install it (Debian 12: apt-get install python3 python3-venv python3-pip)"
+}
+
+check_python_modules() {
+  "$HOST_PYTHON" -c 'import pip, venv' 2> /dev/null || lacks "Python has no pip or venv" "run: apt-get install python3-venv python3-pip"
 }
 
 check_java() {
@@ -47,9 +51,13 @@ install_packages() {
 }
 
 check_python
-[ "${1:-}" != python ] || exit 0
+if [ "${1:-}" = python ]; then
+  check_python_modules
+  exit
+fi
 check_machine
 check_java
 check_go
 mapfile -t missing < <(missing_packages)
 [ ${#missing[@]} = 0 ] || step "Debian packages" install_packages "${missing[@]}"
+check_python_modules

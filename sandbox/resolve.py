@@ -1,4 +1,4 @@
-"""Ask one name server for one name, over UDP: `resolve.py NAME SERVER`; the exit code is 0 when it answers with an address."""
+"""Ask one name server for one name, over UDP: `resolve.py NAME SERVER`; exit code 0 when it answers with an address."""
 
 import socket
 import struct

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$ROOT"
 
-node_runs || trap '"$SANDBOX/down.sh"' EXIT
+node_runs || trap '"$SANDBOX/down.sh" --quiet' EXIT
 "$SANDBOX/setup.sh"
 "$SANDBOX/lint.sh"
 "$SANDBOX/up.sh" > /dev/null
