@@ -8,7 +8,7 @@ set -euo pipefail
 lacks() { fail "$1; $2"; }
 
 java_major() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
-go_minor() { go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p'; }
+go_version() { go env GOVERSION 2> /dev/null | sed 's/^go//'; }
 
 check_python() {
   [ -n "$HOST_PYTHON" ] || lacks "no Python 3.11" "install it (Debian 12: apt-get install python3 python3-venv python3-pip)"
@@ -19,7 +19,9 @@ check_python_modules() {
 }
 
 check_java() {
-  [ "$(java_major)" = 17 ] || lacks "no Java 17 (found: $(java_major || true))" "install it (Debian 12: apt-get install openjdk-17-jre-headless)"
+  local major
+  major=$(java_major || true)
+  [ "$major" = 17 ] || lacks "no Java 17 (found: ${major:-none})" "install it (Debian 12: apt-get install openjdk-17-jre-headless)"
 }
 
 check_machine() {
@@ -29,9 +31,10 @@ check_machine() {
 }
 
 check_go() {
-  local minor
-  minor=$(go_minor || true)
-  [ "${minor:-0}" -ge 25 ] || lacks "no Go 1.25 or newer (found: 1.${minor:-none})" "install Go from its distribution and put it on the PATH"
+  local version minor
+  version=$(go_version || true)
+  minor=$(cut -s -d. -f2 <<< "$version")
+  [ "${minor:-0}" -ge 25 ] || lacks "no Go 1.25 or newer (found: ${version:-none})" "install Go from its distribution and put it on the PATH"
 }
 
 # What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive; lint.
