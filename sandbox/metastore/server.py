@@ -80,6 +80,8 @@ class MetastoreServer:
     def pause(self) -> None:
         """Make it hang: it accepts connections, but does not answer."""
         self._signal(signal.SIGSTOP)
+        if self._process:
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # it may go on for a moment
 
     def resume(self) -> None:
         """End a pause."""

@@ -49,7 +49,8 @@ class SocketTransport:
 
     def read(self, size: int) -> bytes:
         """Return at least one byte; raises TTransportException at the end of the stream."""
-        data = self._ready().recv(size)
+        # Not more at once: a size may come from a peer that does not speak Thrift, and would be allocated.
+        data = self._ready().recv(min(size, READ_BUFFER))
         if not data:
             raise TTransportException(TTransportException.END_OF_FILE, "it closed the connection")
         return data

@@ -47,8 +47,11 @@ def test_the_timeout_is_for_the_whole_call_not_for_each_byte():
 def send_a_byte_now_and_then(listener: socket.socket, stop: threading.Event) -> None:
     connection, _ = listener.accept()
     with connection:
-        while not stop.wait(0.1):
-            connection.sendall(b"\x7f")
+        connection.sendall(bytes.fromhex("80010002 00001000"))  # a reply, whose method's name has 4096 bytes
+        for _ in range(50):
+            if stop.wait(0.1):
+                break
+            connection.sendall(b"x")
 
 
 def test_nobody_listening_is_unavailable_and_names_the_address():
