@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc as po
 
+from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc import schema
 from compaction_operator.orc.errors import OrcError
@@ -52,16 +53,15 @@ class Source:
         """The type tree of the ACID events; for a file from before ACID, the one its rows get."""
         return list(self.tail.types) if self.file.original is None else schema.acid_tree(self.tail.types)
 
-    @cached_property
-    def _orc(self) -> po.ORCFile:
-        with reading(self.path):
-            return po.ORCFile(self.path)
+    def _open(self) -> po.ORCFile:
+        """NB: opened for each stripe and not held: a compaction may have more files than a process may have open."""
+        return po.ORCFile(self.path)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema of the ACID events."""
         with reading(self.path):
-            fields = list(self._orc.schema.remove_metadata())
+            fields = list(self._open().schema.remove_metadata())
         if self.file.original is not None:
             fields = [*map(pa.field, schema.ACID_FIELDS[:-1], _ACID_TYPES), pa.field("row", pa.struct(fields))]
         return pa.schema(fields)
@@ -76,12 +76,20 @@ class Source:
 
     def _read_keys(self, stripe: int, operation: int) -> Keys:
         with reading(self.path):
-            batch = self._orc.read_stripe(stripe, columns=list(schema.ACID_FIELDS[:-1]))
+            batch = self._open().read_stripe(stripe, columns=list(schema.ACID_FIELDS[:-1]))
         for name in schema.ACID_FIELDS[:-1]:
             if batch.column(name).null_count:
                 raise OrcError(self.path, f"column {name} has nulls, so it is not a Hive ACID file")
+        self._check_buckets(batch.column("bucket").to_numpy())
         self._check_operations(batch.column("operation").to_numpy(), operation)
         return Keys(*(batch.column(name).to_numpy().astype(np.int64) for name in KEY_FIELDS))
+
+    def _check_buckets(self, properties: Integers) -> None:
+        try:
+            for extreme in (properties.min(initial=0), properties.max(initial=0)):
+                bucket_of_property(int(extreme))
+        except ValueError as error:
+            raise OrcError(self.path, f"column bucket: {error}") from error
 
     def _check_operations(self, operations: Integers, expected: int) -> None:
         other = operations[operations != expected]
@@ -114,7 +122,7 @@ class Source:
         """
         with reading(self.path):
             try:
-                batch = self._orc.read_stripe(stripe)
+                batch = self._open().read_stripe(stripe)
             except pa.ArrowInvalid as error:
                 if "timestamp" not in str(error):
                     raise

@@ -1,6 +1,7 @@
 """What the engine keeps, drops and refuses, on files made for it."""
 
 import hashlib
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -312,6 +313,25 @@ def test_a_delete_event_among_the_rows_is_refused(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), delete(1, 0, by=2)])
     with pytest.raises(OrcError, match="column operation is 2 where only 0 can be"):
         ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+
+
+@pytest.mark.parametrize("bucket", [2**30, -1])
+def test_a_bucket_property_of_no_known_codec_is_refused(tmp_path: Path, bucket: int):
+    file = write_acid(tmp_path / "a", [delete(1, 0, by=2), delete(1, 1, by=2, bucket=bucket)])
+    with pytest.raises(OrcError, match=r"a: column bucket: bucket property .* has codec version"):
+        ArrowEngine().merge(delete_task(tmp_path / "out", [file]))
+
+
+def test_more_files_than_a_process_may_have_open(tmp_path: Path):
+    """A table that is written to by a stream has thousands of small deltas."""
+    files = [write_acid(tmp_path / str(number), [insert(number, 0)]) for number in range(1, 151)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 50, hard))
+    try:
+        rows = merged(insert_task(tmp_path / "out", files))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [row[1] for row in rows] == list(range(1, 151))
 
 
 def test_a_file_that_is_no_acid_file_is_refused_unless_given_as_an_original(tmp_path: Path):
