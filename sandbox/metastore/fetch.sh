@@ -12,7 +12,10 @@ is_complete() { [ "$(cat "$out/.complete" 2>/dev/null)" = "$hash" ]; }
 
 need_maven() {
   command -v mvn >/dev/null && return
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { say "needs Maven: install the package maven"; exit 1; }
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    say "needs Maven: install the package maven"
+    exit 1
+  fi
   say "installing Maven"
   { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends maven; } >&2
 }
