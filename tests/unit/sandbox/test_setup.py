@@ -1,0 +1,44 @@
+"""What the set-up scripts promise: the two lock files agree, and what a machine lacks is named in one line."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def pins(lock: Path) -> set[str]:
+    return set(re.findall(r"^[a-zA-Z0-9._-]+==\S+", lock.read_text(), re.MULTILINE))
+
+
+def test_image_installs_what_the_tests_ran_with():
+    runtime = pins(ROOT / "operator" / "requirements.lock")
+    assert runtime
+    assert runtime <= pins(ROOT / "requirements.lock")
+
+
+def test_image_has_no_test_tools():
+    names = {pin.split("==")[0] for pin in pins(ROOT / "operator" / "requirements.lock")}
+    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+
+
+def prerequisites_with(java: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    (folder / "java").write_text(f"#!/bin/sh\n{java}\n")
+    (folder / "java").chmod(0o755)
+    script = f'PATH="{folder}:$PATH" exec "{ROOT}/sandbox/prerequisites.sh"'
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_another_java_is_named_in_one_line_with_what_to_install(tmp_path):
+    done = prerequisites_with("""echo 'openjdk version "11.0.2"' >&2""", tmp_path / "bin")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "sandbox: no Java 17 (found: 11); install it (Debian 12: apt-get install openjdk-17-jre-headless)"
+    ]
+
+
+def test_no_java_is_named_in_one_line(tmp_path):
+    done = prerequisites_with("exit 127", tmp_path / "bin")
+    assert done.returncode == 1
+    assert [line.split(";")[0] for line in done.stderr.splitlines()] == ["sandbox: no Java 17 (found: none)"]
