@@ -34,7 +34,7 @@ def layout(tmp_path):
 
 def contents(data: bytes) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        return {member.name: archive.extractfile(member).read() for member in archive}
+        return {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in archive}
 
 
 def test_archive_holds_every_blob_of_the_image(layout, capsysbinary):
