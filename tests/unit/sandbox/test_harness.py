@@ -1,0 +1,79 @@
+"""The pieces of the harness that need no cluster: tables' files, settings, waiting, telling."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from sandbox.demo.story import CheckError, Story
+from sandbox.harness import expected, rows, settings
+from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, fourth_write, write_id_of
+from sandbox.harness.wait import WaitTimeoutError, wait_until
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def test_every_write_of_a_fixture_has_files() -> None:
+    """The tables are made write by write, each with the write id that its directories say."""
+    for fixture in (TABLE_TXN_001, TRY_IT):
+        assert {write_id_of(path) for path in fixture.files()} == set(range(1, fixture.writes + 1))
+
+
+def test_the_expected_listings_begin_with_the_fixtures() -> None:
+    """What the listings call `before` is what the tables are made of."""
+    assert {path.split("/")[0] for path in TABLE_TXN_001.files()} == expected.INSERTS
+    for partition, names in expected.TRY_IT.items():
+        files = [path.split("/") for path in TRY_IT.files()]
+        assert {parts[1] for parts in files if parts[0] == partition} == names
+
+
+def test_the_fourth_write_updates_one_row(tmp_path: Path) -> None:
+    """The update deletes row 2 and inserts it anew, in the two directories of the document."""
+    put(tmp_path, {**TABLE_TXN_001.files(), **fourth_write()})
+    assert {path.name for path in tmp_path.iterdir()} == expected.INSERTS | expected.UPDATE
+    found = rows.rows(tmp_path, rows.visible("db.t:4:9223372036854775807::"))
+    assert [(key[0], row["name"]) for key, row in found.items()] == [(1, "one"), (3, "three"), (4, "zwei")]
+
+
+def test_a_file_outside_a_delta_has_no_write_id() -> None:
+    """The harness must not commit a file that no reader would look at."""
+    with pytest.raises(ValueError, match="000000_0"):
+        write_id_of("prt=p1/000000_0")
+
+
+def test_a_cluster_of_ones_own_needs_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is named; with both images everything goes into one namespace."""
+    monkeypatch.setenv("DEMO_CLUSTER", "existing")
+    monkeypatch.setenv("OPERATOR_IMAGE", "example.com/operator:1")
+    monkeypatch.delenv("METASTORE_IMAGE", raising=False)
+    with pytest.raises(settings.SettingsError, match="METASTORE_IMAGE"):
+        settings.load()
+    monkeypatch.setenv("METASTORE_IMAGE", "example.com/metastore:1")
+    loaded = settings.load()
+    assert {loaded.namespace, loaded.system_namespace, loaded.metastore_namespace} == {"compaction-demo"}
+    assert loaded.metastore_uri == "thrift://hive-metastore.compaction-demo.svc:9083"
+
+
+def test_an_unknown_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelled switch must not fall back to the sandbox, or the other way round."""
+    monkeypatch.setenv("DEMO_CLUSTER", "mine")
+    with pytest.raises(settings.SettingsError, match="'mine'"):
+        settings.load()
+
+
+def test_waiting_ends_with_the_answer_or_names_what_did_not_come() -> None:
+    """The first true answer is returned; the last one is in the error."""
+    answers = itertools.count()
+    assert wait_until(lambda: next(answers) > 2, timeout=10, what="three", poll=0)
+    with pytest.raises(WaitTimeoutError, match="waited 0 s for rain; last answer: ''"):
+        wait_until(lambda: "", timeout=0, what="rain")
+
+
+def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sets are told in order, so that two outputs can be compared."""
+    with pytest.raises(CheckError, match="names: expected a, b, found nothing"):
+        Story().check("names", found=frozenset(), expected={"b", "a"})
+    assert capsys.readouterr().out == ""
