@@ -22,6 +22,7 @@ DATABASE = "demo"
 UPDATED = "table_txn_002"
 READER, LATE_READER = "alice", "bob"
 MANIFESTS = Path(__file__).parent
+UNDER_THE_READER = ("minor-of-inserts", "major-of-partitions", "major-after-minor")
 
 Names = Mapping[str, frozenset[str]]
 """Directory names by partition ('' for an unpartitioned table)."""
@@ -96,6 +97,8 @@ class Play:
             obsolete, and publish by renaming. Readers are not disturbed.""",
         ):
             self._apply("minor-of-inserts", "major-of-partitions")
+            self._stage.compactions.wait_executor()
+            self._kubectl("get", "pods")
             self._await("minor-of-inserts", outputs={"": expected.AFTER_INSERTS_MINOR}, obsolete={"": expected.INSERTS})
             self._await("major-of-partitions", outputs=expected.TRY_IT_AFTER_MAJOR, obsolete=expected.TRY_IT)
 
@@ -116,7 +119,7 @@ class Play:
             """The metastore is asked every two seconds; each cleanup says whom it waits for. Old and new
             directories lie side by side.""",
         ):
-            for compaction in ("minor-of-inserts", "major-of-partitions", "major-after-minor"):
+            for compaction in UNDER_THE_READER:
                 self._check_blockers(compaction)
             self._show_resources()
             self._show_files(self._inserts)
@@ -133,11 +136,12 @@ class Play:
             When {READER}'s transaction ends, the next look at the metastore finds no reader from before, and
             the old directories go.""",
         ):
+            cleanups = [cleanup for name in UNDER_THE_READER for cleanup in self._stage.compactions.cleanups(name)]
             with self._warehouse.reader(LATE_READER).lock(self._inserts):
                 reader.release()
                 released = time.monotonic()
-                for compaction in ("minor-of-inserts", "major-of-partitions", "major-after-minor"):
-                    self._await_deletion(compaction)
+                for cleanup in cleanups:
+                    self._stage.compactions.wait_cleaned(cleanup)
                 self._story.say(f"deleted within {time.monotonic() - released:.1f} s of her leaving:")
             self._show_resources()
             self._show_files(self._inserts)
@@ -155,7 +159,8 @@ class Play:
             self._apply("minor-with-deletes")
             obsolete = {"": expected.INSERTS | expected.UPDATE}
             self._await("minor-with-deletes", outputs={"": expected.AFTER_UPDATE_MINOR}, obsolete=obsolete)
-            self._await_deletion("minor-with-deletes")
+            for cleanup in self._stage.compactions.cleanups("minor-with-deletes"):
+                self._stage.compactions.wait_cleaned(cleanup)
             self._show_files(self._updated)
             self._check_names(self._updated, {"": expected.AFTER_UPDATE_MINOR})
 
@@ -197,10 +202,6 @@ class Play:
         self._check_each(f"{compaction}: directories published", found, outputs)
         found = {entry.partition: frozenset(item.name for item in entry.obsolete) for entry in entries}
         self._check_each(f"{compaction}: directories obsolete", found, obsolete)
-
-    def _await_deletion(self, compaction: str) -> None:
-        for cleanup in self._stage.compactions.cleanups(compaction):
-            self._stage.compactions.wait_cleaned(cleanup)
 
     def _check_blockers(self, compaction: str) -> None:
         for cleanup in self._stage.compactions.cleanups(compaction):

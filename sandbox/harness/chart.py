@@ -1,6 +1,7 @@
 """The operator on the cluster: installed with its Helm chart for one warehouse, `main`."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,20 @@ RELEASE = "compaction-operator"
 WAREHOUSE = "main"
 
 
-def values(settings: Settings) -> dict[str, Any]:
-    """Return the chart's values: the demo's warehouse, and requests that fit a small node."""
-    repository, _, tag = settings.operator_image.rpartition(":")
+def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[str, Any]:
+    """Return a warehouse for the chart's values; more of its fields are given as they are written in YAML."""
     return {
-        "image": {"repository": repository, "tag": tag},
-        "warehouses": [
-            {
-                "name": WAREHOUSE,
-                "metastore": {"uri": settings.metastore_uri},
-                "namespaces": [settings.namespace],
-                "volume": {"claimName": CLAIM, "mountPath": MOUNT},
-            }
-        ],
-        "profiles": [{"name": "default", "driverCpuRequest": "200m", "executorCpuRequest": "200m"}],
-        "cleanup": {"interval": "2s"},
+        "name": name,
+        "metastore": {"uri": settings.metastore_uri},
+        "namespaces": [settings.namespace],
+        "volume": {"claimName": CLAIM, "mountPath": MOUNT},
+        **more,
     }
+
+
+def profile(name: str = "default", **more: Any) -> dict[str, Any]:
+    """Return a Spark profile for the chart's values, with requests that fit a small node."""
+    return {"name": name, "driverCpuRequest": "200m", "executorCpuRequest": "200m", **more}
 
 
 class Operator:
@@ -38,11 +37,14 @@ class Operator:
         self._settings = settings
         self.namespace = settings.system_namespace
 
-    def install(self) -> str:
-        """Install or upgrade the chart, wait until the controller is ready, and return the command."""
+    def install(self, *, warehouses: Sequence[Any] = (), profiles: Sequence[Any] = ()) -> str:
+        """Install or upgrade the chart, wait until the controller is ready, and return the command.
+
+        There is the warehouse `main` and the profile `default`; more of both may be given.
+        """
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
-        self._cluster.helm(*command, stdin=json.dumps(values(self._settings)), timeout=200)
+        self._cluster.helm(*command, stdin=json.dumps(self._values(warehouses, profiles)), timeout=200)
         return f"helm {' '.join(command)}"
 
     def uninstall(self) -> None:
@@ -56,6 +58,15 @@ class Operator:
     def log(self, *, lines: int = 60) -> str:
         """Return the end of the controller's log."""
         return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self.selector, f"--tail={lines}")
+
+    def _values(self, warehouses: Sequence[Any], profiles: Sequence[Any]) -> dict[str, Any]:
+        repository, _, tag = self._settings.operator_image.rpartition(":")
+        return {
+            "image": {"repository": repository, "tag": tag},
+            "warehouses": [warehouse(self._settings), *warehouses],
+            "profiles": [profile(), *profiles],
+            "cleanup": {"interval": "2s"},
+        }
 
     @property
     def selector(self) -> str:

@@ -74,6 +74,14 @@ class Compactions:
         """Return how far a cleanup is."""
         return CompactionCleanupStatus.model_validate(self._get("ccl", cleanup).get("status") or {})
 
+    def wait_executor(self, *, timeout: float = 120.0) -> None:
+        """Wait until some compaction's executor pod runs."""
+        wait_until(self._executors, timeout=timeout, what="an executor pod")
+
+    def _executors(self) -> bool:
+        pods = self._cluster.get_all("pod", namespace=self.namespace, selector="spark-role=executor")
+        return any(pod["status"].get("phase") == "Running" for pod in pods)
+
     def wait_succeeded(self, name: str, *, timeout: float = 240.0) -> TableCompactionStatus:
         """Return a compaction's status once it has succeeded; raises UnexpectedEndError when it failed for good."""
         return self.wait_ended(name, expected=ConditionStatus.TRUE, timeout=timeout)

@@ -14,9 +14,13 @@ from sandbox.harness.settings import load
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import Fixture, HiveTable
 
+from tests.cluster.scene import Scene, install, scene_of
+
 MakeTable = Callable[[Fixture], HiveTable]
 Compact = Callable[..., str]
 MakeReader = Callable[[str], Reader]
+
+STAGE = pytest.StashKey[Stage]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,18 +32,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    stage = getattr(item, "funcargs", {}).get("stage")
+    stage = item.config.stash.get(STAGE, None)
     if report.failed and stage is not None:
         report.sections.append(("what the cluster shows", stage.diagnosis()))
     return report
 
 
 @pytest.fixture(scope="session")
-def stage() -> Stage:
+def stage(request: pytest.FixtureRequest) -> Stage:
     """The cluster with the operator installed, looking for readers every two seconds."""
-    stage = Stage(load())
+    stage = request.config.stash[STAGE] = Stage(load())
     stage.prepare()
-    stage.operator.install()
+    install(stage)
     return stage
 
 
@@ -85,3 +89,17 @@ def make_reader(warehouse: Warehouse) -> Iterator[MakeReader]:
     """Starts readers by their users' names; those that are left at the end of the test are released."""
     with ExitStack() as readers:
         yield lambda user: readers.enter_context(warehouse.reader(user))
+
+
+@pytest.fixture
+def scene(stage: Stage, warehouse: Warehouse) -> Iterator[Scene]:
+    """A test's own database, compactions and readers."""
+    with scene_of(stage, warehouse) as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def shared_scene(stage: Stage, warehouse: Warehouse) -> Iterator[Scene]:
+    """The same for all tests of a module, for compactions that run side by side."""
+    with scene_of(stage, warehouse) as scene:
+        yield scene
