@@ -24,7 +24,7 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import grace_left
-from compaction_operator.controller.events import Event, EventType
+from compaction_operator.controller.events import Event, EventType, counted
 from compaction_operator.controller.gatekeeper import Look, identities
 from compaction_operator.controller.jobs import JobView
 from compaction_operator.controller.resources import Cleanup
@@ -178,7 +178,7 @@ class _Step:
         self._update(baseline=settled.baseline, partitions=partitions)
         self._set(PUBLISHED, *_published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
-        self._event("BaselineTaken", f"readers from before: {locks} locks, and transactions up to {mark}")
+        self._event("BaselineTaken", f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}")
         return self.after_baseline()
 
     def _suspend(self) -> Decision:
@@ -332,9 +332,9 @@ def _published_condition(partitions: Iterable[PartitionStatus]) -> tuple[Conditi
     missing, there = states.count(PublishedState.NOT_PUBLISHED), states.count(PublishedState.PUBLISHED)
     if missing:
         reason = "PartiallyPublished" if there else "NotPublished"
-        return _FALSE, reason, f"{there} partitions are published, {missing} are not"
+        return _FALSE, reason, f"published: {there}, not published: {missing}"
     if there:
-        return _TRUE, "Published", f"{there} partitions are published"
+        return _TRUE, "Published", f"{counted(there, 'partition')} published"
     return _TRUE, "NothingToPublish", "nothing was written: what is recorded was obsolete already"
 
 
@@ -349,7 +349,7 @@ def _summary(status: CompactionCleanupStatus) -> tuple[ConditionStatus, str, str
     unpublished = [partition for partition in kept if partition.state is PublishedState.NOT_PUBLISHED]
     why = f"{kept[0].partition or 'table'}: {kept[0].message}" if kept else ""
     if status.directories_deleted:
-        deleted = f"deleted {status.directories_deleted} directories and files, {status.bytes_deleted} bytes"
+        deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
         return _TRUE, "Deleted", f"{deleted}; kept: {why}" if why else deleted
     if len(kept) > len(unpublished):
         changed = next(partition for partition in kept if partition not in unpublished)

@@ -16,7 +16,7 @@ from compaction_operator.api.conditions import Condition, ConditionStatus, find_
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.driver import DriverEnd
-from compaction_operator.controller.events import Event, EventType
+from compaction_operator.controller.events import Event, EventType, counted
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
@@ -313,7 +313,7 @@ def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:
 
 def _describe(totals: Totals) -> str:
     return (
-        f"{totals.partitions} partitions: {totals.files_in} files ({totals.bytes_in} bytes) became "
-        f"{totals.files_out} ({totals.bytes_out} bytes), rows {totals.rows_in} -> {totals.rows_out}, "
+        f"{counted(totals.partitions, 'partition')}: {counted(totals.files_in, 'file')} ({totals.bytes_in} bytes) "
+        f"became {totals.files_out} ({totals.bytes_out} bytes), rows {totals.rows_in} -> {totals.rows_out}, "
         f"delete events {totals.delete_events_in} -> {totals.delete_events_out}"
     )

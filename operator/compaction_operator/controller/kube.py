@@ -12,6 +12,7 @@ from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.controller.events import COMPONENT
 from compaction_operator.controller.resources import Kind
 
 Raw = dict[str, Any]
@@ -112,6 +113,7 @@ class KubeClient:
             _PLURALS[kind],
             metadata["name"],
             {**raw, "status": status},
+            field_manager=COMPONENT,
         )
         return replaced
 

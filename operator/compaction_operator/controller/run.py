@@ -53,6 +53,7 @@ def run(config_path: str) -> None:
     work = RealWork(config, clock=utc_now)
     controller = Controller(config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic)
     register(registry, controller, pools)
+    _quieten()
     kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)
 
 
@@ -118,6 +119,12 @@ async def _watched(controller: Controller) -> None:
     except BaseException:
         log.exception("the controller's loop failed")
         sys.exit(1)
+
+
+def _quieten() -> None:
+    """Keep the log to what happened: no line for each event of the watch and each liveness probe."""
+    for name in ("kopf.objects", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _problems(error: ValidationError) -> str:

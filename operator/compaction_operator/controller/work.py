@@ -7,10 +7,11 @@ from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
 from compaction_operator.api.config import Metastore, OperatorConfig
-from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.api.request import AGENT_PREFIX, Reason, agent_info
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import World, take_baseline
+from compaction_operator.cleanup.identity import TableGoneError, resolve_today
 from compaction_operator.cleanup.publication import PartlyPublishedError, published_states
 from compaction_operator.cleanup.readers import look
 from compaction_operator.controller.cleanups import Settled, Trouble
@@ -18,7 +19,7 @@ from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TableNotFound
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Refused, compactable_table, partition_names, resolve
 from compaction_operator.storage import NotFoundError, Storage, StorageError, open_storage
 
@@ -107,11 +108,13 @@ class RealWork:
         spec = cleanup.spec
         try:
             client = self._client(spec.warehouse)
-            for entry in spec.partitions:
+            here = self._still_here(client, spec)
+            for entry in here:
                 fence(self._storage(entry.location), entry.location, keep=None)
             own = agent_info(uid=spec.compaction.uid, attempt=spec.compaction.attempt, pod_uid="")
             mine = self._unlock(client, spec.table.database, spec.table.name, own=own, ids=spec.lock_ids)
-            names = {entry.partition: self._names(client, spec, entry) for entry in spec.partitions}
+            names = {entry.partition: set[str]() for entry in spec.partitions}
+            names |= {entry.partition: self._names(spec, entry) for entry in here}
             states = published_states(spec.partitions, names)
             world = look(client, spec.table.database, spec.table.name)
         except TROUBLES as error:
@@ -148,33 +151,44 @@ class RealWork:
     def _unlock(
         self, client: MetastoreClient, database: str, table: str, *, own: str, ids: Sequence[int] = ()
     ) -> set[int]:
-        """Give back the locks of an attempt's drivers, told by their agent; return the ids of all of its locks."""
-        held = {lock.lock_id for lock in client.show_locks(database, table) if (lock.agent or "").startswith(own)}
-        mine = held | set(ids)
+        """Give back the locks of an attempt's drivers and return their ids.
+
+        NB: an id alone proves nothing, as whoever can write a cleanup could name a reader's: the agent counts, too.
+        """
+        locks = ((lock.lock_id, lock.agent or "") for lock in client.show_locks(database, table))
+        mine = {
+            lock_id
+            for lock_id, agent in locks
+            if agent.startswith(own) or (lock_id in ids and agent.startswith(AGENT_PREFIX))
+        }
         for lock_id in sorted(mine):
             client.unlock(lock_id)
         return mine
 
-    def _names(self, client: MetastoreClient, spec: CompactionCleanupSpec, entry: PartitionEntry) -> set[str]:
-        """Return the names in a partition's directory; none for a partition that was dropped.
+    def _still_here(self, client: MetastoreClient, spec: CompactionCleanupSpec) -> list[PartitionEntry]:
+        """Return the entries whose partitions are the recorded ones: only where the metastore names a place, it is one.
 
-        Raises StorageError when the table's own directory is missing though the metastore has the table: its volume
-        may not be there, and then nobody knows what is published.
+        Of the others nothing is published as far as this journal goes; the deletion will say what became of them.
+        """
+        try:
+            today = resolve_today(client, spec)
+        except TableGoneError:
+            return []
+        return [entry for entry in spec.partitions if today.what_changed(entry) is None]
+
+    def _names(self, spec: CompactionCleanupSpec, entry: PartitionEntry) -> set[str]:
+        """Return the names in a partition's directory; none where only that directory is missing.
+
+        Raises StorageError when the table's own directory is missing, too: its volume may not be there, and then
+        nobody knows what is published.
         """
         storage = self._storage(entry.location)
         try:
             return {child.name for child in storage.list(entry.location)}
         except NotFoundError:
-            if storage.exists(spec.table.location) or not _exists(client, spec):
+            if storage.exists(spec.table.location):
                 return set()
             raise
-
-
-def _exists(client: MetastoreClient, spec: CompactionCleanupSpec) -> bool:
-    try:
-        return client.get_table(spec.table.database, spec.table.name).location == spec.table.location
-    except TableNotFound:
-        return False
 
 
 def _trouble(error: Exception) -> Trouble:

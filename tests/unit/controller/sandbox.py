@@ -348,15 +348,15 @@ class Sandbox:
     config: OperatorConfig = CONFIG
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
+    pools: Pools = field(default_factory=lambda: Pools(Inline(), Inline(), Inline(), Inline()))
 
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
 
     async def start(self) -> None:
         """Start a controller anew: it knows nothing but what the API server has."""
-        pools = Pools(Inline(), Inline(), Inline(), Inline())
         self.controller = Controller(
-            self.config, kube=self.kube, work=self.work, pools=pools, clock=self.time.clock, ticks=self.time.ticks
+            self.config, kube=self.kube, work=self.work, pools=self.pools, clock=self.time.clock, ticks=self.time.ticks
         )
         self.kube.watchers[:] = [self.controller.saw]
         await self.controller.load()

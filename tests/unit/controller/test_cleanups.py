@@ -229,7 +229,7 @@ def test_all_deleted() -> None:
     assert summary(decision) == ("True", "Deleted", "Succeeded")
     assert outcome(decision.status, "Deleted") == "True"
     assert decision.status.completion_time
-    assert decision.status.conditions[-1].message == "deleted 3 directories and files, 30 bytes"
+    assert decision.status.conditions[-1].message == "deleted 3 (directories and original files), 30 bytes"
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 

@@ -64,7 +64,7 @@ def test_of_two_pods_the_younger_one_counts() -> None:
                     ]
                 )
             ],
-            "Unschedulable",
+            "Unschedulable: 0/1",
         ),
         ([pod({"running": {}}, conditions=[{"type": "PodScheduled", "status": "True"}])], None),
     ],

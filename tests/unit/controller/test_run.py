@@ -1,0 +1,86 @@
+"""The configuration file, and how kopf is set up."""
+
+from pathlib import Path
+
+import kopf
+import pytest
+
+from compaction_operator.controller.run import load_config, operator_settings, register, run
+from tests.unit.controller.sandbox import Sandbox, runs
+
+GOOD = """
+warehouses:
+  - name: lake
+    metastore: {uri: "thrift://metastore:9083", timeout: 5s}
+    namespaces: [default]
+profiles:
+  - {name: default, image: "localhost/operator:1"}
+cleanup: {interval: 500ms, threads: 3}
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    file = path / "config.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_configuration(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, GOOD))
+    assert config.warehouses[0].metastore.timeout == 5.0
+    assert (config.cleanup.interval, config.cleanup.threads, config.cleanup.suspend) == (0.5, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "the file"),
+        ("{", "is not YAML"),
+        ("[]", "the file"),
+        (GOOD.replace("thrift://metastore:9083", "metastore"), "warehouses.0.metastore.uri"),
+        (GOOD.replace("threads: 3", "threads: 0"), "cleanup.threads"),
+        (GOOD.replace("500ms", "soon"), "'soon' is not a duration"),
+        (GOOD + "colour: blue\n", "colour"),
+        (GOOD.replace("name: lake", "title: lake"), "(and 1 more problems)"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_code_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, named: str
+) -> None:
+    """It names the file and the field, without a traceback."""
+    path = write(tmp_path, text)
+    with pytest.raises(SystemExit) as stopped:
+        run(str(path))
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert said.count("\n") == 1
+    assert str(path) in said
+    assert named in said
+
+
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(str(tmp_path / "none.yaml"))
+    assert stopped.value.code == 2
+    assert "none.yaml" in capsys.readouterr().err
+
+
+def test_kopf_leaves_no_trace() -> None:
+    """Log lines never become events; whatever kopf might store carries our prefix."""
+    settings = operator_settings()
+    assert settings.posting.enabled is False
+    assert settings.persistence.finalizer == "compaction.dev/finalizer"
+    for storage in (settings.persistence.progress_storage, settings.persistence.diffbase_storage):
+        assert storage.prefix == "compaction.dev"  # type: ignore[attr-defined]
+
+
+@runs
+async def test_only_events_are_handled() -> None:
+    """No change handler, timer or daemon: they would put finalizers and annotations on the resources."""
+    registry = kopf.OperatorRegistry()
+    box = Sandbox()
+    await box.start()
+    register(registry, box.controller, box.pools)
+    assert len(registry._watching.get_all_handlers()) == 3
+    for others in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
+        assert not others.get_all_handlers()

@@ -1,0 +1,297 @@
+"""What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from compaction_operator.api.cleanup import PublishedState
+from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.cleanup.gate import World
+from compaction_operator.controller.cleanups import Settled, Trouble
+from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
+from compaction_operator.controller.work import RealWork
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
+from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
+from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, cleanup, compaction, entry_json, reader
+
+OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
+STAGING = "_compaction_uiddefau-1-pod"
+
+
+def table(place: Path, **changes: Any) -> Table:
+    plain: dict[str, Any] = {
+        "database": "sales",
+        "name": "orders",
+        "location": str(place),
+        "create_time": 100,
+        "input_format": ORC_INPUT_FORMAT,
+        "serde": ORC_SERDE,
+        "columns": (),
+        "parameters": {"transactional": "true"},
+    }
+    return Table(**{**plain, **changes})
+
+
+@dataclass
+class Metastore(FakeMetastore):
+    """Locks can be given back, partitions have names, and all of it can be down."""
+
+    unlocked: list[int] = field(default_factory=list)
+    down: bool = False
+
+    def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
+        self._answer("get_partition_names")
+        return tuple(partition.name for partition in self.partitions)
+
+    def unlock(self, lock_id: int) -> None:
+        self._answer("unlock")
+        self.unlocked.append(lock_id)
+        self.locks = tuple(lock for lock in self.locks if lock.lock_id != lock_id)
+
+    def _answer(self, call: str) -> None:
+        if self.down:
+            raise MetastoreUnavailable("connection refused")
+        super()._answer(call)
+
+
+def work(metastore: Metastore) -> RealWork:
+    return RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+
+
+def journal(place: Path, *, recorded: Path | None = None, **entry: Any) -> Cleanup:
+    """A journal of one unpartitioned table whose directory is `place`; its entry may say another place."""
+    return cleanup(
+        entries=[entry_json(location=str(recorded or place), **entry)],
+        table={"database": "sales", "name": "orders", "createTime": 100, "location": str(place)},
+    )
+
+
+def own_lock(lock_id: int) -> LockInfo:
+    return LockInfo(
+        lock_id=lock_id,
+        database="sales",
+        table="orders",
+        state="ACQUIRED",
+        type="EXCLUSIVE",
+        user="u",
+        host="h",
+        agent=OWN,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"parameters": {}}, Reason.NOT_TRANSACTIONAL),
+        (
+            {"parameters": {"transactional": "true", "transactional_properties": "insert_only"}},
+            Reason.INSERT_ONLY,
+        ),
+        ({"input_format": "org.apache.hadoop.mapred.TextInputFormat"}, Reason.NOT_ORC),
+    ],
+)
+def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: Reason | None) -> None:
+    verdict = work(Metastore(table(tmp_path, **changes))).preflight(compaction())
+    assert verdict.reason is reason
+    assert reason is None or "sales.orders" in verdict.message
+
+
+def test_preflight_of_a_table_that_does_not_exist() -> None:
+    verdict = work(Metastore(None)).preflight(compaction())
+    assert verdict == Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
+
+
+@pytest.mark.parametrize(
+    ("keys", "specs", "reason"),
+    [
+        (("prt",), ["prt='p1'"], None),
+        (("prt",), ["prt='p1'", "prt='p9'"], Reason.PARTITION_NOT_FOUND),
+        (("prt",), ["colour='red'"], Reason.PARTITION_NOT_FOUND),
+        (("prt",), [], None),
+        ((), ["prt='p1'"], Reason.PARTITION_NOT_FOUND),
+    ],
+)
+def test_preflight_of_partitions(
+    tmp_path: Path, keys: tuple[str, ...], specs: list[str], reason: Reason | None
+) -> None:
+    """A filter that matches nothing is named, however many others match."""
+    partitions = (Partition("prt=p1", ("p1",), str(tmp_path / "prt=p1"), 100),)
+    metastore = Metastore(table(tmp_path, partition_keys=keys), partitions=partitions)
+    verdict = work(metastore).preflight(compaction(partitions=specs))
+    assert verdict.reason is reason
+    assert reason is None or specs[-1] in verdict.message
+
+
+def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
+    verdict = work(Metastore(table(tmp_path), down=True)).preflight(compaction())
+    assert verdict == Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
+
+
+def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
+    """Staging goes, own locks are given back and not waited for, others are; what is published is computed."""
+    for name in (*DELTAS, STAGING, "delta_0000001_0000003"):
+        make_directory(tmp_path, name)
+    metastore = Metastore(
+        table(tmp_path),
+        locks=(reader(12), own_lock(7), own_lock(8)),
+        transactions=OpenTransactions(40, (TxnInfo(txn=39, state="OPEN", user="u", host="h"),)),
+    )
+    settled = work(metastore).settle(journal(tmp_path))
+    assert isinstance(settled, Settled)
+    assert settled.states == {"": PublishedState.PUBLISHED}
+    assert settled.baseline.lock_ids == (12,)
+    assert settled.baseline.txn_high_water_mark == 40
+    assert metastore.unlocked == [7, 8]
+    assert STAGING not in names(tmp_path)
+
+
+def test_settling_what_was_not_published(tmp_path: Path) -> None:
+    for name in DELTAS:
+        make_directory(tmp_path, name)
+    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path))
+    assert isinstance(settled, Settled)
+    assert settled.states == {"": PublishedState.NOT_PUBLISHED}
+
+
+def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: Path) -> None:
+    """The driver died between its two renames."""
+    pair = ["delta_0000001_0000003", "delete_delta_0000001_0000003"]
+    make_directory(tmp_path, pair[0])
+    staging = tmp_path / STAGING
+    make_directory(staging, pair[1])
+    (staging / "_intent").write_text('{"outputs": ["delta_0000001_0000003", "delete_delta_0000001_0000003"]}')
+    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, outputs=pair))
+    assert isinstance(settled, Settled)
+    assert settled.states == {"": PublishedState.PUBLISHED}
+    assert names(tmp_path) == set(pair)
+
+
+@pytest.mark.parametrize("call", ["show_locks", "unlock", "open_transactions"])
+def test_settling_without_an_answer_is_no_settling(tmp_path: Path, call: str) -> None:
+    make_directory(tmp_path, "delta_0000001_0000003")
+    metastore = Metastore(table(tmp_path), locks=(own_lock(7),), broken=frozenset({call}))
+    assert work(metastore).settle(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
+
+
+def test_a_readers_lock_that_a_journal_claims_as_its_own_is_waited_for(tmp_path: Path) -> None:
+    """The journal's lock ids are only words: whose a lock is, the metastore says."""
+    make_directory(tmp_path, "delta_0000001_0000003")
+    metastore = Metastore(table(tmp_path), locks=(reader(7),))
+    settled = work(metastore).settle(journal(tmp_path))
+    assert isinstance(settled, Settled)
+    assert settled.baseline.lock_ids == (7,)
+    assert metastore.unlocked == []
+
+
+def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> None:
+    """H21: nothing is fenced, and nothing counts as published, but where the metastore says that the table lies."""
+    place, elsewhere = tmp_path / "orders", tmp_path / "elsewhere"
+    place.mkdir()
+    make_directory(elsewhere, STAGING)
+    make_directory(elsewhere, "delta_0000001_0000003")
+    settled = work(Metastore(table(place))).settle(journal(place, recorded=elsewhere))
+    assert isinstance(settled, Settled)
+    assert settled.states == {"": PublishedState.NOT_PUBLISHED}
+    assert names(elsewhere) == {STAGING, "delta_0000001_0000003"}
+
+
+def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> None:
+    """The metastore has the table and its directory is not there: nobody knows what is published."""
+    place = tmp_path / "not mounted"
+    settled = work(Metastore(table(place))).settle(journal(place))
+    assert isinstance(settled, Trouble)
+    assert "not mounted" in settled.message
+
+
+@pytest.mark.parametrize("dropped", ["table", "partition"])
+def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, dropped: str) -> None:
+    """Its directory went with it."""
+    place = tmp_path / "orders"
+    entry = entry_json("prt=p1", location=str(place / "prt=p1"))
+    identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(place)}
+    if dropped == "partition":
+        place.mkdir()
+    metastore = Metastore(None if dropped == "table" else table(place))
+    settled = work(metastore).settle(cleanup(entries=[entry], table=identity))
+    assert isinstance(settled, Settled)
+    assert settled.states == {"prt=p1": PublishedState.NOT_PUBLISHED}
+
+
+def test_burial_removes_staging_and_locks_of_the_attempt(tmp_path: Path) -> None:
+    """Also for an attempt that died before its journal: of every partition it may have worked on."""
+    partitions = tuple(Partition(f"prt=p{one}", (f"p{one}",), str(tmp_path / f"prt=p{one}"), 100) for one in (1, 2))
+    for partition in partitions:
+        make_directory(Path(partition.location), STAGING)
+        make_directory(Path(partition.location), DELTAS[0])
+    metastore = Metastore(
+        table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=(own_lock(7), reader(12))
+    )
+    assert work(metastore).bury(attempt(1)) is None
+    assert [names(Path(partition.location)) for partition in partitions] == [{DELTAS[0]}, {DELTAS[0]}]
+    assert metastore.unlocked == [7]
+
+
+def test_burial_leaves_other_attempts_locks_alone(tmp_path: Path) -> None:
+    metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
+    assert work(metastore).bury(attempt(11)) is None
+    assert metastore.unlocked == []
+
+
+def test_burial_without_a_metastore_is_to_be_tried_again(tmp_path: Path) -> None:
+    assert work(Metastore(table(tmp_path), down=True)).bury(attempt(1)) == "connection refused"
+
+
+def test_burial_of_a_dropped_table_has_nothing_to_do() -> None:
+    assert work(Metastore(None)).bury(attempt(1)) is None
+
+
+def attempt(number: int) -> Compaction:
+    return compaction(status={"attempt": number})
+
+
+def test_look(tmp_path: Path) -> None:
+    metastore = Metastore(table(tmp_path), locks=(reader(12),))
+    seen = work(metastore).look(TableKey("lake", "sales", "orders"))
+    assert isinstance(seen, World)
+    assert [lock.lock_id for lock in seen.locks] == [12]
+    metastore.down = True
+    assert work(metastore).look(TableKey("lake", "sales", "orders")) == "connection refused"
+
+
+def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
+    """A warehouse may be missing from the configuration by mistake: journals wait for it."""
+    done = work(Metastore(table(tmp_path)))
+    settled = done.settle(journal(tmp_path, warehouse="sea"))
+    assert settled == Trouble("UnknownWarehouse", "no warehouse is called 'sea' in the operator's configuration")
+    assert "sea" in str(done.look(TableKey("sea", "sales", "orders")))
+
+
+def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
+    """Only the chunk is touched, and only what is obsolete now."""
+    partitions = tuple(Partition(f"prt=p{one}", (f"p{one}",), str(tmp_path / f"prt=p{one}"), 100) for one in (1, 2))
+    for partition in partitions:
+        for name in (*DELTAS, "delta_0000001_0000003"):
+            make_directory(Path(partition.location), name)
+    entries = [entry_json(partition.name, location=partition.location) for partition in partitions]
+    identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
+    status = {"partitions": [{"partition": partition.name, "state": "Published"} for partition in partitions]}
+    one = cleanup(entries=entries, table=identity, status=status)
+    metastore = Metastore(
+        table(tmp_path, partition_keys=("prt",)),
+        partitions=partitions,
+        write_ids="sales.orders:3:9223372036854775807::",
+    )
+    results = work(metastore).delete(one, one.spec.partitions[:1])
+    assert isinstance(results, tuple)
+    assert [(result.partition, result.deleted, result.final) for result in results] == [("prt=p1", DELTAS, True)]
+    assert names(tmp_path / "prt=p1") == {"delta_0000001_0000003"}
+    assert names(tmp_path / "prt=p2") == {*DELTAS, "delta_0000001_0000003"}
+    metastore.down = True
+    assert work(metastore).delete(one, one.spec.partitions) == Trouble("MetastoreUnavailable", "connection refused")
