@@ -83,6 +83,9 @@ class DriverResult(Model):
     message: str
 
 
+AGENT_PREFIX = "compaction-operator/"
+
+
 def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the agentInfo under which a driver takes its metastore locks, so that its controller can tell them."""
-    return f"compaction-operator/{uid}/{attempt}/{pod_uid}"
+    return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"

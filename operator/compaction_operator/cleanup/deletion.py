@@ -4,7 +4,7 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,23 +12,14 @@ from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import parse_directory, parse_original_file
 from compaction_operator.acid.snapshot import obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.cleanup.identity import TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
-from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.tables import Partition, Table
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
 
 
-class TableSource(Protocol):
+class Metastore(TableSource, Protocol):
     """What deletion needs of the metastore's client."""
-
-    def get_table(self, database: str, name: str, /) -> Table:
-        """Return the table; raises TableNotFound."""
-        ...
-
-    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
-        """Return those of the named partitions that exist."""
-        ...
 
     def valid_write_ids(self, database: str, name: str, /) -> ValidWriteIdList:
         """Return the write ids that a reader who comes now sees."""
@@ -59,18 +50,13 @@ class PartitionDeletion:
 class _Now:
     """The table as the metastore has it in this pass. All of it was asked for before anything is listed."""
 
-    location: str
-    partitions: Mapping[str, tuple[int, str]]
+    today: Today
     write_ids: ValidWriteIdList
     valid_txns: ValidTxnList
 
 
-class _GoneError(Exception):
-    """The table or a partition is not the recorded one any more."""
-
-
 def delete_obsolete(
-    storage: Storage, metastore: TableSource, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
 ) -> tuple[PartitionDeletion, ...]:
     """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
 
@@ -79,7 +65,7 @@ def delete_obsolete(
     """
     try:
         now = _resolve(metastore, spec)
-    except _GoneError as gone:
+    except TableGoneError as gone:
         return tuple(_skip(entry, str(gone)) for entry in spec.partitions)
     return tuple(_delete_entry(storage, now, entry, states[entry.partition]) for entry in spec.partitions)
 
@@ -88,28 +74,10 @@ def _skip(entry: PartitionEntry, reason: str) -> PartitionDeletion:
     return PartitionDeletion(entry.partition, skipped=reason, final=True)
 
 
-def _resolve(metastore: TableSource, spec: CompactionCleanupSpec) -> _Now:
-    table = _same_table(metastore, spec.table)
-    partitions = {"": (table.create_time, table.location)}
-    names = [entry.partition for entry in spec.partitions if entry.partition]
-    if names:
-        found = metastore.get_partitions(table.database, table.name, names)
-        partitions |= {partition.name: (partition.create_time, partition.location) for partition in found}
+def _resolve(metastore: Metastore, spec: CompactionCleanupSpec) -> _Now:
+    today = resolve_today(metastore, spec)
     txns = metastore.valid_txns()
-    return _Now(table.location, partitions, metastore.valid_write_ids(table.database, table.name), txns)
-
-
-def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
-    """Return the table if it is still the recorded one: Hive 3.1 has no table id (hazard H11, HIVE-24235)."""
-    try:
-        table = metastore.get_table(recorded.database, recorded.name)
-    except TableNotFound as error:
-        raise _GoneError(f"table {recorded.ref()} was dropped") from error
-    if table.create_time != recorded.create_time:
-        raise _GoneError(f"table {recorded.ref()} was dropped and created again")
-    if table.location != recorded.location:
-        raise _GoneError(f"table {recorded.ref()} moved from {recorded.location} to {table.location}")
-    return table
+    return _Now(today, metastore.valid_write_ids(spec.table.database, spec.table.name), txns)
 
 
 def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: PublishedState) -> PartitionDeletion:
@@ -119,25 +87,18 @@ def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: Pub
     if changed:
         return _skip(entry, changed)
     try:
-        if not storage.exists(now.location):
-            return PartitionDeletion(entry.partition, skipped=f"{now.location} does not exist: is its volume there?")
+        if not storage.exists(now.today.location):
+            return PartitionDeletion(entry.partition, skipped=f"{now.today.location} does not exist: is its volume there?")
         return _delete_recorded(storage, now, entry)
     except (StorageError, ValueError) as error:
         return PartitionDeletion(entry.partition, skipped=str(error))
 
 
 def _what_changed(now: _Now, entry: PartitionEntry) -> str | None:
-    what = f"partition {entry.partition}" if entry.partition else "the table"
-    if entry.partition not in now.partitions:
-        return f"{what} was dropped"
-    create_time, location = now.partitions[entry.partition]
-    if create_time != entry.create_time:
-        return f"{what} was dropped and created again"
-    if location != entry.location:
-        return f"{what} moved from {entry.location} to {location}"
-    if now.write_ids.high_watermark < entry.highest_write_id:
+    changed = now.today.what_changed(entry)
+    if changed is None and now.write_ids.high_watermark < entry.highest_write_id:
         return f"write ids went back to {now.write_ids.high_watermark}: it is not the table that was compacted"
-    return None
+    return changed
 
 
 def _delete_recorded(storage: Storage, now: _Now, entry: PartitionEntry) -> PartitionDeletion:

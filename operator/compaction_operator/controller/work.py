@@ -33,6 +33,10 @@ class UnknownWarehouseError(MetastoreError):
     """The configuration has no warehouse of that name (any more)."""
 
 
+class NotAllowedError(MetastoreError):
+    """The configuration does not let this namespace touch that warehouse or database (any more)."""
+
+
 class Work(Protocol):
     """What the controller needs to have done. Errors are answers here: nothing is raised for what may be over later."""
 
@@ -107,7 +111,7 @@ class RealWork:
         """Do what comes right after an attempt's end, in this order: only the fence makes the listing final."""
         spec = cleanup.spec
         try:
-            client = self._client(spec.warehouse)
+            client = self._client_for(cleanup)
             here = self._still_here(client, spec)
             for entry in here:
                 fence(self._storage(entry.location), entry.location, keep=None)
@@ -134,7 +138,7 @@ class RealWork:
         part = cleanup.spec.model_copy(update={"partitions": tuple(partitions)})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         try:
-            client = self._client(part.warehouse)
+            client = self._client_for(cleanup)
             return delete_obsolete(self._storage(part.table.location), client, part, states)
         except TROUBLES as error:
             return _trouble(error)
@@ -147,6 +151,17 @@ class RealWork:
             if warehouse not in self._clients:
                 self._clients[warehouse] = self._connect(known.metastore)
             return self._clients[warehouse]
+
+    def _client_for(self, cleanup: Cleanup) -> MetastoreClient:
+        """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
+        spec, namespace = cleanup.spec, cleanup.meta.namespace
+        client = self._client(spec.warehouse)
+        known = self._config.warehouse(spec.warehouse)
+        if known and not (known.allows_namespace(namespace) and known.allows_database(spec.table.database)):
+            raise NotAllowedError(
+                f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
+            )
+        return client
 
     def _unlock(
         self, client: MetastoreClient, database: str, table: str, *, own: str, ids: Sequence[int] = ()
@@ -195,6 +210,8 @@ def _trouble(error: Exception) -> Trouble:
     """Name an error as a condition's reason."""
     if isinstance(error, UnknownWarehouseError):
         return Trouble(Reason.UNKNOWN_WAREHOUSE, str(error))
+    if isinstance(error, NotAllowedError):
+        return Trouble(Reason.NOT_ALLOWED, str(error))
     if isinstance(error, MetastoreUnavailable):
         return Trouble(Reason.METASTORE_UNAVAILABLE, str(error))
     return Trouble(type(error).__name__, str(error))

@@ -1,6 +1,6 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,11 +64,12 @@ def work(metastore: Metastore) -> RealWork:
     return RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
 
 
-def journal(place: Path, *, recorded: Path | None = None, **entry: Any) -> Cleanup:
-    """A journal of one unpartitioned table whose directory is `place`; its entry may say another place."""
+def journal(place: Path, *, entry: dict[str, Any] | None = None, **changes: Any) -> Cleanup:
+    """A journal of one unpartitioned table whose directory is `place`; `entry` changes what it says of it."""
     return cleanup(
-        entries=[entry_json(location=str(recorded or place), **entry)],
+        entries=[entry_json(**{"location": str(place), **(entry or {})})],
         table={"database": "sales", "name": "orders", "createTime": 100, "location": str(place)},
+        **changes,
     )
 
 
@@ -167,7 +168,7 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
     staging = tmp_path / STAGING
     make_directory(staging, pair[1])
     (staging / "_intent").write_text('{"outputs": ["delta_0000001_0000003", "delete_delta_0000001_0000003"]}')
-    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, outputs=pair))
+    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}))
     assert isinstance(settled, Settled)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert names(tmp_path) == set(pair)
@@ -196,7 +197,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
     place.mkdir()
     make_directory(elsewhere, STAGING)
     make_directory(elsewhere, "delta_0000001_0000003")
-    settled = work(Metastore(table(place))).settle(journal(place, recorded=elsewhere))
+    settled = work(Metastore(table(place))).settle(journal(place, entry={"location": str(elsewhere)}))
     assert isinstance(settled, Settled)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
     assert names(elsewhere) == {STAGING, "delta_0000001_0000003"}
@@ -263,6 +264,21 @@ def test_look(tmp_path: Path) -> None:
     assert [lock.lock_id for lock in seen.locks] == [12]
     metastore.down = True
     assert work(metastore).look(TableKey("lake", "sales", "orders")) == "connection refused"
+
+
+def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tmp_path: Path) -> None:
+    """Whoever can write cleanups in some namespace cannot reach another team's warehouse by them."""
+    make_directory(tmp_path, STAGING)
+    stranger = journal(tmp_path)
+    stranger = replace(stranger, meta=replace(stranger.meta, namespace="elsewhere"))
+    metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
+    settled = work(metastore).settle(stranger)
+    assert isinstance(settled, Trouble)
+    assert settled.reason == Reason.NOT_ALLOWED
+    deleted = work(metastore).delete(stranger, stranger.spec.partitions)
+    assert isinstance(deleted, Trouble)
+    assert metastore.unlocked == []
+    assert names(tmp_path) == {STAGING}
 
 
 def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
