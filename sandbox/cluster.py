@@ -82,5 +82,5 @@ def running_sandbox() -> Sandbox:
         warehouse=Path(settings["SANDBOX_WAREHOUSE"]),
         metastore_uri=settings["SANDBOX_METASTORE"],
         metastore_uri_in_cluster=settings["METASTORE_URI"],
-        operator_image=settings["OPERATOR_IMAGE"],
+        operator_image=os.environ.get("SANDBOX_IMAGE", settings["OPERATOR_IMAGE"]),
     )

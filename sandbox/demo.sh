@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# demo.sh: set-up, the sandbox, then the demo; leaves the sandbox as it was, up or down (DEMO_KEEP=1: up).
+# demo.sh: set-up, the sandbox, then the demo; the sandbox is ended if it was started for this (DEMO_KEEP=1: up).
 # With DEMO_CLUSTER=existing the demo takes the cluster of KUBECONFIG, and no sandbox is started.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
@@ -12,7 +12,7 @@ if [ "${DEMO_CLUSTER:-sandbox}" = existing ]; then
 else
   # NB: quiet, for the last line is the demo's.
   node_runs || [ "${DEMO_KEEP:-}" = 1 ] || trap '"$SANDBOX/down.sh" --quiet' EXIT
-  "$SANDBOX/up.sh" > /dev/null
+  "$SANDBOX/up.sh" --borrowed > /dev/null
 fi
 status=0
 .venv/bin/python -m sandbox.demo.run || status=$?

@@ -93,3 +93,18 @@ sandbox_kubectl() { "$(cat "$STATE/binaries")/kubectl" --kubeconfig "$STATE/admi
 
 # NB: after a restart of the machine another process may have the recorded number.
 node_runs() { grep -qsF sandbox/node.sh "/proc/$(cat "$STATE/node.pid" 2> /dev/null || echo none)/cmdline"; }
+
+# Tests and demos of several clones may use the sandbox at once: the last to leave ends it, unless a person started it.
+borrow_sandbox() {
+  mkdir -p "$CACHE"
+  exec 6> "$CACHE/users.lock"
+  flock --shared 6
+  trap return_sandbox EXIT
+  # Another clone may give the sandbox its own image meanwhile: this one's is known to all that it starts.
+  SANDBOX_IMAGE=$("$SANDBOX/images.sh" name operator)
+  export SANDBOX_IMAGE
+}
+
+return_sandbox() {
+  if [ -e "$STATE/borrowed" ] && flock --exclusive --nonblock 6; then "$SANDBOX/down.sh" --quiet; fi
+}

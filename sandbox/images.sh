@@ -14,7 +14,7 @@ OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requiremen
 image_name() {
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
-    operator) echo "${OPERATOR_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
+    operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
     metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom.xml})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/kubernetes sandbox/coredns sandbox/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# test.sh [PYTEST_ARGUMENT...]: set-up, lint, the sandbox, then one run of pytest; leaves the sandbox as it was, up or down.
+# test.sh [PYTEST_ARGUMENT...]: set-up, lint, the sandbox, then one run of pytest; the sandbox is ended if it was started for this.
 # Standard output is pytest's alone, and so is the exit code once the tests run.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
 cd "$ROOT"
 
-node_runs || trap '"$SANDBOX/down.sh" --quiet' EXIT
+borrow_sandbox
 "$SANDBOX/setup.sh"
 "$SANDBOX/lint.sh"
-"$SANDBOX/up.sh" > /dev/null
+"$SANDBOX/up.sh" --borrowed > /dev/null
 status=0
 .venv/bin/pytest "$@" || status=$?
 exit $status

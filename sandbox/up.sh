@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# up.sh: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's operator image.
+# up.sh [--borrowed]: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's
+# operator image. What was started with --borrowed ends with the test or demo that borrowed it.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -14,9 +15,9 @@ await() { # SECONDS COMMAND...
   done
 }
 
-# detached NAME COMMAND...: a daemon that outlives this script, its number in NAME.pid; it must not keep this script's lock.
+# detached NAME COMMAND...: a daemon that outlives this script, its number in NAME.pid; it must keep no lock of its callers.
 detached() {
-  setsid nohup "${@:2}" > "$STATE/logs/$1.log" 2>&1 < /dev/null 7>&- &
+  setsid nohup "${@:2}" > "$STATE/logs/$1.log" 2>&1 < /dev/null 6>&- 7>&- &
   echo $! > "$STATE/$1.pid"
   # NB: on a busy machine it is a copy of this script for a while, and not yet what node_runs looks for.
   while cmp -s "/proc/$$/cmdline" "/proc/$!/cmdline"; do sleep 0.05; done
@@ -72,8 +73,7 @@ write_settings() {
 	SANDBOX_WAREHOUSE=$STATE/warehouse
 	SANDBOX_METASTORE=$(cat "$STATE/metastore.uri")
 	METASTORE_URI=thrift://hive-metastore.hive.svc:9083
-	METASTORE_IMAGE=$("$SANDBOX/images.sh" name metastore)
-	OPERATOR_IMAGE=$OPERATOR_IMAGE
+	OPERATOR_IMAGE=$SANDBOX_IMAGE
 	ENV
   mv "$STATE/env.new" "$STATE/env"
 }
@@ -94,8 +94,8 @@ start_all() {
 }
 
 mkdir -p "$STATE"
-OPERATOR_IMAGE=$("$SANDBOX/images.sh" name operator)
-export OPERATOR_IMAGE
+SANDBOX_IMAGE=$("$SANDBOX/images.sh" name operator)
+export SANDBOX_IMAGE
 "$SANDBOX/setup.sh"
 exec 7> "$CACHE/cluster.lock"
 flock 7
@@ -103,8 +103,10 @@ if node_runs && [ -e "$STATE/env" ]; then
   echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
   "$SANDBOX/images.sh" load
   write_settings
+  [ "${1:-}" = --borrowed ] || rm -f "$STATE/borrowed"
 else
   start_all
+  [ "${1:-}" != --borrowed ] || touch "$STATE/borrowed"
 fi
-echo "sandbox: up in $SECONDS s; this clone's image is $OPERATOR_IMAGE" >&2
+echo "sandbox: up in $SECONDS s; this clone's image is $SANDBOX_IMAGE" >&2
 echo "export KUBECONFIG=$STATE/admin.kubeconfig PATH=$(cat "$STATE/binaries"):\$PATH"
