@@ -46,8 +46,8 @@ class SparkProfile(Model):
     image: str
     image_pull_policy: str = "IfNotPresent"
     service_account: str = "compaction-driver"
-    spark_conf: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    node_selector: dict[str, str] = Field(default_factory=dict)
     tolerations: tuple[dict[str, Any], ...] = ()
     driver_cpu_request: str | None = None
     executor_cpu_request: str | None = None

@@ -88,7 +88,8 @@ def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: Pub
         return _skip(entry, changed)
     try:
         if not storage.exists(now.today.location):
-            return PartitionDeletion(entry.partition, skipped=f"{now.today.location} does not exist: is its volume there?")
+            missing = f"{now.today.location} does not exist: is its volume there?"
+            return PartitionDeletion(entry.partition, skipped=missing)
         return _delete_recorded(storage, now, entry)
     except (StorageError, ValueError) as error:
         return PartitionDeletion(entry.partition, skipped=str(error))

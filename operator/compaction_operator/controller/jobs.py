@@ -12,15 +12,14 @@ from typing import Any
 from compaction_operator.api import compaction as api
 from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import DriverResources, TableCompactionSpec
-from compaction_operator.api.config import OperatorConfig, SparkProfile, Volume
+from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 
 ANNOTATION_COMPACTION = "compaction.dev/compaction"
 CONTAINER = "driver"
 DRIVER_ARGUMENTS = ("compaction-operator", "job")
-USER_ID = 185
-"""The uid and gid under which metastore, controller and driver share the warehouse's files."""
 MEMORY_OVERHEAD_SHARE = 0.4
 MEMORY_OVERHEAD_MINIMUM = 512
 """MiB beside the JVM's heap: Python and pyarrow do the work (the share is Spark's own for Python programs)."""
@@ -187,27 +186,15 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
         "restartPolicy": "Never",
         "serviceAccountName": profile.service_account,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(),
+        "securityContext": pod_security(),
         "containers": [_container(request)],
-        "volumes": _volumes(request.warehouse.volume),
+        "volumes": volumes(request.warehouse.volume),
     }
     if profile.node_selector:
         spec["nodeSelector"] = dict(profile.node_selector)
     if profile.tolerations:
         spec["tolerations"] = [dict(toleration) for toleration in profile.tolerations]
     return spec
-
-
-def _pod_security() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": USER_ID,
-        "runAsGroup": USER_ID,
-        "fsGroup": USER_ID,
-        # A warehouse has millions of files: they are never walked to change their group.
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
 
 
 def _container(request: JobRequest) -> dict[str, Any]:
@@ -219,24 +206,10 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *_pod_environment()],
         "resources": driver_resources(request.spark.driver, request.profile),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": _mounts(request.warehouse.volume),
+        "securityContext": container_security(),
+        "volumeMounts": volume_mounts(request.warehouse.volume),
     }
 
 
 def _pod_environment() -> list[dict[str, Any]]:
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
-
-
-def _volumes(warehouse: Volume | None) -> list[dict[str, Any]]:
-    volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
-    if warehouse:
-        volumes.append({"name": "warehouse", "persistentVolumeClaim": {"claimName": warehouse.claim_name}})
-    return volumes
-
-
-def _mounts(warehouse: Volume | None) -> list[dict[str, Any]]:
-    mounts = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - the pod's own
-    if warehouse:
-        mounts.append({"name": "warehouse", "mountPath": warehouse.mount_path})
-    return mounts

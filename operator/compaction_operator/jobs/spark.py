@@ -7,10 +7,9 @@ from typing import Any
 
 import yaml
 
+from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import JobRequest
 
-RUN_AS = 185
-"""The uid and gid that metastore, controller, driver and executors share on the warehouse's volume."""
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 
 
@@ -57,11 +56,6 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> d
 
 def executor_template(request: JobRequest) -> dict[str, Any]:
     """Return the executors' pod template: the restricted profile, and the warehouse's volume."""
-    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - a volume of the pod's own
-    volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
-    if volume := request.warehouse.volume:
-        mounts.append({"name": "warehouse", "mountPath": volume.mount_path})
-        volumes.append({"name": "warehouse", "persistentVolumeClaim": {"claimName": volume.claim_name}})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -70,19 +64,14 @@ def executor_template(request: JobRequest) -> dict[str, Any]:
             "enableServiceLinks": False,
             "nodeSelector": dict(request.profile.node_selector),
             "tolerations": list(request.profile.tolerations),
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": RUN_AS,
-                "runAsGroup": RUN_AS,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": pod_security(),
             "containers": [
                 {
                     "name": EXECUTOR_CONTAINER,
-                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                    "volumeMounts": mounts,
+                    "securityContext": container_security(),
+                    "volumeMounts": volume_mounts(request.warehouse.volume),
                 }
             ],
-            "volumes": volumes,
+            "volumes": volumes(request.warehouse.volume),
         },
     }

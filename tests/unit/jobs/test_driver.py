@@ -1,0 +1,68 @@
+"""The driver's last words: one JSON object whatever happens, and the exit code that goes with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
+from compaction_operator.jobs import driver
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.resolve import Refused
+
+from .support import REQUEST
+
+ENVIRONMENT = {REQUEST_VARIABLE: REQUEST.model_dump_json(by_alias=True), "POD_UID": "pod-1"}
+
+
+@pytest.fixture
+def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the kubelet gives the container for its last words."""
+    path = tmp_path / "termination-log"
+    path.touch()
+    monkeypatch.setattr(driver, "TERMINATION_MESSAGE_PATH", str(path))
+    return path
+
+
+def ending(monkeypatch: pytest.MonkeyPatch, end: DriverResult | Exception) -> None:
+    def compact(*_: Any, **__: Any) -> DriverResult:
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    monkeypatch.setattr(driver, "compact", compact)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason", "code"),
+    [
+        (DriverResult(reason=Reason.COMPACTED, message="3 files into 1"), Reason.COMPACTED, 0),
+        (DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing"), Reason.NOTHING_TO_COMPACT, 0),
+        (JobError(Reason.LOCK_LOST, "lock 7 is gone"), Reason.LOCK_LOST, 1),
+        (Refused(Reason.TABLE_NOT_FOUND, "no such table"), Reason.TABLE_NOT_FOUND, 1),
+        (MetastoreUnavailable("no answer in 20 s"), Reason.METASTORE_UNAVAILABLE, 1),
+        (MetastoreError("refused"), Reason.DRIVER_FAILED, 1),
+        (RuntimeError("Spark broke"), Reason.DRIVER_FAILED, 1),
+    ],
+)
+def test_every_end_leaves_its_reason_and_exit_code(
+    end: DriverResult | Exception, reason: Reason, code: int, message: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending(monkeypatch, end)
+    assert driver.main(ENVIRONMENT) == code
+    assert DriverResult.model_validate_json(message.read_text()).reason is reason
+
+
+def test_a_long_message_is_still_whole_json_within_the_kubelets_bound(
+    message: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending(monkeypatch, JobError(Reason.UNREADABLE_FILE, "ü" * 100_000))
+    driver.main(ENVIRONMENT)
+    assert len(message.read_bytes()) <= 4096
+    assert DriverResult.model_validate_json(message.read_text()).reason is Reason.UNREADABLE_FILE
+
+
+def test_a_request_that_cannot_be_read_is_a_result_too(message: Path) -> None:
+    assert driver.main({REQUEST_VARIABLE: "{}", "POD_UID": "pod-1"}) == 1
+    assert DriverResult.model_validate_json(message.read_text()).reason is Reason.DRIVER_FAILED
