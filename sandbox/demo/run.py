@@ -3,26 +3,19 @@
 Run as `python -m sandbox.demo.run` from the repository's root; `make demo` does, and starts the sandbox before.
 """
 
-import subprocess
 import sys
+import traceback
 
-from compaction_operator.metastore.errors import MetastoreError
 from sandbox.demo.play import Play
 from sandbox.demo.story import CheckError, Story
 from sandbox.harness.cluster import CommandError
+from sandbox.harness.compactions import UnexpectedEndError
 from sandbox.harness.settings import SettingsError, load
 from sandbox.harness.stage import Stage
+from sandbox.harness.wait import WaitTimeoutError
 
-FAILURES = (
-    CheckError,
-    CommandError,
-    MetastoreError,
-    AssertionError,
-    LookupError,
-    OSError,
-    ValueError,
-    subprocess.SubprocessError,
-)
+SELF_EXPLAINING = (CheckError, CommandError, UnexpectedEndError, WaitTimeoutError)
+"""Failures whose message says it all; of any other one the place matters, too."""
 
 
 def install(stage: Stage, story: Story) -> None:
@@ -37,7 +30,7 @@ def install(stage: Stage, story: Story) -> None:
 
 
 def play(stage: Stage, story: Story) -> None:
-    """Play the whole story; raises one of FAILURES."""
+    """Play the whole story; raises whatever stops it."""
     install(stage, story)
     with stage.connect() as warehouse:
         Play(stage, warehouse, story).all()
@@ -53,7 +46,12 @@ def main() -> int:
         return 1
     try:
         play(stage, story)
-    except FAILURES as error:
+    except KeyboardInterrupt:
+        print("\ndemo: FAIL: interrupted")
+        return 1
+    except Exception as error:
+        if not isinstance(error, SELF_EXPLAINING):
+            traceback.print_exc(file=sys.stdout)
         print(f"\nWhat the cluster shows:\n{stage.diagnosis()}")
         print(f"\ndemo: FAIL: {one_line(error)}")
         return 1

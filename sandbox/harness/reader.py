@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -34,7 +35,11 @@ class Reader:
     def __exit__(
         self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.release()
+        if error is None:
+            self.release()
+            return
+        with suppress(MetastoreError):  # the first error is the one to hear of
+            self.release()
 
     def open(self) -> Self:
         """Open the transaction: from here on it sees one state of all tables."""

@@ -1,5 +1,6 @@
 """All that a demo or a test needs of one cluster, put together."""
 
+import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -56,7 +57,7 @@ class Stage:
     def _look(self, arguments: tuple[str, ...]) -> str:
         try:
             return self.cluster.kubectl(*arguments)
-        except CommandError as error:
+        except (CommandError, subprocess.TimeoutExpired) as error:
             return str(error)
 
 
