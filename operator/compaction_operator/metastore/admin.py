@@ -34,13 +34,14 @@ class MetastoreAdmin(MetastoreClient):
         columns: Sequence[tuple[str, str]],
         partition_keys: Sequence[tuple[str, str]] = (),
         parameters: Mapping[str, str] | None = None,
+        serde: str = ORC_SERDE,
     ) -> None:
         """Create a managed ORC table, a full ACID one unless the parameters say otherwise."""
         table = ttypes.Table(
             tableName=name,
             dbName=database,
             owner=self._user,
-            sd=_descriptor(location, columns),
+            sd=_descriptor(location, columns, serde),
             partitionKeys=_fields(partition_keys),
             parameters=dict(FULL_ACID if parameters is None else parameters),
             tableType="MANAGED_TABLE",
@@ -105,7 +106,7 @@ def _partition(table: Table, name: str, values: list[str]) -> Any:
     return ttypes.Partition(values=values, dbName=table.database, tableName=table.name, sd=descriptor, parameters={})
 
 
-def _descriptor(location: str, columns: Sequence[tuple[str, str]]) -> Any:
+def _descriptor(location: str, columns: Sequence[tuple[str, str]], serde: str = ORC_SERDE) -> Any:
     return ttypes.StorageDescriptor(
         cols=_fields(columns),
         location=location,
@@ -113,7 +114,7 @@ def _descriptor(location: str, columns: Sequence[tuple[str, str]]) -> Any:
         outputFormat=ORC_OUTPUT_FORMAT,
         compressed=False,
         numBuckets=-1,
-        serdeInfo=ttypes.SerDeInfo(serializationLib=ORC_SERDE, parameters={}),
+        serdeInfo=ttypes.SerDeInfo(serializationLib=serde, parameters={}),
         bucketCols=[],
         sortCols=[],
         parameters={},

@@ -1,0 +1,321 @@
+"""What the tests of this folder do: tables of their own, compactions, readers' locks; and all of it is taken away."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sandbox.harness import chart
+from sandbox.harness.cluster import Cluster
+from sandbox.harness.compactions import Compactions, manifest
+from sandbox.harness.settings import METASTORE_SERVICE
+from sandbox.harness.stage import Stage, Warehouse
+from sandbox.harness.tables import Fixture, HiveTable, database_location
+from sandbox.harness.wait import wait_until
+
+from compaction_operator.api.cleanup import (
+    LABEL_ATTEMPT,
+    LABEL_COMPACTION_UID,
+    CompactionCleanupSpec,
+    CompactionCleanupStatus,
+    PartitionEntry,
+)
+from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
+from compaction_operator.api.config import Metastore
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.metastore.admin import MetastoreAdmin
+from compaction_operator.metastore.locks import LockKind, LockWish
+
+Names = dict[str, frozenset[str]]
+"""Names by partition ('' for an unpartitioned table)."""
+
+READER = "carol"
+INTERVAL = timedelta(seconds=2)
+"""How often the controller looks for readers, as the tests install it."""
+
+NARROW = "narrow"
+"""A warehouse of which only the database `sales` may be compacted."""
+BROKEN = "broken"
+"""A profile with which Spark cannot start."""
+
+
+def install(stage: Stage) -> None:
+    """Install the operator with what the tests need beside the demo's warehouse and profile."""
+    stage.operator.install(
+        warehouses=[chart.warehouse(stage.settings, NARROW, databases=["sales"])],
+        profiles=[chart.profile(BROKEN, sparkConf={"spark.serializer": "no.such.Serializer"})],
+    )
+
+
+class Scene:
+    """A database of its own with tables, the compactions of these, and locks that a reader holds on them."""
+
+    def __init__(self, stage: Stage, warehouse: Warehouse) -> None:
+        self.stage = stage
+        self.warehouse = warehouse
+        self.database = f"test_{uuid.uuid4().hex[:8]}"
+        self._reader = MetastoreAdmin(Metastore(uri=warehouse.forward.uri), user=READER)
+        self._tables: list[HiveTable] = []
+        self._applied: list[str] = []
+        self._uids: dict[str, str] = {}
+        self._locks: set[int] = set()
+        self._more: list[tuple[str, str]] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.stage.cluster
+
+    @property
+    def compactions(self) -> Compactions:
+        return self.stage.compactions
+
+    @property
+    def namespace(self) -> str:
+        return self.stage.settings.namespace
+
+    def table(self, fixture: Fixture, name: str | None = None) -> HiveTable:
+        """Return a new table with all writes of the fixture."""
+        table = self.warehouse.writer.create(fixture, database=self.database, name=name or f"t{len(self._tables)}")
+        self._tables.append(table)
+        return table
+
+    def strange_table(self, name: str, **properties: Any) -> HiveTable:
+        """Return a table without data, made with these arguments of MetastoreAdmin.create_table."""
+        self.warehouse.writer.ensure_database(self.database)
+        location = f"{database_location(self.database)}/{name}"
+        self.warehouse.admin.create_table(self.database, name, location=location, columns=[("id", "int")], **properties)
+        table = HiveTable(self.database, name, location)
+        self._tables.append(table)
+        return table
+
+    def compact(self, table: HiveTable, type_: str, **spec: Any) -> str:
+        """Apply a TableCompaction and return its name, which no other has."""
+        name = f"{type_.lower()}-{uuid.uuid4().hex[:8]}"
+        self.compactions.apply(manifest(name, table, type_, **spec))
+        self._applied.append(name)
+        self._uids[name] = self._get("tcomp", name)["metadata"]["uid"]
+        return name
+
+    def uid(self, compaction: str) -> str:
+        """Return a compaction's UID, also when it is deleted by now."""
+        return self._uids[compaction]
+
+    def cleanup_of(self, compaction: str) -> str:
+        """Return the only cleanup of a compaction."""
+        (cleanup,) = self.compactions.cleanups(compaction)
+        return cleanup
+
+    def wait_cleanup_of(self, compaction: str, *, timeout: float = 120.0) -> str:
+        """Return a compaction's first cleanup once there is one."""
+        found = wait_until(
+            lambda: self.compactions.cleanups(compaction), timeout=timeout, what=f"a journal of {compaction}"
+        )
+        return found[0]
+
+    def published(self, compaction: str) -> tuple[Names, Names]:
+        """Return the outputs and the obsolete directories in the journals of a compaction that has succeeded."""
+        self.compactions.wait_succeeded(compaction)
+        entries = [
+            entry
+            for cleanup in self.compactions.cleanups(compaction)
+            for entry in self.compactions.journal(cleanup).partitions
+        ]
+        outputs = {entry.partition: frozenset(entry.outputs) for entry in entries}
+        return outputs, {entry.partition: frozenset(item.name for item in entry.obsolete) for entry in entries}
+
+    def cleaned(self, compaction: str) -> None:
+        """Wait until everything that a compaction made obsolete is deleted."""
+        for cleanup in self.compactions.cleanups(compaction):
+            self.compactions.wait_cleaned(cleanup)
+
+    def names(self, table: HiveTable) -> Names:
+        """Return all names in the directory of a table or of each of its partitions, hidden ones too."""
+        places = table.partitions or ("",)
+        return {place: frozenset(self.warehouse.toolbox.names(f"{table.location}/{place}")) for place in places}
+
+    def verdict(self, compaction: str) -> Condition:
+        """Return a compaction's Succeeded condition, also before it has one."""
+        known = find_condition(self.compactions.status(compaction).conditions, "Succeeded")
+        return known or Condition(type="Succeeded", status=ConditionStatus.UNKNOWN, reason="", last_transition_time="")
+
+    def wait_reason(self, compaction: str, reason: str, *, timeout: float = 60.0) -> Condition:
+        """Return a compaction's Succeeded condition once it has that reason."""
+
+        def found() -> Condition | None:
+            condition = self.verdict(compaction)
+            return condition if condition.reason == reason else None
+
+        return wait_until(found, timeout=timeout, what=f"tcomp/{compaction} to say {reason}")
+
+    def lock(self, table: HiveTable, partition: str | None = None) -> int:
+        """Take a SHARED_READ lock without a transaction, as a reader called carol, and return its id."""
+        wish = LockWish(
+            database=table.database, table=table.name, partition=partition, kind=LockKind.SHARED_READ, agent="query"
+        )
+        state = self._reader.lock(wish)
+        assert state.acquired
+        self._locks.add(state.lock_id)
+        return state.lock_id
+
+    def unlock(self, lock_id: int) -> datetime:
+        """Give a lock back and return when that was done."""
+        self._reader.unlock(lock_id)
+        self._locks.discard(lock_id)
+        return datetime.now(UTC)
+
+    def jobs(self, compaction: str) -> list[dict[str, Any]]:
+        """Return the Jobs of a compaction's attempts."""
+        return self.cluster.get_all("jobs", namespace=self.namespace, selector=self._label(compaction))
+
+    def wait_driver(self, compaction: str, attempt: int = 1, *, timeout: float = 90.0) -> str:
+        """Return the name of an attempt's driver pod once it runs."""
+        selector = f"{self._label(compaction)},{LABEL_ATTEMPT}={attempt}"
+
+        def running() -> str | None:
+            pods = self.cluster.get_all("pods", namespace=self.namespace, selector=selector)
+            names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
+            return names[0] if names else None
+
+        return wait_until(running, timeout=timeout, what=f"the driver of {compaction} to run")
+
+    def kill_pods(self, namespace: str, *which: str) -> None:
+        """Take pods away without a word to their processes; they are named, or selected with -l."""
+        self.cluster.kubectl("delete", "pod", "-n", namespace, *which, "--grace-period=0", "--force")
+
+    def clock(self, model: CompactionCleanupSpec) -> str:
+        """Return the name of a new cleanup of the model's table that has nothing to delete, for it to be waited for.
+
+        Once it has succeeded the controller has taken at least one whole look since this call.
+        """
+        name = f"clock-{uuid.uuid4().hex[:8]}"
+        entries = tuple(_nothing(entry) for entry in model.partitions)
+        reference = model.compaction.model_copy(update={"name": name, "job": name, "uid": name})
+        spec = model.model_copy(update={"partitions": entries, "compaction": reference, "lock_ids": ()})
+        metadata = {"name": name, "namespace": self.namespace}
+        self.cluster.apply(
+            {
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "kind": "CompactionCleanup",
+                "metadata": metadata,
+                "spec": spec.to_json(),
+            }
+        )
+        self._more.append(("ccl", name))
+        return name
+
+    def suspend(self, cleanup: str, on: bool) -> None:
+        """Hold a cleanup, or let it go on."""
+        patch = f'{{"spec": {{"suspend": {str(on).lower()}}}}}'
+        self.cluster.kubectl("patch", "ccl", cleanup, "-n", self.namespace, "--type=merge", "-p", patch)
+
+    def delete_compaction(self, name: str) -> None:
+        """Delete a TableCompaction and wait until it is gone; its cleanups stay."""
+        self.cluster.kubectl("delete", "tcomp", name, "-n", self.namespace, "--timeout=60s")
+
+    def close(self) -> None:
+        """Take everything away again."""
+        for lock_id in self._locks:
+            self._reader.unlock(lock_id)
+        self._reader.close()
+        cleanups = [f"ccl/{name}" for name in self._cleanups()] + [f"{kind}/{name}" for kind, name in self._more]
+        compactions = [f"tcomp/{name}" for name in self._applied]
+        self._delete(*compactions)
+        self._delete(*cleanups)
+        for table in self._tables:
+            self.warehouse.writer.drop(table)
+        self.warehouse.toolbox.remove(database_location(self.database))
+
+    def _cleanups(self) -> list[str]:
+        found = self.cluster.get_all("ccl", namespace=self.namespace)
+        uids = set(self._uids.values())
+        return [
+            cleanup["metadata"]["name"]
+            for cleanup in found
+            if (cleanup["metadata"].get("labels") or {}).get(LABEL_COMPACTION_UID) in uids
+        ]
+
+    def _delete(self, *objects: str) -> None:
+        if objects:
+            self.cluster.kubectl("delete", *objects, "-n", self.namespace, "--ignore-not-found", "--timeout=60s")
+
+    def _label(self, compaction: str) -> str:
+        return f"{LABEL_COMPACTION_UID}={self.uid(compaction)}"
+
+    def _get(self, kind: str, name: str) -> dict[str, Any]:
+        found = self.cluster.get(kind, name, namespace=self.namespace)
+        assert found is not None
+        return found
+
+
+@contextmanager
+def scene_of(stage: Stage, warehouse: Warehouse) -> Iterator[Scene]:
+    """Give a scene and take away what was made in it."""
+    scene = Scene(stage, warehouse)
+    try:
+        yield scene
+    finally:
+        scene.close()
+
+
+class MetastorePod:
+    """The metastore's Deployment, which can be stopped, started and killed."""
+
+    def __init__(self, stage: Stage, warehouse: Warehouse) -> None:
+        self._cluster = stage.cluster
+        self._namespace = stage.settings.metastore_namespace
+        self._warehouse = warehouse
+
+    def stop(self) -> None:
+        """Stop it and wait until it is gone."""
+        self._scale(0)
+        self._cluster.kubectl("wait", "--for=delete", "pod", *self._pods, "--timeout=60s")
+
+    def start(self) -> None:
+        """Start it and wait until it answers, here too."""
+        self._scale(1)
+        self._await()
+
+    def kill(self) -> None:
+        """Kill it without a word and wait until its successor answers, here too."""
+        self._cluster.kubectl("delete", "pod", *self._pods, "--grace-period=0", "--force")
+        self._await()
+
+    def _scale(self, replicas: int) -> None:
+        self._cluster.kubectl(
+            "scale", f"deployment/{METASTORE_SERVICE}", "-n", self._namespace, f"--replicas={replicas}"
+        )
+
+    def _await(self) -> None:
+        self._cluster.kubectl(
+            "rollout",
+            "status",
+            f"deployment/{METASTORE_SERVICE}",
+            "-n",
+            self._namespace,
+            "--timeout=180s",
+            timeout=190,
+        )
+        self._warehouse.forward.restart()
+
+    @property
+    def _pods(self) -> tuple[str, ...]:
+        return "-n", self._namespace, "-l", f"app={METASTORE_SERVICE}"
+
+
+def completed(status: CompactionCleanupStatus) -> datetime:
+    """Return when a cleanup ended, by the controller's clock, which is this machine's."""
+    assert status.completion_time
+    return datetime.fromisoformat(status.completion_time)
+
+
+def succeeded(status: Iterable[Condition]) -> Condition:
+    """Return the Succeeded condition of one that has it."""
+    found = find_condition(status, "Succeeded")
+    assert found
+    return found
+
+
+def _nothing(entry: PartitionEntry) -> PartitionEntry:
+    never = [item.model_copy(update={"name": "delta_0000000_0000000_9999"}) for item in entry.obsolete[:1]]
+    return entry.model_copy(update={"outputs": (), "obsolete": tuple(never)})
