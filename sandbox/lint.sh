@@ -16,7 +16,7 @@ check() { # NAME COMMAND...
   fi
 }
 
-mapfile -t scripts < <(find sandbox operator bench .ci -name '*.sh' -o -path .ci/run)
+mapfile -t scripts < <(find . -path ./.venv -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print)
 check ruff .venv/bin/ruff check .
 check mypy .venv/bin/mypy
 check layers .venv/bin/lint-imports
