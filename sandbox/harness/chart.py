@@ -55,6 +55,10 @@ class Operator:
         """Kill the controller's pod without a word; its Deployment starts another."""
         self._cluster.kubectl("delete", "pod", "-n", self.namespace, "-l", self.selector, "--grace-period=0", "--force")
 
+    def wait_ready(self) -> None:
+        """Wait until a controller's pod is ready."""
+        self._cluster.kubectl("rollout", "status", "-n", self.namespace, f"deployment/{RELEASE}", "--timeout=90s")
+
     def log(self, *, lines: int = 60) -> str:
         """Return the end of the controller's log."""
         return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self.selector, f"--tail={lines}")
