@@ -8,7 +8,8 @@ from typing import Any
 from sandbox.harness.cluster import Cluster
 from sandbox.harness.settings import CLAIM, MOUNT, Settings
 
-CHART = Path(__file__).parents[2] / "charts" / "compaction-operator"
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "compaction-operator"
 RELEASE = "compaction-operator"
 WAREHOUSE = "main"
 
@@ -45,7 +46,7 @@ class Operator:
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
         self._cluster.helm(*command, stdin=json.dumps(self._values(warehouses, profiles)), timeout=200)
-        return f"helm {' '.join(command)}"
+        return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")
 
     def uninstall(self) -> None:
         """Remove the release; the CRDs and their resources stay."""
