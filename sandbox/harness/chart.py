@@ -48,10 +48,6 @@ class Operator:
         self._cluster.helm(*command, stdin=json.dumps(self._values(warehouses, profiles)), timeout=200)
         return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")
 
-    def uninstall(self) -> None:
-        """Remove the release; the CRDs and their resources stay."""
-        self._cluster.helm("uninstall", RELEASE, "--namespace", self.namespace, "--ignore-not-found", "--wait")
-
     def restart(self) -> None:
         """Kill the controller's pod without a word; its Deployment starts another."""
         self._cluster.kubectl("delete", "pod", "-n", self.namespace, "-l", self.selector, "--grace-period=0", "--force")
@@ -59,10 +55,6 @@ class Operator:
     def wait_ready(self) -> None:
         """Wait until a controller's pod is ready."""
         self._cluster.kubectl("rollout", "status", "-n", self.namespace, f"deployment/{RELEASE}", "--timeout=90s")
-
-    def log(self, *, lines: int = 60) -> str:
-        """Return the end of the controller's log."""
-        return self._cluster.kubectl("logs", "-n", self.namespace, "-l", self.selector, f"--tail={lines}")
 
     def _values(self, warehouses: Sequence[Any], profiles: Sequence[Any]) -> dict[str, Any]:
         repository, _, tag = self._settings.operator_image.rpartition(":")

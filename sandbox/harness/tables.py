@@ -107,13 +107,13 @@ class Writer:
 
     def create(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
         """Return a new table of the fixture's columns, partitions and writes; its database is made when missing."""
-        table = self.create_empty(fixture, database=database, name=name)
+        table = self._create_empty(fixture, database=database, name=name)
         files = fixture.files()
         for write_id in range(1, fixture.writes + 1):
             self.write(table, {path: data for path, data in files.items() if write_id_of(path) == write_id})
         return table
 
-    def create_empty(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
+    def _create_empty(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
         """Return a new table of the fixture's columns and partitions."""
         self.ensure_database(database)
         table_name = name or fixture.name
@@ -149,13 +149,6 @@ class Writer:
             if wrong:
                 raise ValueError(f"{table.name}: the metastore gave write id {write_id}, but the file is {wrong[0]}")
             self._toolbox.write(table.location, files)
-        return write_id
-
-    def abort(self, table: HiveTable) -> int:
-        """Return a write id whose transaction was aborted."""
-        txn = self._admin.open_txn(user=WRITER, agent=WRITER)
-        write_id = self._admin.allocate_write_id(txn, table.database, table.name)
-        self._admin.abort_txn(txn)
         return write_id
 
     @contextmanager
