@@ -372,6 +372,51 @@ async def test_object_that_cannot_be_read_is_left_alone() -> None:
     assert box.kube.jobs() == [job()]
 
 
+@runs
+async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
+    """Even if the watch missed it: whoever deletes a journal keeps the directories."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.locks = (12,)
+    await box.start()
+    box.kube.watchers.clear()
+    box.kube.delete(Kind.CLEANUP, "default", "nightly-1-0")
+    box.work.locks = ()
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+    assert box.controller.next_due() is None
+
+
+@runs
+async def test_a_suspension_that_the_watch_has_not_brought_yet_holds() -> None:
+    """The status is written under the known version before anything is deleted: the conflict comes first."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.work.locks = (12,)
+    await box.start()
+    box.kube.watchers.clear()
+    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw["spec"]["suspend"] = True
+    box.kube.apply(Kind.CLEANUP, raw)
+    box.work.locks = ()
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+
+
+@runs
+async def test_an_attempt_is_not_started_on_an_outdated_spec() -> None:
+    """The attempt is recorded under the known version: without the record there is no Job."""
+    box = Sandbox()
+    await box.start()
+    box.kube.watchers.clear()
+    first = box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
+    box.controller.saw(Kind.COMPACTION, "ADDED", first)
+    await box.run()
+    assert box.kube.jobs() == []
+    assert "attempt" not in box.compaction()
+
+
 async def compact_once(box: Sandbox) -> None:
     """The world's side of one compaction with a driver that dies first: repeatable, driven by what is there."""
     await box.run()
