@@ -101,24 +101,18 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
             table.database, table.name, create_time=resolved.table.create_time, location=resolved.table.location
         )
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
-        with _spark(request, environment) as context:
-            compaction = HiveCompaction(
-                request,
-                client=client,
-                runner=SparkRunner(context),
-                locks=Locks(client, table, agent=agent),
-                pod_uid=pod_uid,
-            )
+        with _stopping(SparkRunner(lambda: spark_context(request, environment))) as runner:
+            locks = Locks(client, table, agent=agent)
+            compaction = HiveCompaction(request, client=client, runner=runner, locks=locks, pod_uid=pod_uid)
             return compaction.run(resolved.targets, journal)
 
 
 @contextmanager
-def _spark(request: JobRequest, environment: Mapping[str, str]) -> Iterator[Any]:
-    context = spark_context(request, environment)
+def _stopping(runner: SparkRunner) -> Iterator[SparkRunner]:
     try:
-        yield context
+        yield runner
     finally:
-        context.stop()
+        runner.stop()
 
 
 def _write_termination_message(result: DriverResult) -> None:

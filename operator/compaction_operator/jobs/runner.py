@@ -1,6 +1,6 @@
 """Where merge tasks run: in this process, or as Spark tasks. A task that fails gives its error, not an exception."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -32,17 +32,28 @@ class LocalRunner:
 
 
 class SparkRunner:
-    """Runs each task as a Spark task of its own; row data never crosses into the JVM."""
+    """Runs each task as a Spark task of its own; row data never crosses into the JVM.
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
+    Spark is started with the first task: where there is nothing to compact, it never is.
+    """
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._context: Any = None
 
     def run(self, tasks: Sequence[MergeTask]) -> list[Outcome]:
         """Return the outcome of each task, in order."""
         if not tasks:
             return []
+        if self._context is None:
+            self._context = self._start()
         outcomes: list[Outcome] = self._context.parallelize(tasks, len(tasks)).map(_merge_in_spark).collect()
         return outcomes
+
+    def stop(self) -> None:
+        """Stop Spark, with its executors, if it was started."""
+        if self._context is not None:
+            self._context.stop()
 
 
 def _merge_in_spark(task: MergeTask) -> Outcome:
