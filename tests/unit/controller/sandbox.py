@@ -300,9 +300,11 @@ class FakeWork:
     metastore_down: bool = False
     directories: set[str] = field(default_factory=lambda: {f"/{name}" for name in DELTAS})
     calls: list[str] = field(default_factory=list)
+    during_preflight: Callable[[], None] = lambda: None
 
     def preflight(self, compaction: Compaction) -> Verdict:
         self.calls.append("preflight")
+        self.during_preflight()
         if self.metastore_down:
             return Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
         return self.verdict

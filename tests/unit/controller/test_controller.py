@@ -407,14 +407,19 @@ async def test_a_suspension_that_the_watch_has_not_brought_yet_holds() -> None:
 async def test_an_attempt_is_not_started_on_an_outdated_spec() -> None:
     """The attempt is recorded under the known version: without the record there is no Job."""
     box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+
+    def suspend_unseen() -> None:
+        box.kube.watchers.clear()
+        raw = box.kube.get(Kind.COMPACTION, "nightly")
+        raw["spec"]["suspend"] = True
+        box.kube.apply(Kind.COMPACTION, raw)
+
+    box.work.during_preflight = suspend_unseen
     await box.start()
-    box.kube.watchers.clear()
-    first = box.kube.apply(Kind.COMPACTION, compaction_raw())
-    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
-    box.controller.saw(Kind.COMPACTION, "ADDED", first)
-    await box.run()
+    assert box.work.count("preflight") > 0
     assert box.kube.jobs() == []
-    assert "attempt" not in box.compaction()
+    assert box.compaction().get("attempt") == 0
 
 
 async def compact_once(box: Sandbox) -> None:
