@@ -39,6 +39,18 @@ def fence(storage: Storage, location: str, *, keep: str | None) -> FenceReport:
     return FenceReport(tuple(removed), tuple(rolled_forward))
 
 
+def retire(storage: Storage, location: str, name: str) -> None:
+    """Give up one's own staging folder, as a fence does with others'.
+
+    NB: nobody else's is touched: whoever fails because it was superseded must not fence its successor.
+    """
+    folder = parse_staging(name)
+    if folder is None:
+        raise ValueError(f"{name} is not the name of a staging folder")
+    _shut(storage, location, folder)
+    _settle(storage, location, folder.fenced_name)
+
+
 def _folders(storage: Storage, location: str) -> list[StagingFolder]:
     try:
         entries = storage.list(location)

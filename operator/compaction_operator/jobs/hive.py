@@ -10,8 +10,8 @@ from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayou
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, TableIdentity
 from compaction_operator.api.compaction import Totals
-from compaction_operator.api.request import DriverResult, JobRequest, Reason
-from compaction_operator.cleanup.fence import fence
+from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, JobRequest, Reason
+from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import Journal
@@ -60,9 +60,13 @@ class Progress:
         self.failures.append(error)
 
     def result(self) -> DriverResult:
-        """Return how the attempt ended; raises JobError when a partition failed."""
+        """Return how the attempt ended; raises JobError when a partition failed.
+
+        NB: its reason decides on the next attempt: one partition that can never be compacted ends nothing while there
+        are others to try again.
+        """
         if self.failures:
-            first = self.failures[0]
+            first = min(self.failures, key=_retry_order)
             more = f" (and {len(self.failures) - 1} more partitions)" if len(self.failures) > 1 else ""
             raise JobError(first.reason, f"{first}{more}")
         if not self.totals.partitions:
@@ -114,16 +118,23 @@ class HiveCompaction:
 
     def _stage(self, batch: Sequence[Target]) -> list[Staged]:
         """Fence, then ask for the valid write ids, then list: in this order nothing older can still come in."""
-        for target in batch:
-            fence(open_storage(target.location), target.location, keep=self._staging_name)
+        fenced = [target for target in batch if self._fence(target)]
         write_ids = self._client.valid_write_ids(self._request.table.database, self._request.table.name)
-        prepared = [(target, item) for target in batch if (item := self._prepare(target, write_ids))]
+        prepared = [(target, item) for target in fenced if (item := self._prepare(target, write_ids))]
         outcomes = iter(self._runner.run([task for _, item in prepared for task in item.all_tasks()]))
         staged = (
             self._finish(target, item, list(itertools.islice(outcomes, len(item.all_tasks()))))
             for target, item in prepared
         )
         return [item for item in staged if item]
+
+    def _fence(self, target: Target) -> bool:
+        try:
+            fence(open_storage(target.location), target.location, keep=self._staging_name)
+        except StorageError as error:
+            self._progress.fail(_job_error(error))
+            return False
+        return True
 
     def _prepare(self, target: Target, write_ids: ValidWriteIdList) -> Prepared | None:
         request = Request(type=self._request.type, layout=LAYOUT)
@@ -147,16 +158,16 @@ class HiveCompaction:
             results = results_of(prepared, outcomes)
             verify(prepared, results)
             assemble(storage, prepared, results, layout=LAYOUT)
-        except JobError as error:
-            self._give_up(prepared, error)
+        except (JobError, StorageError) as error:
+            self._give_up(prepared, _job_error(error))
             return None
         return Staged(target, prepared, totals_of(prepared, results))
 
     def _publish(self, item: Staged, lock: HeldLock) -> None:
         try:
             publish(open_storage(item.target.location), item.prepared, guard=lock.guard)
-        except JobError as error:
-            self._give_up(item.prepared, error)
+        except (JobError, StorageError) as error:
+            self._give_up(item.prepared, _job_error(error))
             return
         names = ", ".join(output.name for output in item.prepared.plan.outputs)
         log.info("published %s in %s: %s", names, item.target.location, describe(item.totals))
@@ -170,8 +181,14 @@ class HiveCompaction:
             self._give_up(item.prepared, error)
 
     def _give_up(self, prepared: Prepared, error: JobError) -> None:
-        """Remove a failed partition's staging (rolling a half-published pair forward) and go on with the next."""
-        fence(open_storage(prepared.location), prepared.location, keep=None)
+        """Remove a failed partition's staging (rolling a half-published pair forward) and go on with the next.
+
+        Where that does not work either, the controller does it when the attempt has ended.
+        """
+        try:
+            retire(open_storage(prepared.location), prepared.location, self._staging_name)
+        except StorageError as left:
+            log.warning("staging is left behind: %s", left)
         self._progress.fail(error)
 
 
@@ -211,6 +228,15 @@ def describe(totals: Totals) -> str:
         f"{totals.files_in} files ({totals.bytes_in} bytes) into {totals.files_out} ({totals.bytes_out} bytes), "
         f"{totals.rows_in} rows in, {totals.rows_out} out"
     )
+
+
+def _retry_order(error: JobError) -> int:
+    """What counts as a try comes first, then what is only waited for, then what no further attempt can mend."""
+    return 2 if error.reason in FINAL_REASONS else int(error.reason in WAITING_REASONS)
+
+
+def _job_error(error: JobError | StorageError) -> JobError:
+    return error if isinstance(error, JobError) else JobError(_reason(error), str(error))
 
 
 def _reason(error: Exception) -> Reason:

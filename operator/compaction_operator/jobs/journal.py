@@ -83,7 +83,7 @@ class Journal:
 def journal_name(request: JobRequest, shard: int) -> str:
     """Return the deterministic name of an attempt's n-th journal."""
     digest = hashlib.sha256(request.uid.encode()).hexdigest()[:8]
-    return f"{request.name[:200]}-{digest}-{request.attempt}-{shard}"
+    return f"{request.name[:200].rstrip('-.')}-{digest}-{request.attempt}-{shard}"
 
 
 def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
@@ -107,7 +107,7 @@ def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
 
 
 def _size(entry: PartitionEntry) -> int:
-    return len(entry.model_dump_json(by_alias=True)) + 2
+    return len(entry.model_dump_json(by_alias=True).encode()) + 2
 
 
 def _split(entry: PartitionEntry) -> list[PartitionEntry]:

@@ -11,7 +11,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.publish import Guard
 from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import LockLost
+from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.heartbeat import Heartbeat
 from compaction_operator.metastore.locks import LockKind, LockWish
 
@@ -26,7 +26,8 @@ POLL_SECONDS = 0.5
 class Patience:
     """How long to wait for a lock, how often, and how long to leave the readers alone between two tries.
 
-    NB: a waiting EXCLUSIVE lock makes every later reader queue behind it, hence the short bound.
+    NB: a waiting EXCLUSIVE lock makes every later reader queue behind it, hence the short bound. A driver has the tries
+    after the first for all partitions together: thousands that are being read do not make it wait for days.
     """
 
     wait_seconds: float
@@ -53,6 +54,7 @@ class Locks:
         self._client = client
         self._table = table
         self._agent = agent
+        self._retries: dict[LockKind, int] = {}
 
     @contextmanager
     def shared(self) -> Iterator[HeldLock]:
@@ -75,7 +77,17 @@ class Locks:
             yield HeldLock(lock_id, guard=lambda: self._assert_alive(lock_id, heartbeat))
         finally:
             heartbeat.stop()
+            self._give_back(lock_id)
+
+    def _give_back(self, lock_id: int) -> None:
+        """Unlock. NB: an error here would hide why the work under the lock failed, or fail work that is done.
+
+        The controller gives back what is left, and without heartbeats the metastore takes it away by itself.
+        """
+        try:
             self._client.unlock(lock_id)
+        except MetastoreError as error:
+            log.warning("lock %d was not given back: %s", lock_id, error)
 
     def _assert_alive(self, lock_id: int, heartbeat: Heartbeat) -> None:
         try:
@@ -86,14 +98,15 @@ class Locks:
 
     def _take(self, partition: str | None, kind: LockKind, patience: Patience, reason: Reason) -> int:
         where = f"{self._table}/{partition}" if partition else str(self._table)
-        for attempt in range(patience.tries):
-            if attempt:
-                time.sleep(patience.pause_seconds)
-            lock_id = self._try(partition, kind, patience.wait_seconds)
-            if lock_id is not None:
-                return lock_id
-            log.info("%s lock on %s not granted: waiting for %s", kind, where, self._holders())
-        raise JobError(reason, f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {self._holders()}")
+        self._retries.setdefault(kind, patience.tries - 1)
+        while (lock_id := self._try(partition, kind, patience.wait_seconds)) is None:
+            message = f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {self._holders(partition)}"
+            log.info("%s", message)
+            if self._retries[kind] <= 0:
+                raise JobError(reason, message)
+            self._retries[kind] -= 1
+            time.sleep(patience.pause_seconds)
+        return lock_id
 
     def _try(self, partition: str | None, kind: LockKind, seconds: float) -> int | None:
         wish = LockWish(
@@ -108,10 +121,19 @@ class Locks:
                 acquired = self._client.check_lock(state.lock_id)
         finally:
             if not acquired:
-                self._client.unlock(state.lock_id)
+                self._give_back(state.lock_id)
         return state.lock_id if acquired else None
 
-    def _holders(self) -> str:
-        locks = self._client.show_locks(self._table.database, self._table.name)
-        others = [f"lock {lock.lock_id} of {lock.user}@{lock.host}" for lock in locks if lock.agent != self._agent]
+    def _holders(self, partition: str | None) -> str:
+        """Name who is in the way; only words, so an error of the metastore is no reason to stop."""
+        try:
+            locks = self._client.show_locks(self._table.database, self._table.name)
+        except MetastoreError as error:
+            return f"nobody knows whom ({error})"
+        places = (None, partition.lower()) if partition else None
+        others = [
+            f"lock {lock.lock_id} of {lock.user}@{lock.host}"
+            for lock in locks
+            if lock.agent != self._agent and (places is None or lock.partition in places)
+        ]
         return ", ".join(others[:5]) or "nobody any more"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.cleanup.fence import FenceReport, fence
+from compaction_operator.cleanup.fence import FenceReport, fence, retire
 from compaction_operator.storage import LocalStorage, NotFoundError, StorageError
 from tests.unit.cleanup.worlds import DELTAS, DiedError, DyingStorage, contents, make_directory, names
 
@@ -210,3 +210,22 @@ def test_two_fences_at_once_end_in_the_same_state(table: Path, at: int, publishe
     _stage(table, *(name for name in PAIR if name not in published))
     fence(_FasterFence(table, at), str(table), keep=OWN)
     assert names(table) == {*INPUTS, *(PAIR if published else ())}
+
+
+def test_who_gives_up_removes_its_own_staging_and_nobody_elses(table: Path) -> None:
+    """H4: a driver that was superseded, and finds it out now, must not fence its successor."""
+    _stage(table, "base_0000003", folder=OWN, intent=False)
+    _stage(table, "base_0000003", intent=False)
+    retire(LocalStorage(), str(table), DEAD)
+    assert names(table) == {*INPUTS, OWN}
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_who_gives_up_between_the_halves_of_its_pair_completes_it(table: Path, fenced: bool) -> None:
+    staging = _stage(table, *PAIR)
+    (staging / DELTA).rename(table / DELTA)
+    if fenced:
+        staging.rename(table / f"{DEAD}.fenced")
+    retire(LocalStorage(), str(table), DEAD)
+    retire(LocalStorage(), str(table), DEAD)
+    assert names(table) == {*INPUTS, *PAIR}

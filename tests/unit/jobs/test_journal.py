@@ -95,3 +95,16 @@ def test_parts_of_one_partition_never_meet_in_one_journal() -> None:
 def test_long_names_stay_within_what_kubernetes_allows() -> None:
     long = REQUEST.model_copy(update={"name": "x" * 253})
     assert len(journal_name(long, 99)) <= 253
+
+
+def test_a_long_name_is_not_cut_where_none_can_end() -> None:
+    """A label that begins with a hyphen is refused, and with it every attempt."""
+    dotted = REQUEST.model_copy(update={"name": "x" * 199 + "." + "y" * 53})
+    assert journal_name(dotted, 0).startswith("x" * 199 + "-")
+
+
+def test_sizes_are_bytes() -> None:
+    """Hive escapes no letters of other scripts in a partition's name."""
+    entries = [entry(f"prt={'字' * 200}{number}") for number in range(200)]
+    sizes = [sum(len(one.model_dump_json(by_alias=True).encode()) for one in shard) for shard in shards(entries)]
+    assert max(sizes) <= MAX_BYTES

@@ -1,0 +1,149 @@
+"""The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.jobs import hive
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.hive import HiveCompaction, Progress, identity_of
+from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import LocalStorage, StorageError
+from tests.unit.jobs.support import REQUEST, Store
+
+THREE_INSERTS = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3" / "table_txn_001" / "before"
+OTHERS = "_compaction_0a1b2c3d-9-22222222"
+
+
+class Metastore:
+    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
+        return ValidWriteIdList.parse(f"{database}.{name}:3:{2**63 - 1}::")
+
+
+class Held:
+    """Locks that are always granted; `lost` at publication."""
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self.lost = lost
+
+    @contextmanager
+    def shared(self) -> Iterator[HeldLock]:
+        yield HeldLock(1, guard=self._guard)
+
+    def _guard(self) -> None:
+        if self.lost:
+            raise JobError(Reason.LOCK_LOST, "metastore lock 1 is gone")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    for name in ("p1", "p2"):
+        shutil.copytree(THREE_INSERTS, tmp_path / name)
+    return tmp_path / "p1", tmp_path / "p2"
+
+
+def run(*locations: Path | str, locks: Held | None = None, store: Store | None = None) -> DriverResult:
+    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
+    identity = identity_of("sales", "orders", create_time=1, location="/t")
+    compaction = HiveCompaction(
+        request,
+        client=cast(MetastoreClient, Metastore()),
+        runner=LocalRunner(),
+        locks=cast(Locks, locks or Held()),
+        pod_uid="pod1",
+    )
+    targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
+    return compaction.run(targets, Journal(store or Store(), request, identity=identity, pod_uid="pod1"))
+
+
+def names(place: Path) -> set[str]:
+    return {path.name for path in place.iterdir()} - {path.name for path in THREE_INSERTS.iterdir()}
+
+
+def failed(*locations: Path | str, locks: Held | None = None, store: Store | None = None) -> JobError:
+    with pytest.raises(JobError) as caught:
+        run(*locations, locks=locks, store=store)
+    return caught.value
+
+
+def test_all_partitions_are_published(places: tuple[Path, Path]) -> None:
+    assert run(*places).reason is Reason.COMPACTED
+    assert [names(place) for place in places] == [{"base_0000003"}] * 2
+
+
+def test_a_partition_on_a_storage_that_is_not_supported_leaves_the_others_alone(places: tuple[Path, Path]) -> None:
+    error = failed("hdfs://nn/warehouse/p0", *places)
+    assert error.reason is Reason.UNREADABLE_FILE
+    assert "'hdfs' is not supported" in str(error)
+    assert [names(place) for place in places] == [{"base_0000003"}] * 2
+
+
+@pytest.mark.parametrize("call", ["assemble", "publish"])
+def test_a_disk_that_fails_one_partition_leaves_the_others_alone(
+    call: str, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = LocalStorage.publish
+
+    def publish(self: LocalStorage, source: str, target: str) -> None:
+        assembling = "/_compaction_" in target
+        if target.startswith(str(places[0])) and assembling == (call == "assemble"):
+            raise StorageError(f"{target}: No space left on device")
+        real(self, source, target)
+
+    monkeypatch.setattr(LocalStorage, "publish", publish)
+    assert "No space left" in str(failed(*places))
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+def test_staging_that_cannot_be_removed_does_not_hide_the_failure(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(*_: object) -> None:
+        raise StorageError("Read-only file system")
+
+    monkeypatch.setattr(hive, "retire", stuck)
+    store = Store(on_create=lambda: shutil.rmtree(places[0] / "delta_0000002_0000002_0000"))
+    error = failed(*places, store=store)
+    assert error.reason is Reason.TABLE_CHANGED
+    assert names(places[1]) == {"base_0000003"}
+
+
+def test_a_driver_that_lost_its_lock_leaves_its_successors_staging(places: tuple[Path, Path]) -> None:
+    """H19: it was paused; meanwhile the next attempt has begun."""
+    locks = Held()
+
+    def superseded() -> None:
+        locks.lost = True
+        (places[0] / OTHERS).mkdir()
+
+    assert failed(*places, locks=locks, store=Store(on_create=superseded)).reason is Reason.LOCK_LOST
+    assert names(places[0]) == {OTHERS}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "verdict"),
+    [
+        ([Reason.UNSUPPORTED_TABLE, Reason.WAITING_FOR_EXCLUSIVE_LOCK], Reason.WAITING_FOR_EXCLUSIVE_LOCK),
+        ([Reason.UNSUPPORTED_TABLE, Reason.TABLE_CHANGED], Reason.TABLE_CHANGED),
+        ([Reason.WAITING_FOR_EXCLUSIVE_LOCK, Reason.VERIFICATION_FAILED], Reason.VERIFICATION_FAILED),
+        ([Reason.UNSUPPORTED_TABLE], Reason.UNSUPPORTED_TABLE),
+    ],
+)
+def test_the_attempt_ends_with_the_reason_that_another_attempt_can_mend(reasons: list[Reason], verdict: Reason) -> None:
+    progress = Progress()
+    for reason in reasons:
+        progress.fail(JobError(reason, reason))
+    with pytest.raises(JobError) as caught:
+        progress.result()
+    assert caught.value.reason is verdict
