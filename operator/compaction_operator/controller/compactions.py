@@ -158,6 +158,9 @@ class _Step:
         refusal = _refusal(self._compaction, self._config)
         if refusal is not None:
             return self._fail(refusal)
+        if self._sight.trouble is not None:
+            message = f"attempt {self.status.attempt}: its job cannot be created: {self._sight.trouble}"
+            return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
         return Decision(self.status, Action.CREATE_JOB)
 
     def _watch_job(self, job: JobView) -> Decision:
@@ -176,11 +179,12 @@ class _Step:
             return self._succeed(any(True for _ in _published(end.cleanups)))
         if not self._sight.buried:
             return self._bury()
+        published = any(True for _ in _published(end.cleanups))
         if failure.reason in FINAL_REASONS:
-            return self._fail(failure)
+            return self._fail(self._partly(failure) if published else failure)
         if failure.reason in WAITING_REASONS:
             return self._pause(failure)
-        return self._count(failure, published=any(True for _ in _published(end.cleanups)))
+        return self._count(failure, published=published)
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
@@ -231,11 +235,13 @@ class _Step:
 
     def _exhausted(self, failure: DriverResult, text: str, event: Event, *, published: bool) -> Decision:
         reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
-        if published:
-            reason = Reason.PARTIALLY_PUBLISHED
-            text = f"{_describe(self.status.totals or Totals())}; the rest is not published: {text}"
-        decision = self._end(Phase.FAILED, ConditionStatus.FALSE, reason, text)
+        last = DriverResult(reason=reason, message=text)
+        decision = self._fail(self._partly(last) if published else last)
         return Decision(decision.status, events=(event, *decision.events))
+
+    def _partly(self, failure: DriverResult) -> DriverResult:
+        text = f"{_describe(self.status.totals or Totals())}; the rest is not published: {failure.message}"
+        return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
     def _fail(self, why: DriverResult) -> Decision:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)

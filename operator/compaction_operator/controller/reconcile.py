@@ -99,7 +99,11 @@ class CompactionReconciler:
             attempt=compaction.status.attempt,
             config=self._config,
         )
-        await self._cluster.create_job(job_manifest(request, ttl=self._config.job_ttl))
+        try:
+            await self._cluster.create_job(job_manifest(request, ttl=self._config.job_ttl))
+        except KubeError as error:
+            # Nobody would see it in a log: a quota, say, or an admission policy.
+            return compactions.Sight(trouble=str(error))
         job = await self._cluster.job(meta.namespace, request.job)
         if job is None:
             raise KubeError(f"job {request.job} was deleted as soon as it was created")

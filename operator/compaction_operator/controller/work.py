@@ -80,6 +80,7 @@ class RealWork:
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
+            self._storage(table.location)
             if table.partition_keys:
                 partition_names(client, table, ref, specs)
             elif specs:
@@ -88,24 +89,43 @@ class RealWork:
                 )
         except Refused as refused:
             return Verdict(refused.reason, str(refused))
+        except StorageError as error:
+            return Verdict(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
         return Verdict()
 
     def bury(self, compaction: Compaction) -> str | None:
-        """Remove what a failed attempt left in the table's directories and in the metastore."""
+        """Remove what a failed attempt left in the table's directories and in the metastore.
+
+        NB: its locks go last: under an EXCLUSIVE one nobody reads a pair that is published by half.
+        """
         spec = compaction.spec
         try:
             client = self._client(spec.warehouse)
+            self._fence_all(client, compaction)
             own = agent_info(uid=compaction.meta.uid, attempt=compaction.status.attempt, pod_uid="")
             self._unlock(client, spec.table.database, spec.table.name, own=own)
-            for target in resolve(client, spec.table, spec.partitions).targets:
-                fence(self._storage(target.location), target.location, keep=None)
-        except (Refused, UnknownWarehouseError) as nothing_left:
+        except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
             return str(error)
         return None
+
+    def _fence_all(self, client: MetastoreClient, compaction: Compaction) -> None:
+        spec = compaction.spec
+        try:
+            targets = resolve(client, spec.table, spec.partitions).targets
+        except Refused as nothing_left:
+            log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
+            return
+        for target in targets:
+            try:
+                storage = self._storage(target.location)
+            except StorageError as unknown:
+                log.info("nothing can have been written by %s: %s", compaction.key, unknown)
+                continue
+            fence(storage, target.location, keep=None)
 
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Do what comes right after an attempt's end, in this order: only the fence makes the listing final."""
