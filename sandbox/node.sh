@@ -106,7 +106,8 @@ start_controllers() {
     --leader-elect=false --bind-address=127.0.0.1 --use-service-account-credentials=true \
     --service-account-private-key-file="$KEYS/service-accounts.key" --root-ca-file="$KEYS/ca.crt" \
     --client-ca-file="$KEYS/ca.crt" --cluster-signing-cert-file="$KEYS/ca.crt" --cluster-signing-key-file="$KEYS/ca.key" \
-    --allocate-node-cidrs=true --cluster-cidr="$POD_CIDR" --node-cidr-mask-size=24 --service-cluster-ip-range="$SERVICE_CIDR"
+    --allocate-node-cidrs=true --cluster-cidr="$POD_CIDR" --node-cidr-mask-size=24 --service-cluster-ip-range="$SERVICE_CIDR" \
+    --pvclaimbinder-sync-period=1s # else a claim that comes before its volume waits for 15 s
   start kube-scheduler kube-scheduler --kubeconfig="$STATE/scheduler.kubeconfig" --leader-elect=false --bind-address=127.0.0.1
 }
 
