@@ -203,7 +203,7 @@ class RealWork:
     def _still_here(self, client: MetastoreClient, spec: CompactionCleanupSpec) -> list[PartitionEntry]:
         """Return the entries whose partitions are the recorded ones: only where the metastore names a place, it is one.
 
-        Of the others nothing is published as far as this journal goes; the deletion will say what became of them.
+        Of the others nothing is published as far as this journal goes, and nothing will be deleted for it.
         """
         try:
             today = resolve_today(client, spec)
