@@ -1,5 +1,6 @@
 """The driver pod's main: a request from the environment, a compaction, a result in the termination message."""
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -52,7 +53,9 @@ class KubernetesJournals:
         except kubernetes.client.ApiException as error:
             if error.status == 409:
                 return False
-            raise
+            # NB: the exception's own words are headers and a body, too long for a condition.
+            why = f"{error.status} {error.reason}: {_said(error.body)}"
+            raise JobError(Reason.DRIVER_FAILED, f"journal {body['metadata']['name']} not created: {why}") from error
         return True
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
@@ -61,6 +64,13 @@ class KubernetesJournals:
             GROUP, VERSION, namespace, api.PLURAL, name, _request_timeout=API_TIMEOUT_SECONDS
         )
         return found
+
+
+def _said(body: Any) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(body)
 
 
 def main(environment: Mapping[str, str] = os.environ) -> int:

@@ -1,8 +1,10 @@
 """The driver's last words: one JSON object whatever happens, and the exit code that goes with it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import kubernetes
 import pytest
 
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
@@ -66,3 +68,18 @@ def test_a_long_message_is_still_whole_json_within_the_kubelets_bound(
 def test_a_request_that_cannot_be_read_is_a_result_too(message: Path) -> None:
     assert driver.main({REQUEST_VARIABLE: "{}", "POD_UID": "pod-1"}) == 1
     assert DriverResult.model_validate_json(message.read_text()).reason is Reason.DRIVER_FAILED
+
+
+@pytest.mark.parametrize("body", [json.dumps({"message": "cannot create resource"}), "cannot create resource"])
+def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Api:
+        def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
+            error = kubernetes.client.ApiException(status=403, reason="Forbidden")
+            error.body = body
+            raise error
+
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
+    monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", Api)
+    with pytest.raises(JobError) as caught:
+        driver.KubernetesJournals().create("team", {"metadata": {"name": "nightly-1-0"}})
+    assert str(caught.value) == "journal nightly-1-0 not created: 403 Forbidden: cannot create resource"
