@@ -52,10 +52,6 @@ class Operator:
         """Kill the controller's pod without a word; its Deployment starts another."""
         self._cluster.kubectl("delete", "pod", "-n", self.namespace, "-l", self.selector, "--grace-period=0", "--force")
 
-    def wait_ready(self) -> None:
-        """Wait until a controller's pod is ready."""
-        self._cluster.kubectl("rollout", "status", "-n", self.namespace, f"deployment/{RELEASE}", "--timeout=90s")
-
     def _values(self, warehouses: Sequence[Any], profiles: Sequence[Any]) -> dict[str, Any]:
         repository, _, tag = self._settings.operator_image.rpartition(":")
         return {

@@ -60,7 +60,6 @@ class Scene:
         self._applied: list[str] = []
         self._uids: dict[str, str] = {}
         self._locks: set[int] = set()
-        self._more: list[tuple[str, str]] = []
 
     @property
     def cluster(self) -> Cluster:
@@ -94,11 +93,14 @@ class Scene:
         name = f"{type_.lower()}-{uuid.uuid4().hex[:8]}"
         self.compactions.apply(manifest(name, table, type_, **spec))
         self._applied.append(name)
-        self._uids[name] = self._get("tcomp", name)["metadata"]["uid"]
         return name
 
     def uid(self, compaction: str) -> str:
         """Return a compaction's UID, also when it is deleted by now."""
+        if compaction not in self._uids:
+            found = self.cluster.get("tcomp", compaction, namespace=self.namespace)
+            assert found is not None
+            self._uids[compaction] = found["metadata"]["uid"]
         return self._uids[compaction]
 
     def cleanup_of(self, compaction: str) -> str:
@@ -191,7 +193,9 @@ class Scene:
         name = f"clock-{uuid.uuid4().hex[:8]}"
         entries = tuple(_nothing(entry) for entry in model.partitions)
         reference = model.compaction.model_copy(update={"name": name, "job": name, "uid": name})
-        spec = model.model_copy(update={"partitions": entries, "compaction": reference, "lock_ids": ()})
+        spec = model.model_copy(
+            update={"partitions": entries, "compaction": reference, "lock_ids": (), "suspend": False}
+        )
         metadata = {"name": name, "namespace": self.namespace}
         self.cluster.apply(
             {
@@ -201,7 +205,6 @@ class Scene:
                 "spec": spec.to_json(),
             }
         )
-        self._more.append(("ccl", name))
         return name
 
     def suspend(self, cleanup: str, on: bool) -> None:
@@ -211,6 +214,7 @@ class Scene:
 
     def delete_compaction(self, name: str) -> None:
         """Delete a TableCompaction and wait until it is gone; its cleanups stay."""
+        self.uid(name)
         self.cluster.kubectl("delete", "tcomp", name, "-n", self.namespace, "--timeout=60s")
 
     def close(self) -> None:
@@ -218,22 +222,17 @@ class Scene:
         for lock_id in self._locks:
             self._reader.unlock(lock_id)
         self._reader.close()
-        cleanups = [f"ccl/{name}" for name in self._cleanups()] + [f"{kind}/{name}" for kind, name in self._more]
-        compactions = [f"tcomp/{name}" for name in self._applied]
-        self._delete(*compactions)
-        self._delete(*cleanups)
+        # NB: a driver that still runs goes with its compaction, and creates no cleanup any more.
+        self._delete(*(f"tcomp/{name}" for name in self._applied))
+        self._delete(*(f"ccl/{name}" for name in self._cleanups()))
         for table in self._tables:
             self.warehouse.writer.drop(table)
         self.warehouse.toolbox.remove(database_location(self.database))
 
     def _cleanups(self) -> list[str]:
         found = self.cluster.get_all("ccl", namespace=self.namespace)
-        uids = set(self._uids.values())
-        return [
-            cleanup["metadata"]["name"]
-            for cleanup in found
-            if (cleanup["metadata"].get("labels") or {}).get(LABEL_COMPACTION_UID) in uids
-        ]
+        mine = [cleanup for cleanup in found if cleanup["spec"]["table"]["database"] == self.database]
+        return [cleanup["metadata"]["name"] for cleanup in mine]
 
     def _delete(self, *objects: str) -> None:
         if objects:
@@ -241,11 +240,6 @@ class Scene:
 
     def _label(self, compaction: str) -> str:
         return f"{LABEL_COMPACTION_UID}={self.uid(compaction)}"
-
-    def _get(self, kind: str, name: str) -> dict[str, Any]:
-        found = self.cluster.get(kind, name, namespace=self.namespace)
-        assert found is not None
-        return found
 
 
 @contextmanager

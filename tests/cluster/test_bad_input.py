@@ -66,7 +66,7 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
 )
 def test_an_invalid_spec_never_reaches_the_controller(stage: Stage, change: dict[str, object], named: str) -> None:
     """The API server refuses it and names the field (test_packaging.py has every field)."""
-    body = manifest("invalid", HiveTable("d", "t", ""), "Minor", **change)
+    body = manifest("invalid", HiveTable("d", "t", ""), "Minor")
     body["metadata"]["namespace"] = stage.settings.namespace
     with pytest.raises(CommandError) as refused:
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {**body["spec"], **change}}))

@@ -4,7 +4,6 @@ What does not depend on each other is applied at once and waited for where it is
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -34,25 +33,15 @@ class Seed:
 def seeds(shared_scene: Scene) -> dict[str, Seed]:
     """All tables with their first compactions."""
     scene = shared_scene
-
-    def seed(table: HiveTable, apply: Callable[[HiveTable], str]) -> Seed:
-        return Seed(table, scene.warehouse.rows(table), apply(table))
-
-    updated = scene.table(TABLE_TXN_001, "updated")
-    scene.warehouse.writer.write(updated, fourth_write())
-    return {
-        "chain": seed(scene.table(TABLE_TXN_001, "chain"), lambda table: scene.compact(table, "Minor")),
-        "major": seed(scene.table(TABLE_TXN_001, "major"), lambda table: scene.compact(table, "Major")),
-        "updated": seed(updated, lambda table: scene.compact(table, "Minor")),
-        "blog minor": seed(scene.table(TRY_IT, "blog_minor"), lambda table: scene.compact(table, "Minor")),
-        "blog major": seed(
-            scene.table(TRY_IT, "blog_major"), lambda table: scene.compact(table, "Major", spark=EXECUTOR)
-        ),
-        "one partition": seed(
-            scene.table(TRY_IT, "one_partition"),
-            lambda table: scene.compact(table, "Major", partitions=["prt='p1'"]),
-        ),
-    }
+    tables = {name: scene.table(TABLE_TXN_001, name) for name in ("chain", "major", "updated")}
+    tables |= {name: scene.table(TRY_IT, name) for name in ("blog_minor", "blog_major", "one_partition")}
+    scene.warehouse.writer.write(tables["updated"], fourth_write())
+    rows = {name: scene.warehouse.rows(table) for name, table in tables.items()}
+    applied = {name: scene.compact(tables[name], "Minor") for name in ("chain", "updated", "blog_minor")}
+    applied["blog_major"] = scene.compact(tables["blog_major"], "Major", spark=EXECUTOR)
+    applied["major"] = scene.compact(tables["major"], "Major")
+    applied["one_partition"] = scene.compact(tables["one_partition"], "Major", partitions=["prt='p1'"])
+    return {name: Seed(tables[name], rows[name], applied[name]) for name in applied}
 
 
 def check(
@@ -123,14 +112,14 @@ def test_major_after_minor_with_the_old_deltas_still_there(scene: Scene) -> None
 
 def test_the_blogs_table_minor(shared_scene: Scene, seeds: dict[str, Seed]) -> None:
     """Each partition by its own write ids; the rows with their ROW__IDs are the blog's."""
-    seed = seeds["blog minor"]
+    seed = seeds["blog_minor"]
     assert blog(seed.rows) == blog_rows()
     check(shared_scene, seed, outputs=dict(expected.TRY_IT_AFTER_MINOR), obsolete=dict(expected.TRY_IT))
 
 
 def test_the_blogs_table_major(shared_scene: Scene, seeds: dict[str, Seed]) -> None:
     """Merged by an executor pod; all rows of p1 are deleted, so it ends as a base without rows."""
-    seed = seeds["blog major"]
+    seed = seeds["blog_major"]
     check(shared_scene, seed, outputs=dict(expected.TRY_IT_AFTER_MAJOR), obsolete=dict(expected.TRY_IT))
     assert blog(shared_scene.warehouse.rows(seed.table)) == blog_rows()
     (base,) = expected.TRY_IT_AFTER_MAJOR["prt=p1"]
@@ -140,7 +129,7 @@ def test_the_blogs_table_major(shared_scene: Scene, seeds: dict[str, Seed]) -> N
 
 def test_one_partition_of_the_blogs_table(shared_scene: Scene, seeds: dict[str, Seed]) -> None:
     """A partition filter leaves the other partitions as they are."""
-    scene, seed = shared_scene, seeds["one partition"]
+    scene, seed = shared_scene, seeds["one_partition"]
     scene.compactions.wait_succeeded(seed.compaction, timeout=MANY)
     outputs = {"prt=p1": expected.TRY_IT_AFTER_MAJOR["prt=p1"]}
     assert scene.published(seed.compaction) == (outputs, {"prt=p1": expected.TRY_IT["prt=p1"]})
