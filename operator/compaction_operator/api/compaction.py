@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from compaction_operator.api.conditions import Condition
-from compaction_operator.api.model import Duration, ReadModel
+from compaction_operator.api.model import Duration, ReadModel, counted
 
 KIND = "TableCompaction"
 PLURAL = "tablecompactions"
@@ -102,6 +102,13 @@ class Totals(ReadModel):
     rows_out: int = 0
     delete_events_in: int = 0
     delete_events_out: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.partitions, 'partition')}: {counted(self.files_in, 'file')} ({self.bytes_in} bytes) became "
+            f"{self.files_out} ({self.bytes_out} bytes), rows {self.rows_in} -> {self.rows_out}, "
+            f"delete events {self.delete_events_in} -> {self.delete_events_out}"
+        )
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(**{name: getattr(self, name) + getattr(other, name) for name in Totals.model_fields})

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from compaction_operator.api.model import ReadModel
 
@@ -14,13 +17,21 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
+MESSAGE_LIMIT = 4096
+"""Characters of a condition's message: the API server would refuse the whole status for one beyond 32768."""
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 1]}…"
+
+
 class Condition(ReadModel):
     """One condition of a resource (the metav1.Condition convention)."""
 
     type: str
     status: ConditionStatus
     reason: str
-    message: str = ""
+    message: Annotated[str, BeforeValidator(_shortened)] = ""
     observed_generation: int | None = None
     last_transition_time: str
 

@@ -29,6 +29,11 @@ class ReadModel(Model):
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things as a person would say it; the noun's plural has an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def parse_duration(text: object) -> float:
     """Return the seconds of a duration such as ``2s``, ``500ms``, ``1.5m`` or ``1h``.
 

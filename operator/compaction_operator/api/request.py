@@ -50,6 +50,7 @@ class Reason(StrEnum):
     TABLE_CHANGED = "TableChanged"
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
+    JOB_GONE = "JobGone"
     DRIVER_FAILED = "DriverFailed"
     PARTIALLY_PUBLISHED = "PartiallyPublished"
     ATTEMPTS_EXHAUSTED = "AttemptsExhausted"
@@ -71,7 +72,7 @@ FINAL_REASONS = frozenset(
 """Trying again cannot help: no further attempt is made."""
 
 WAITING_REASONS = frozenset(
-    {Reason.METASTORE_UNAVAILABLE, Reason.WAITING_FOR_EXCLUSIVE_LOCK, Reason.WAITING_FOR_LOCK}
+    {Reason.METASTORE_UNAVAILABLE, Reason.WAITING_FOR_EXCLUSIVE_LOCK, Reason.WAITING_FOR_LOCK, Reason.JOB_GONE}
 )
 """Nobody's fault: tried again without counting against retry.maxAttempts."""
 

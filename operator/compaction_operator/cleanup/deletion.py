@@ -82,7 +82,7 @@ def _resolve(metastore: Metastore, spec: CompactionCleanupSpec) -> _Now:
 
 def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: PublishedState) -> PartitionDeletion:
     if state is PublishedState.NOT_PUBLISHED:
-        return _skip(entry, f"{', '.join(entry.outputs)} was not published: its inputs are still needed")
+        return _skip(entry, f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it")
     changed = _what_changed(now, entry)
     if changed:
         return _skip(entry, changed)

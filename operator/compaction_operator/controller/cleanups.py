@@ -22,9 +22,10 @@ from compaction_operator.api.cleanup import (
     ReaderBaseline,
 )
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
+from compaction_operator.api.model import counted
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import grace_left
-from compaction_operator.controller.events import Event, EventType, counted
+from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.gatekeeper import Look, identities
 from compaction_operator.controller.jobs import JobView
 from compaction_operator.controller.resources import Cleanup
@@ -300,7 +301,7 @@ def _initial(entry: PartitionEntry, state: PublishedState) -> PartitionStatus:
     NB: a later attempt may publish it and make the same directories obsolete, but for readers this baseline lacks.
     """
     remaining = tuple(obsolete.name for obsolete in entry.obsolete)
-    kept = f"{', '.join(entry.outputs)} was not published: its inputs are still needed"
+    kept = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
     return PartitionStatus(
         partition=entry.partition,
         state=state,

@@ -16,7 +16,7 @@ from compaction_operator.api.conditions import Condition, ConditionStatus, find_
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.driver import DriverEnd
-from compaction_operator.controller.events import Event, EventType, counted
+from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
@@ -29,7 +29,8 @@ STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
 QUEUE_CHECK = 30.0
 WAIT_PAUSE = 10.0
-"""Seconds until the next attempt after one that failed by nobody's fault."""
+"""Seconds until the next attempt after the first that failed by nobody's fault; it doubles with each, up to the cap."""
+WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
 
 
@@ -200,6 +201,9 @@ class _Step:
         result = end.driver.result
         if result is not None and result.reason not in (Reason.COMPACTED, Reason.NOTHING_TO_COMPACT):
             return result
+        if job is None:
+            message = f"job {self._job_name()} was deleted: the next attempt finds out what is left to do"
+            return DriverResult(reason=Reason.JOB_GONE, message=message)
         return DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
@@ -214,12 +218,13 @@ class _Step:
 
     def _succeed(self, published: bool) -> Decision:
         reason = Reason.COMPACTED if published else Reason.NOTHING_TO_COMPACT
-        message = _describe(self.status.totals or Totals()) if published else "nothing to compact"
+        message = str(self.status.totals or Totals()) if published else "nothing to compact"
         return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, reason, message)
 
     def _pause(self, failure: DriverResult) -> Decision:
-        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=WAIT_PAUSE)))
-        return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=WAIT_PAUSE)
+        pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
+        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
+        return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=pause)
 
     def _count(self, failure: DriverResult, *, published: bool) -> Decision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
@@ -240,7 +245,7 @@ class _Step:
         return Decision(decision.status, events=(event, *decision.events))
 
     def _partly(self, failure: DriverResult) -> DriverResult:
-        text = f"{_describe(self.status.totals or Totals())}; the rest is not published: {failure.message}"
+        text = f"{self.status.totals or Totals()}; the rest is not published: {failure.message}"
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
     def _fail(self, why: DriverResult) -> Decision:
@@ -315,11 +320,3 @@ def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry
 
 def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:
     return (entry for cleanup in cleanups for entry in _entries(cleanup, PublishedState.PUBLISHED))
-
-
-def _describe(totals: Totals) -> str:
-    return (
-        f"{counted(totals.partitions, 'partition')}: {counted(totals.files_in, 'file')} ({totals.bytes_in} bytes) "
-        f"became {totals.files_out} ({totals.bytes_out} bytes), rows {totals.rows_in} -> {totals.rows_out}, "
-        f"delete events {totals.delete_events_in} -> {totals.delete_events_out}"
-    )

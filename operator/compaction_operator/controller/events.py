@@ -13,11 +13,6 @@ MESSAGE_LIMIT = 1024
 """What the API server takes of an event's message."""
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things as a person would say it; the noun's plural has an s."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 class EventType(StrEnum):
     """The two types that Kubernetes has."""
 

@@ -29,7 +29,6 @@ _MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.
 _POD_FIELDS = {
     "POD_NAME": "metadata.name",
     "POD_UID": "metadata.uid",
-    "POD_NAMESPACE": "metadata.namespace",
     "POD_IP": "status.podIP",
 }
 

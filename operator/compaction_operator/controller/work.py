@@ -115,7 +115,8 @@ class RealWork:
     def _fence_all(self, client: MetastoreClient, compaction: Compaction) -> None:
         spec = compaction.spec
         try:
-            targets = resolve(client, spec.table, spec.partitions).targets
+            # All partitions, as those that were meant may have been dropped: no other attempt runs on the table.
+            targets = resolve(client, spec.table, ()).targets
         except Refused as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
             return

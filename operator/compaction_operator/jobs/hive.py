@@ -71,7 +71,7 @@ class Progress:
             raise JobError(first.reason, f"{first}{more}")
         if not self.totals.partitions:
             return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="no partition has anything to compact")
-        return DriverResult(reason=Reason.COMPACTED, message=describe(self.totals))
+        return DriverResult(reason=Reason.COMPACTED, message=str(self.totals))
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class HiveCompaction:
                 self._publish_pair(item)
 
     def _stage(self, batch: Sequence[Target]) -> list[Staged]:
-        """Fence, then ask for the valid write ids, then list: in this order nothing older can still come in."""
-        fenced = [target for target in batch if self._fence(target)]
+        """Make staging, fence, ask for the valid write ids, list: in this order nothing older can still come in."""
+        fenced = [target for target in batch if self._open(target)]
         write_ids = self._client.valid_write_ids(self._request.table.database, self._request.table.name)
         prepared = [(target, item) for target in fenced if (item := self._prepare(target, write_ids))]
         outcomes = iter(self._runner.run([task for _, item in prepared for task in item.all_tasks()]))
@@ -128,12 +128,20 @@ class HiveCompaction:
         )
         return [item for item in staged if item]
 
-    def _fence(self, target: Target) -> bool:
+    def _open(self, target: Target) -> bool:
+        """Make the own staging folder, then fence everybody else's; return whether that worked."""
+        location = target.location
         try:
-            fence(open_storage(target.location), target.location, keep=self._staging_name)
+            storage = open_storage(location)
+            make_staging(storage, location, self._staging_name)
+            report = fence(storage, location, keep=self._staging_name)
         except StorageError as error:
-            self._progress.fail(_job_error(error))
+            self._give_up(location, _job_error(error))
             return False
+        if report.removed:
+            log.info("%s: removed staging of other attempts: %s", location, ", ".join(report.removed))
+        if report.rolled_forward:
+            log.info("%s: published what was left of a pair: %s", location, ", ".join(report.rolled_forward))
         return True
 
     def _prepare(self, target: Target, write_ids: ValidWriteIdList) -> Prepared | None:
@@ -143,10 +151,10 @@ class HiveCompaction:
             prepared = prepare(
                 storage, target.location, staging_name=self._staging_name, write_ids=write_ids, request=request
             )
-            if prepared.plan.outputs:
-                make_staging(storage, prepared)
+            if not prepared.plan.outputs:
+                storage.delete_tree(prepared.staging)
         except PARTITION_ERRORS as error:
-            self._progress.fail(JobError(_reason(error), f"{target.location}: {error}"))
+            self._give_up(target.location, JobError(_reason(error), f"{target.location}: {error}"))
             return None
         return prepared
 
@@ -159,7 +167,7 @@ class HiveCompaction:
             verify(prepared, results)
             assemble(storage, prepared, results, layout=LAYOUT)
         except (JobError, StorageError) as error:
-            self._give_up(prepared, _job_error(error))
+            self._give_up(target.location, _job_error(error))
             return None
         return Staged(target, prepared, totals_of(prepared, results))
 
@@ -167,10 +175,10 @@ class HiveCompaction:
         try:
             publish(open_storage(item.target.location), item.prepared, guard=lock.guard)
         except (JobError, StorageError) as error:
-            self._give_up(item.prepared, _job_error(error))
+            self._give_up(item.target.location, _job_error(error))
             return
         names = ", ".join(output.name for output in item.prepared.plan.outputs)
-        log.info("published %s in %s: %s", names, item.target.location, describe(item.totals))
+        log.info("published %s in %s: %s", names, item.target.location, item.totals)
         self._progress.totals += item.totals
 
     def _publish_pair(self, item: Staged) -> None:
@@ -178,15 +186,15 @@ class HiveCompaction:
             with self._locks.exclusive(item.target.partition or None) as lock:
                 self._publish(item, lock)
         except JobError as error:
-            self._give_up(item.prepared, error)
+            self._give_up(item.target.location, error)
 
-    def _give_up(self, prepared: Prepared, error: JobError) -> None:
+    def _give_up(self, location: str, error: JobError) -> None:
         """Remove a failed partition's staging (rolling a half-published pair forward) and go on with the next.
 
         Where that does not work either, the controller does it when the attempt has ended.
         """
         try:
-            retire(open_storage(prepared.location), prepared.location, self._staging_name)
+            retire(open_storage(location), location, self._staging_name)
         except StorageError as left:
             log.warning("staging is left behind: %s", left)
         self._progress.fail(error)
@@ -220,14 +228,6 @@ def journal_entries(staged: Iterable[Staged]) -> list[PartitionEntry]:
 def identity_of(database: str, name: str, *, create_time: int, location: str) -> TableIdentity:
     """Return the identity under which a table's journals are kept: names in lower case, as the metastore has them."""
     return TableIdentity(database=database.lower(), name=name.lower(), create_time=create_time, location=location)
-
-
-def describe(totals: Totals) -> str:
-    """Return totals as a person would say them."""
-    return (
-        f"{totals.files_in} files ({totals.bytes_in} bytes) into {totals.files_out} ({totals.bytes_out} bytes), "
-        f"{totals.rows_in} rows in, {totals.rows_out} out"
-    )
 
 
 def _retry_order(error: JobError) -> int:

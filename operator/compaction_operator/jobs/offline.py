@@ -65,6 +65,7 @@ def compact_directory(
     if not prepared.plan.outputs:
         return Compacted(prepared.plan, Totals())
     try:
+        make_staging(storage, location, staging)
         totals = _write(storage, prepared, request, runner)
         publish(storage, prepared, guard=lambda: None)
     except BaseException:
@@ -74,7 +75,6 @@ def compact_directory(
 
 
 def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskRunner) -> Totals:
-    make_staging(storage, prepared)
     results = results_of(prepared, runner.run(prepared.all_tasks()))
     verify(prepared, results)
     assemble(storage, prepared, results, layout=request.layout)

@@ -23,6 +23,9 @@ from compaction_operator.jobs.runner import Outcome
 from compaction_operator.orc import EventKind, MergeResult, MergeTask, count_rows
 from compaction_operator.storage import Storage, join, local_path
 
+TASKS = "tasks"
+"""The folder for the tasks' files, inside the staging folder."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -71,16 +74,21 @@ def prepare(
         plan,
         listing,
         location=location,
-        scratch=join(staging, "tasks"),
+        scratch=join(staging, TASKS),
         write_ids=write_ids,
         original_rows=original_rows,
     )
     return Prepared(location=location, staging=staging, listing=listing, plan=plan, tasks=tasks)
 
 
-def make_staging(storage: Storage, prepared: Prepared) -> None:
-    """Create the folder into which the tasks write."""
-    storage.make_directory(join(prepared.staging, "tasks"))
+def make_staging(storage: Storage, location: str, staging_name: str) -> None:
+    """Create the folder into which the tasks write; raises NotFoundError where the directory itself is missing.
+
+    NB: it must be there before others are fenced: of two drivers at once the later fence then finds the other one.
+    """
+    staging = join(location, staging_name)
+    storage.make_directory(staging)
+    storage.make_directory(join(staging, TASKS))
 
 
 def results_of(prepared: Prepared, outcomes: Sequence[Outcome]) -> list[MergeResult]:
@@ -131,6 +139,8 @@ def assemble(storage: Storage, prepared: Prepared, results: Sequence[MergeResult
         storage.write(join(directory, ORC_ACID_VERSION), ORC_ACID_VERSION_CONTENT)
         if output.kind is DirectoryKind.BASE and layout is Layout.HIVE3:
             storage.write(join(directory, METADATA_ACID), METADATA_ACID_CONTENT)
+        # Here and not at publication, where readers may have to wait for it.
+        storage.sync(directory)
 
 
 def _keeps_file(result: MergeResult, task: MergeTask, layout: Layout) -> bool:

@@ -25,6 +25,10 @@ class MetastoreAdmin(MetastoreClient):
         database = ttypes.Database(name=name, description="", locationUri=location, parameters={})
         self._call(lambda client: client.create_database(database))
 
+    def drop_database(self, name: str) -> None:
+        """Drop a database with its tables and all their directories."""
+        self._call(lambda client: client.drop_database(name, True, True))
+
     def create_table(
         self,
         database: str,

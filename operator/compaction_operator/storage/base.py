@@ -65,7 +65,10 @@ class Storage(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and those above it; one that exists is fine."""
+        """Create a directory in one that exists (else NotFoundError); if it exists itself, that is fine.
+
+        NB: those above are never made: what a fence took away must not come back by a driver that goes on writing.
+        """
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -73,6 +76,10 @@ class Storage(Protocol):
 
         Raises AlreadyExistsError when the target exists (both stay as they are), NotFoundError when the source is gone.
         """
+        ...
+
+    def sync(self, path: str) -> None:
+        """Make a file, or a directory with all below it, survive a power cut; NotFoundError when it is not there."""
         ...
 
     def publish(self, source: str, target: str) -> None:

@@ -69,9 +69,11 @@ class LocalStorage:
                 raise
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and those above it."""
-        with _errors_name(path):
-            os.close(_open_each(path, create=True))
+        """Create a directory in one that exists."""
+        with _errors_name(path), _parent(path) as (parent, name):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+            os.close(_open_inner(parent, name, path))
 
     def rename(self, source: str, target: str) -> None:
         """Rename into a name that must not exist.
@@ -87,10 +89,14 @@ class LocalStorage:
             except FileNotFoundError as error:
                 raise NotFoundError(f"{source} is not there any more") from error
 
+    def sync(self, path: str) -> None:
+        """Make a file, or a directory with all below it, survive a power cut."""
+        with _errors_name(path), _parent(path) as (parent, name):
+            _sync(parent, name)
+
     def publish(self, source: str, target: str) -> None:
         """Rename, with the data made durable before and the name after."""
-        with _errors_name(source), _parent(source) as (parent, name):
-            _sync(parent, name)
+        self.sync(source)
         self.rename(source, target)
         with _errors_name(target), _parent(target) as (parent, _):
             _sync_directory(parent)
@@ -130,33 +136,27 @@ def _errors_name(path: str) -> Iterator[None]:
         raise StorageError(f"{path}: {error.strerror}") from error
 
 
-def _open_each(path: str, *, create: bool = False) -> int:
+def _open_each(path: str) -> int:
     """Open a directory, component by component; the caller closes it."""
     directory = os.open("/", _PASS_THROUGH)
     reached = ""
     for name in components(local_path(path)):
         reached = f"{reached}/{name}"
         try:
-            inner = _open_inner(directory, name, reached, create=create)
+            inner = _open_inner(directory, name, reached)
         finally:
             os.close(directory)
         directory = inner
     return directory
 
 
-def _open_inner(directory: int, name: str, path: str, *, create: bool) -> int:
+def _open_inner(directory: int, name: str, path: str) -> int:
     try:
         return os.open(name, _PASS_THROUGH, dir_fd=directory)
     except NotADirectoryError as error:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
         what = "is a symbolic link: none is followed" if stat.S_ISLNK(mode) else "is not a directory"
         raise StorageError(f"{path} {what}") from error
-    except FileNotFoundError:
-        if not create:
-            raise
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=directory)
-    return _open_inner(directory, name, path, create=False)
 
 
 @contextmanager

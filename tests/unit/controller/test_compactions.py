@@ -198,7 +198,7 @@ def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
 
 FAILURES = [
     (Sight(job=view(JobState.FAILED), end=end()), "DriverFailed"),
-    (Sight(job=None, end=end(seen="the driver's pod is gone")), "DriverFailed"),
+    (Sight(job=view(JobState.FAILED), end=end(seen="the driver's pod is gone")), "DriverFailed"),
     (Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
     (
         Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))),
@@ -235,7 +235,17 @@ def test_cleaning_up_that_does_not_work_is_tried_again() -> None:
 @pytest.mark.parametrize(("failed", "pause"), [(0, 10), (1, 20), (2, 40), (5, 320), (7, 600), (60, 600)])
 def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
     status = {**RUNNING, "failedAttempts": failed}
-    decision = step(status, Sight(job=None, end=end(), buried=True), retry={"maxAttempts": 100, "backoff": "10s"})
+    sight = Sight(job=view(JobState.FAILED), end=end(), buried=True)
+    decision = step(status, sight, retry={"maxAttempts": 100, "backoff": "10s"})
+    assert decision.again_in == pause
+
+
+@pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
+def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
+    """Its driver may have done all there was to do: nobody knows, and the next attempt finds out at little cost."""
+    decision = step({**RUNNING, "attempt": attempt}, Sight(job=None, end=end(), buried=True))
+    assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
+    assert decision.status.failed_attempts == 0
     assert decision.again_in == pause
 
 

@@ -87,7 +87,6 @@ def test_request_reaches_the_driver_whole() -> None:
     assert fields == {
         "POD_NAME": "metadata.name",
         "POD_UID": "metadata.uid",
-        "POD_NAMESPACE": "metadata.namespace",
         "POD_IP": "status.podIP",
     }
     assert container["args"] == ["compaction-operator", "job"]

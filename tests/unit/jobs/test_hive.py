@@ -4,14 +4,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.jobs import hive
+from compaction_operator.cleanup.fence import fence
+from compaction_operator.jobs import hive, partition
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, Progress, identity_of
 from compaction_operator.jobs.journal import Journal
@@ -147,3 +148,42 @@ def test_the_attempt_ends_with_the_reason_that_another_attempt_can_mend(reasons:
     with pytest.raises(JobError) as caught:
         progress.result()
     assert caught.value.reason is verdict
+
+
+def test_of_two_drivers_at_once_the_later_fence_finds_the_other_one(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H4, H23: one that is paused after its listing has staging already, so whoever comes meanwhile stops it."""
+    place = places[0]
+    prepare = partition.prepare
+
+    def paused(*arguments: Any, **options: Any) -> Any:
+        prepared = prepare(*arguments, **options)
+        fence(LocalStorage(), str(place), keep=None)
+        return prepared
+
+    monkeypatch.setattr(hive, "prepare", paused)
+    failed(place)
+    assert names(place) == set()
+
+
+def test_a_fenced_driver_does_not_bring_its_staging_back(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = places[0]
+    verify = partition.verify
+
+    def fenced(*arguments: Any) -> None:
+        verify(*arguments)
+        fence(LocalStorage(), str(place), keep=None)
+
+    monkeypatch.setattr(hive, "verify", fenced)
+    failed(place)
+    assert names(place) == set()
+
+
+def test_nothing_to_compact_leaves_no_staging(places: tuple[Path, Path]) -> None:
+    run(places[0])
+    published = names(places[0])
+    assert run(places[0]).reason is Reason.NOTHING_TO_COMPACT
+    assert names(places[0]) == published == {"base_0000003"}

@@ -30,8 +30,10 @@ def place(tmp_path: Path) -> str:
 
 
 def _tree(storage: Storage, place: str, *names: str) -> str:
-    directory = join(place, *names)
-    storage.make_directory(directory)
+    directory = place
+    for name in names:
+        directory = join(directory, name)
+        storage.make_directory(directory)
     storage.write(join(directory, "bucket_00000"), b"rows")
     return directory
 
@@ -54,11 +56,13 @@ def test_reading_what_is_not_there_names_it(storage: Storage, place: str) -> Non
         storage.read(join(place, "missing"))
 
 
-def test_make_directory_makes_those_above_and_may_be_repeated(storage: Storage, place: str) -> None:
-    deep = join(place, "a", "b", "c")
-    storage.make_directory(deep)
-    storage.make_directory(deep)
-    assert storage.list(join(place, "a", "b")) == [Entry("c", EntryKind.DIRECTORY, 0)]
+def test_make_directory_needs_the_one_above_and_may_be_repeated(storage: Storage, place: str) -> None:
+    """What a fence took away must not come back by a driver that goes on writing."""
+    storage.make_directory(join(place, "a"))
+    storage.make_directory(join(place, "a"))
+    assert storage.list(place) == [Entry("a", EntryKind.DIRECTORY, 0)]
+    with pytest.raises(NotFoundError):
+        storage.make_directory(join(place, "missing", "below"))
 
 
 def test_make_directory_does_not_go_through_a_file(storage: Storage, place: str) -> None:
