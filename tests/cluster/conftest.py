@@ -1,23 +1,18 @@
-"""The operator installed on a real cluster, once for all tests of this folder; each test makes its own tables.
+"""The operator installed on a real cluster, once for all tests here; each makes its own tables (see scene.py).
 
 The operator stays installed afterwards. What a failing test left in the cluster is added to its report.
 """
 
-import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
-from sandbox.harness.compactions import Compactions, manifest
 from sandbox.harness.reader import Reader
 from sandbox.harness.settings import load
 from sandbox.harness.stage import Stage, Warehouse
-from sandbox.harness.tables import Fixture, HiveTable
 
 from tests.cluster.scene import Scene, install, scene_of
 
-MakeTable = Callable[[Fixture], HiveTable]
-Compact = Callable[..., str]
 MakeReader = Callable[[str], Reader]
 
 STAGE = pytest.StashKey[Stage]()
@@ -52,36 +47,6 @@ def warehouse(stage: Stage) -> Iterator[Warehouse]:
     """The metastore, through a port of this machine, and the files."""
     with stage.connect() as warehouse:
         yield warehouse
-
-
-@pytest.fixture
-def compactions(stage: Stage) -> Compactions:
-    """The compactions and cleanups of the test's namespace."""
-    return stage.compactions
-
-
-@pytest.fixture
-def database() -> str:
-    """The name of a database that no other test has."""
-    return f"test_{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def make_table(warehouse: Warehouse, database: str) -> MakeTable:
-    """Makes a table with all its writes, in the test's own database."""
-    return lambda fixture: warehouse.writer.create(fixture, database=database)
-
-
-@pytest.fixture
-def compact(compactions: Compactions) -> Compact:
-    """Applies a TableCompaction, `compact(table, "Minor", **spec)`, and returns its name, which no other has."""
-
-    def apply(table: HiveTable, type_: str, **spec: object) -> str:
-        name = f"{type_.lower()}-{uuid.uuid4().hex[:8]}"
-        compactions.apply(manifest(name, table, type_, **spec))
-        return name
-
-    return apply
 
 
 @pytest.fixture

@@ -225,8 +225,9 @@ class Scene:
         # NB: a driver that still runs goes with its compaction, and creates no cleanup any more.
         self._delete(*(f"tcomp/{name}" for name in self._applied))
         self._delete(*(f"ccl/{name}" for name in self._cleanups()))
-        for table in self._tables:
-            self.warehouse.writer.drop(table)
+        if self._tables:
+            self.warehouse.admin.drop_database(self.database)
+        # NB: the metastore leaves what it does not know to be a table's.
         self.warehouse.toolbox.remove(database_location(self.database))
 
     def _cleanups(self) -> list[str]:
