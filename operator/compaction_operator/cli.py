@@ -177,6 +177,9 @@ def main() -> None:
     """Run the command line; whatever a user can mend ends in one line on standard error."""
     try:
         cli.main(prog_name="compaction-operator", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as asked:
+        print(asked.format_message(), file=sys.stderr)
+        sys.exit(asked.exit_code)
     except click.ClickException as error:
         _fail(error.format_message(), error.exit_code)
     except click.Abort:

@@ -75,26 +75,22 @@ def _values(name: str) -> dict[str, str]:
 
 
 def _lock_blocker(lock: LockInfo) -> Blocker:
-    return Blocker(
-        kind=BlockerKind.LOCK,
-        id=lock.lock_id,
-        user=lock.user,
-        host=lock.host,
-        agent=lock.agent,
-        since=_rfc3339(lock.acquired_at) if lock.acquired_at else None,
-        last_heartbeat=_rfc3339(lock.last_heartbeat) if lock.last_heartbeat else None,
-    )
+    return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at)
 
 
 def _txn_blocker(txn: TxnInfo) -> Blocker:
+    return _blocker(BlockerKind.TRANSACTION, txn.txn, txn, since=txn.started)
+
+
+def _blocker(kind: BlockerKind, number: int, held: LockInfo | TxnInfo, *, since: datetime | None) -> Blocker:
     return Blocker(
-        kind=BlockerKind.TRANSACTION,
-        id=txn.txn,
-        user=txn.user,
-        host=txn.host,
-        agent=txn.agent,
-        since=_rfc3339(txn.started) if txn.started else None,
-        last_heartbeat=_rfc3339(txn.last_heartbeat) if txn.last_heartbeat else None,
+        kind=kind,
+        id=number,
+        user=held.user,
+        host=held.host,
+        agent=held.agent,
+        since=_rfc3339(since) if since else None,
+        last_heartbeat=_rfc3339(held.last_heartbeat) if held.last_heartbeat else None,
     )
 
 
