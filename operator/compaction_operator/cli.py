@@ -105,6 +105,7 @@ def job() -> None:
     from compaction_operator.jobs.driver import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
 
     _log(logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     sys.exit(run_driver())
 
 

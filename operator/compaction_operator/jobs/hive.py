@@ -121,7 +121,9 @@ class HiveCompaction:
         fenced = [target for target in batch if self._open(target)]
         write_ids = self._client.valid_write_ids(self._request.table.database, self._request.table.name)
         prepared = [(target, item) for target in fenced if (item := self._prepare(target, write_ids))]
-        outcomes = iter(self._runner.run([task for _, item in prepared for task in item.all_tasks()]))
+        tasks = [task for _, item in prepared for task in item.all_tasks()]
+        log.info("%d tasks: one for each output directory and bucket", len(tasks))
+        outcomes = iter(self._runner.run(tasks))
         staged = (
             self._finish(target, item, list(itertools.islice(outcomes, len(item.all_tasks()))))
             for target, item in prepared
@@ -169,7 +171,7 @@ class HiveCompaction:
         except (JobError, StorageError) as error:
             self._give_up(target.location, _job_error(error))
             return None
-        return Staged(target, prepared, totals_of(prepared, results))
+        return Staged(target, prepared, totals_of(prepared, results, layout=LAYOUT))
 
     def _publish(self, item: Staged, lock: HeldLock) -> None:
         try:

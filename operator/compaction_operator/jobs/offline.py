@@ -78,7 +78,7 @@ def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskR
     results = results_of(prepared, runner.run(prepared.all_tasks()))
     verify(prepared, results)
     assemble(storage, prepared, results, layout=request.layout)
-    return totals_of(prepared, results)
+    return totals_of(prepared, results, layout=request.layout)
 
 
 def _require_table_directory(storage: Storage, location: str) -> None:

@@ -150,14 +150,14 @@ def _keeps_file(result: MergeResult, task: MergeTask, layout: Layout) -> bool:
     return result.rows_out > 0 or layout is Layout.HIVE3
 
 
-def totals_of(prepared: Prepared, results: Sequence[MergeResult]) -> Totals:
+def totals_of(prepared: Prepared, results: Sequence[MergeResult], *, layout: Layout) -> Totals:
     """Return what was read and written; delete events are counted once, though each delete task reads them all."""
     inputs = input_files(prepared.plan, prepared.listing)
     tasks = prepared.all_tasks()
     inserts = [result for task, result in zip(tasks, results, strict=True) if not _deletes(task)]
     deletes = [result for task, result in zip(tasks, results, strict=True) if _deletes(task)]
     events_in = deletes[0].delete_events_in if deletes else sum(result.delete_events_in for result in inserts)
-    written = [result for result in results if result.rows_out or result.delete_events_out]
+    written = [result for task, result in zip(tasks, results, strict=True) if _keeps_file(result, task, layout)]
     return Totals(
         partitions=1,
         files_in=len(inputs),

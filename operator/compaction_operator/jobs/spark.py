@@ -26,7 +26,9 @@ def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
 def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the Spark configuration: the profile's own settings, under those that must hold."""
     settings = dict(request.profile.spark_conf)
-    settings |= {"spark.ui.enabled": "false", "spark.driver.memory": request.spark.driver.memory}
+    # The progress bar would overwrite lines of the pod's log.
+    settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    settings |= {"spark.driver.memory": request.spark.driver.memory}
     if request.spark.executors.instances == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
     return settings | _executor_settings(request, environment)

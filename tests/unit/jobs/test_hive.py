@@ -187,3 +187,18 @@ def test_nothing_to_compact_leaves_no_staging(places: tuple[Path, Path]) -> None
     published = names(places[0])
     assert run(places[0]).reason is Reason.NOTHING_TO_COMPACT
     assert names(places[0]) == published == {"base_0000003"}
+
+
+def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one batch published is safe whatever becomes of the next."""
+    monkeypatch.setattr(hive, "BATCH_PARTITIONS", 1)
+    store, held = Store(), Held()
+    broken = places[1] / "delta_0000001_0000001_0000" / "bucket_00000"
+    broken.write_bytes(b"ORC")
+    assert failed(*places, locks=held, store=store).reason is Reason.UNREADABLE_FILE
+    assert names(places[0]) == {"base_0000003"}
+    assert names(places[1]) == set()
+    assert len(store.resources) == 1
+    assert [len(batch) for batch in hive.batches([Target(str(n), "/t", 1) for n in range(3)])] == [1, 1, 1]

@@ -86,7 +86,7 @@ def test_what_adds_up_is_assembled_into_complete_directories(tmp_path: Path) -> 
     base = tmp_path / "table" / STAGING / "base_0000005"
     buckets = [f"bucket_0000{number}" for number in range(4)]
     assert sorted(path.name for path in base.iterdir()) == ["_metadata_acid", "_orc_acid_version", *buckets]
-    totals = totals_of(work, results)
+    totals = totals_of(work, results, layout=Layout.HIVE3)
     assert (totals.rows_in, totals.rows_out, totals.delete_events_in, totals.files_out) == (70, 49, 21, 4)
 
 
