@@ -134,6 +134,8 @@ def test_text_output_names_every_directory(three_inserts: Path) -> None:
     [
         ("nowhere", THREE, [], "nowhere"),
         ("empty", THREE, [], "not a table directory"),
+        ("file", THREE, [], "not a directory"),
+        ("strange", THREE, [], "not a table directory"),
         ("three", "rubbish", [], "rubbish"),
         ("three", "default.t:x:1::", [], "x"),
         ("three", THREE, ["--layout", "hive4"], "--visibility-txn"),
@@ -154,6 +156,9 @@ def test_bad_input_is_one_line_and_changes_nothing(  # noqa: PLR0917
     tmp_path: Path,
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("no table")
+    (tmp_path / "strange" / "folder").mkdir(parents=True)
+    (tmp_path / "strange" / "readme.txt").write_text("no table")
     suffixed = Path(shutil.copytree(FIXTURES / "hive-4.0.1/table_txn_001/after-major", tmp_path / "suffixed"))
     places = {"three": three_inserts, "partitioned": try_it, "suffixed": suffixed}
     before = tree(tmp_path)

@@ -165,7 +165,7 @@ class HiveCompaction:
             return Staged(target, prepared)
         storage = open_storage(target.location)
         try:
-            results = results_of(prepared, outcomes)
+            results = results_of(outcomes)
             verify(prepared, results)
             assemble(storage, prepared, results, layout=LAYOUT)
         except (JobError, StorageError) as error:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from compaction_operator.acid.names import parse_directory, parse_original_file
 from compaction_operator.acid.plan import CompactionPlan, plan_compaction
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
@@ -75,7 +76,7 @@ def compact_directory(
 
 
 def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskRunner) -> Totals:
-    results = results_of(prepared, runner.run(prepared.all_tasks()))
+    results = results_of(runner.run(prepared.all_tasks()))
     verify(prepared, results)
     assemble(storage, prepared, results, layout=request.layout)
     return totals_of(prepared, results, layout=request.layout)
@@ -86,6 +87,5 @@ def _require_table_directory(storage: Storage, location: str) -> None:
     entries = storage.list(location)
     if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
         raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")
-    listing = storage.list_partition(location)
-    if not listing.directories and not listing.files:
+    if not any(parse_directory(entry.name) or parse_original_file(entry.name) for entry in entries):
         raise StorageError(f"{location} is not a table directory: it holds no base, delta or original files")

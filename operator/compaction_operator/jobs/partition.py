@@ -91,11 +91,11 @@ def make_staging(storage: Storage, location: str, staging_name: str) -> None:
     storage.make_directory(join(staging, TASKS))
 
 
-def results_of(prepared: Prepared, outcomes: Sequence[Outcome]) -> list[MergeResult]:
-    """Return the results of a partition's tasks; raises JobError with the first failure's text."""
+def results_of(outcomes: Sequence[Outcome]) -> list[MergeResult]:
+    """Return the results of a partition's tasks; raises JobError with the first failure's text, which names the file."""
     for outcome in outcomes:
         if outcome.error is not None:
-            raise JobError(Reason.UNREADABLE_FILE, f"{prepared.location}: {outcome.error}")
+            raise JobError(Reason.UNREADABLE_FILE, outcome.error)
     return [outcome.result for outcome in outcomes if outcome.result is not None]
 
 

@@ -42,7 +42,7 @@ def prepared(place: Path, fixture: str, kind: CompactionType) -> Prepared:
 
 
 def merged(work: Prepared) -> list[MergeResult]:
-    return results_of(work, LocalRunner().run(work.all_tasks()))
+    return results_of(LocalRunner().run(work.all_tasks()))
 
 
 def test_each_output_and_bucket_is_a_task_of_its_own(tmp_path: Path) -> None:
@@ -127,8 +127,7 @@ def test_a_missing_result_publishes_nothing(tmp_path: Path) -> None:
         verify(work, merged(work)[:-1])
 
 
-def test_a_failed_task_is_the_partitions_failure(tmp_path: Path) -> None:
-    work = prepared(tmp_path, "bucketed", MAJOR)
+def test_a_failed_task_is_the_partitions_failure() -> None:
     with pytest.raises(JobError, match="bucket_00002: broken") as failed:
-        results_of(work, [Outcome(error="bucket_00002: broken")])
+        results_of([Outcome(error="bucket_00002: broken")])
     assert failed.value.reason is Reason.UNREADABLE_FILE
