@@ -92,7 +92,7 @@ def make_staging(storage: Storage, location: str, staging_name: str) -> None:
 
 
 def results_of(outcomes: Sequence[Outcome]) -> list[MergeResult]:
-    """Return the results of a partition's tasks; raises JobError with the first failure's text, which names the file."""
+    """Return the results of a partition's tasks; raises JobError with the first failure's text: it names the file."""
     for outcome in outcomes:
         if outcome.error is not None:
             raise JobError(Reason.UNREADABLE_FILE, outcome.error)
