@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.admin import MetastoreAdmin
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockKind, LockWish
 from sandbox.harness.tables import HiveTable
+from sandbox.metastore.admin import MetastoreAdmin
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.admin import MetastoreAdmin
 from sandbox.harness import namespaces
 from sandbox.harness.chart import Operator
 from sandbox.harness.cluster import Cluster, CommandError
@@ -15,6 +14,7 @@ from sandbox.harness.reader import Reader
 from sandbox.harness.settings import METASTORE_PORT, METASTORE_SERVICE, Settings
 from sandbox.harness.tables import HiveTable, Writer
 from sandbox.harness.toolbox import Toolbox
+from sandbox.metastore.admin import MetastoreAdmin
 
 
 class Stage:

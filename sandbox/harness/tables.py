@@ -13,11 +13,11 @@ from compaction_operator.acid.names import (
     AcidDirectory,
     parse_directory,
 )
-from compaction_operator.metastore.admin import MetastoreAdmin
 from compaction_operator.metastore.errors import TableNotFound
 from sandbox.harness.orcfile import delete_file, insert_file
 from sandbox.harness.settings import MOUNT
 from sandbox.harness.toolbox import Toolbox
+from sandbox.metastore.admin import MetastoreAdmin
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures" / "hive-3.1.3"
 WRITER = "demo-writer"

@@ -13,6 +13,7 @@ from sandbox.harness.settings import METASTORE_SERVICE
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import Fixture, HiveTable, database_location
 from sandbox.harness.wait import wait_until
+from sandbox.metastore.admin import MetastoreAdmin
 
 from compaction_operator.api.cleanup import (
     LABEL_ATTEMPT,
@@ -24,7 +25,6 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.config import Metastore
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.metastore.admin import MetastoreAdmin
 from compaction_operator.metastore.locks import LockKind, LockWish
 
 Names = dict[str, frozenset[str]]

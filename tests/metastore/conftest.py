@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
-
-from compaction_operator.metastore.admin import MetastoreAdmin
 
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType, TableRef
@@ -17,7 +18,6 @@ from compaction_operator.jobs.hive import HiveCompaction, identity_of
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import Locks, Patience
 from compaction_operator.jobs.runner import LocalRunner
-from compaction_operator.metastore.admin import MetastoreAdmin
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.resolve import Refused, resolve
 from compaction_operator.storage import LocalStorage

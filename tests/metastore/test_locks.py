@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
+from sandbox.metastore.admin import MetastoreAdmin
 
-from compaction_operator.metastore.admin import MetastoreAdmin
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.heartbeat import Heartbeat
 from compaction_operator.metastore.locks import LockKind, LockWish

@@ -115,10 +115,6 @@ class ValidTxnList:
         """Whether that transaction is known to be committed."""
         return _is_valid(self, txn)
 
-    def is_aborted(self, txn: int) -> bool:
-        """Whether that transaction was rolled back."""
-        return txn in self.aborted
-
 
 def _is_valid(ids: ValidWriteIdList | ValidTxnList, number: int) -> bool:
     return number <= ids.high_watermark and number not in ids.open and number not in ids.aborted

@@ -81,12 +81,7 @@ class RealWork:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             self._storage(table.location)
-            if table.partition_keys:
-                partition_names(client, table, ref, specs)
-            elif specs:
-                return Verdict(
-                    Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned: {specs[0]!r} names nothing"
-                )
+            partition_names(client, table, ref, specs)
         except Refused as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:

@@ -45,11 +45,9 @@ def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Res
     Raises Refused, naming the table or spec, and MetastoreError for what the metastore cannot answer.
     """
     table = compactable_table(client, ref)
-    if not table.partition_keys:
-        if specs:
-            raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned, but partitions are asked for")
-        return Resolved(table, (Target("", table.location, table.create_time),))
     names = partition_names(client, table, ref, specs)
+    if not table.partition_keys:
+        return Resolved(table, (Target("", table.location, table.create_time),))
     partitions = client.get_partitions(ref.database, ref.name, names)
     return Resolved(table, tuple(Target(part.name, part.location, part.create_time) for part in partitions))
 
@@ -70,7 +68,14 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
 
 
 def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the partitions that match any of the specs; raises Refused naming one that matches none."""
+    """Return the names of the partitions that match any of the specs; raises Refused naming one that matches none.
+
+    An unpartitioned table has none, and no spec is right for it.
+    """
+    if not table.partition_keys:
+        if specs:
+            raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned: {specs[0]!r} names nothing")
+        return ()
     try:
         selection = select(specs, keys=table.partition_keys, names=client.get_partition_names(ref.database, ref.name))
     except PartitionSpecError as error:

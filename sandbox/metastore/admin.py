@@ -14,7 +14,7 @@ FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
 
 
 class MetastoreAdmin(MetastoreClient):
-    """A metastore client that can change things. NB: the operator itself never uses it."""
+    """A metastore client that can change things."""
 
     def database_names(self) -> tuple[str, ...]:
         """Return the names of all databases."""
