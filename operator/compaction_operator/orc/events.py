@@ -4,6 +4,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+RowId = tuple[int, int, int]
+"""A ROW__ID: (originalTransaction, bucket, rowId), in the order in which files are sorted."""
+
+DEFAULT_TASK_MEMORY = 512 * 1024 * 1024
+
 
 class EventKind(StrEnum):
     """What a bucket file holds: insert events (base, delta) or delete events (delete delta)."""
@@ -14,10 +19,14 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """How rows of a file from before ACID become insert events: write id 0 and consecutive row ids."""
+    """How rows of a file that is not an ACID one become insert events: one write id and consecutive row ids.
+
+    The write id is 0 for a file from before the table was ACID, and that of its directory for one of LOAD DATA.
+    """
 
     bucket_property: int
     first_row_id: int
+    write_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +37,23 @@ class InputFile:
     original: OriginalRows | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The ROW__IDs from behind `after` up to and with `to`; None means without end on that side."""
+
+    after: RowId | None = None
+    to: RowId | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """One output file to write.
+    """One output file to write: the whole of a bucket, or the part of it that lies in `keys`.
 
     INSERT: `inputs` are the bucket's files of base and deltas, `deletes` all delete events that apply (major only).
     DELETE: `inputs` are all files of the delete deltas, of every bucket.
-    `write_ids` is the text of Hive's ValidWriteIdList. Without inputs the type tree comes from `schema_from`.
+    `write_ids` is the text of Hive's ValidWriteIdList. `row_type` is the table's row as Hive writes it
+    (`struct<a:int,b:string>`); without it the newest input's row is what all inputs become. Without inputs the type
+    tree comes from `schema_from`. `memory` bounds, in bytes, what is decoded at a time.
     """
 
     kind: EventKind
@@ -43,7 +62,10 @@ class MergeTask:
     deletes: tuple[InputFile, ...] = ()
     write_ids: str
     output: str
+    row_type: str | None = None
     schema_from: tuple[str, ...] = ()
+    keys: KeyRange = KeyRange()
+    memory: int = DEFAULT_TASK_MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +74,7 @@ class MergeResult:
 
     Rows are insert events; `rows_*_by_write_id` counts them by the write id of their ROW__ID. Delete events are
     counted distinct: `delete_events_in` over all buckets, `delete_events_out` those written to this file.
+    `bytes_copied` are those of `bytes_out` that were copied as whole stripes without being decoded.
     """
 
     output: str
@@ -62,6 +85,7 @@ class MergeResult:
     rows_deleted: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    bytes_copied: int = 0
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
 

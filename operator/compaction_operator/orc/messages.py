@@ -51,6 +51,49 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
         "optional uint32 scale 6",
     ),
     "UserMetadataItem": ("optional string name 1", "optional bytes value 2"),
+    "Metadata": ("repeated StripeStatistics stripe_stats 1",),
+    "StripeStatistics": ("repeated ColumnStatistics column_stats 1",),
+    "ColumnStatistics": (
+        "optional uint64 number_of_values 1",
+        "optional IntegerStatistics int_statistics 2",
+        "optional DoubleStatistics double_statistics 3",
+        "optional StringStatistics string_statistics 4",
+        "optional BucketStatistics bucket_statistics 5",
+        "optional DecimalStatistics decimal_statistics 6",
+        "optional DateStatistics date_statistics 7",
+        "optional BinaryStatistics binary_statistics 8",
+        "optional TimestampStatistics timestamp_statistics 9",
+        "optional bool has_null 10",
+    ),
+    "IntegerStatistics": ("optional sint64 minimum 1", "optional sint64 maximum 2", "optional sint64 sum 3"),
+    "DoubleStatistics": ("optional double minimum 1", "optional double maximum 2", "optional double sum 3"),
+    "StringStatistics": ("optional bytes minimum 1", "optional bytes maximum 2", "optional sint64 sum 3"),
+    "BucketStatistics": ("packed uint64 count 1",),
+    "DecimalStatistics": ("optional string minimum 1", "optional string maximum 2", "optional string sum 3"),
+    "DateStatistics": ("optional sint32 minimum 1", "optional sint32 maximum 2"),
+    "BinaryStatistics": ("optional sint64 sum 1",),
+    "TimestampStatistics": (
+        "optional sint64 minimum 1",
+        "optional sint64 maximum 2",
+        "optional sint64 minimum_utc 3",
+        "optional sint64 maximum_utc 4",
+    ),
+    "StripeFooter": (
+        "repeated Stream streams 1",
+        "repeated ColumnEncoding columns 2",
+        "optional string writer_timezone 3",
+        "optional bytes encryption 4",
+    ),
+    "Stream": ("optional uint32 kind 1", "optional uint32 column 2", "optional uint64 length 3"),
+    "ColumnEncoding": (
+        "optional uint32 kind 1",
+        "optional uint32 dictionary_size 2",
+        "optional uint32 bloom_encoding 3",
+    ),
+    "RowIndex": ("repeated RowIndexEntry entry 1",),
+    "RowIndexEntry": ("packed uint64 positions 1", "optional ColumnStatistics statistics 2"),
+    "BloomFilterIndex": ("repeated BloomFilter bloom_filter 1",),
+    "BloomFilter": ("optional uint32 num_hash_functions 1", "repeated fixed64 bitset 2", "optional bytes utf8bitset 3"),
 }
 
 
@@ -76,6 +119,29 @@ class Kind(IntEnum):
     VARCHAR = 16
     CHAR = 17
     TIMESTAMP_INSTANT = 18
+
+
+class StreamKind(IntEnum):
+    """The kinds of a stream (ORC specification, "Stripe Footer")."""
+
+    PRESENT = 0
+    DATA = 1
+    LENGTH = 2
+    DICTIONARY_DATA = 3
+    DICTIONARY_COUNT = 4
+    SECONDARY = 5
+    ROW_INDEX = 6
+    BLOOM_FILTER = 7
+    BLOOM_FILTER_UTF8 = 8
+
+
+class Encoding(IntEnum):
+    """How a column's streams are encoded (ORC specification, "Column Encodings")."""
+
+    DIRECT = 0
+    DICTIONARY = 1
+    DIRECT_V2 = 2
+    DICTIONARY_V2 = 3
 
 
 class Compression(IntEnum):
@@ -122,3 +188,11 @@ _CLASSES = _build()
 PostScript: Any = _CLASSES["PostScript"]
 Footer: Any = _CLASSES["Footer"]
 Type: Any = _CLASSES["Type"]
+Metadata: Any = _CLASSES["Metadata"]
+ColumnStatistics: Any = _CLASSES["ColumnStatistics"]
+StripeInformation: Any = _CLASSES["StripeInformation"]
+StripeFooter: Any = _CLASSES["StripeFooter"]
+Stream: Any = _CLASSES["Stream"]
+ColumnEncoding: Any = _CLASSES["ColumnEncoding"]
+RowIndex: Any = _CLASSES["RowIndex"]
+BloomFilterIndex: Any = _CLASSES["BloomFilterIndex"]
