@@ -1,0 +1,107 @@
+"""Progress is told at a sane rate, and telling it can never harm the compaction."""
+
+import json
+import logging
+from typing import Any
+
+import kubernetes
+import pytest
+
+from compaction_operator.api.progress import Progress
+from compaction_operator.jobs.progress import PAUSE_SECONDS, OwnPod, ProgressReporter
+
+
+def progress(partitions: int = 0, *, bytes_done: int = 0) -> Progress:
+    return Progress(partitions_done=partitions, partitions_total=12, bytes_done=bytes_done, bytes_total=1000)
+
+
+class Watch:
+    """A clock that goes only when told to, and what was annotated."""
+
+    def __init__(self) -> None:
+        self.now = 500.0
+        self.said: list[str] = []
+        self.reporter = ProgressReporter(self.said.append, ticks=lambda: self.now)
+
+    def partitions(self) -> list[int]:
+        return [json.loads(said)["partitionsDone"] for said in self.said]
+
+
+def test_at_most_one_report_in_ten_seconds() -> None:
+    """The first at once, then the newest whenever the pause is over; what came in between is not made up for."""
+    watch = Watch()
+    for second in range(25):
+        watch.now = 500.0 + second
+        watch.reporter.update(progress(second % 12, bytes_done=second))
+    assert watch.partitions() == [0, 10, 8]
+    assert PAUSE_SECONDS == 10.0
+
+
+def test_a_batchs_end_is_told_at_once() -> None:
+    """And the pause counts from it."""
+    watch = Watch()
+    watch.reporter.update(progress(0))
+    watch.now += 1
+    watch.reporter.update(progress(5), at_once=True)
+    watch.now += 9.5
+    watch.reporter.update(progress(6))
+    assert watch.partitions() == [0, 5]
+
+
+def test_the_same_progress_is_told_once() -> None:
+    watch = Watch()
+    for _ in range(3):
+        watch.reporter.update(progress(5), at_once=True)
+        watch.now += 60
+    assert watch.partitions() == [5]
+
+
+def test_what_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Compact JSON for the controller, a sentence for whoever reads the log."""
+    watch = Watch()
+    with caplog.at_level(logging.INFO):
+        watch.reporter.update(progress(3, bytes_done=456))
+    assert watch.said == ['{"partitionsDone":3,"partitionsTotal":12,"bytesDone":456,"bytesTotal":1000}']
+    assert caplog.messages == ["progress: 3/12 partitions, 45% (456 of 1000 bytes)"]
+
+
+@pytest.mark.parametrize("error", [kubernetes.client.ApiException(status=403), OSError("no network"), ValueError("x")])
+def test_a_failure_is_no_trouble(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """One debug line, no exception, and no second try before the pause is over."""
+    calls = []
+
+    def refuse(value: str) -> None:
+        calls.append(value)
+        raise error
+
+    reporter = ProgressReporter(refuse, ticks=lambda: 500.0)
+    with caplog.at_level(logging.DEBUG):
+        reporter.update(progress(1))
+        reporter.update(progress(2))
+    assert len(calls) == 1
+    assert [record.levelname for record in caplog.records] == ["INFO", "DEBUG"]
+
+
+def test_outside_a_cluster_nothing_is_annotated(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        ProgressReporter(OwnPod("team", "driver").annotate).update(progress())
+    assert "not annotated" in caplog.messages[-1]
+
+
+def test_the_own_pod_is_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One annotation and nothing else, with a time-out and without retries."""
+    patches: list[tuple[Any, ...]] = []
+
+    class Api:
+        def __init__(self, api: kubernetes.client.ApiClient) -> None:
+            assert api.configuration.retries is False
+
+        def patch_namespaced_pod(self, *arguments: Any, _request_timeout: tuple[float, float]) -> None:
+            patches.append((*arguments, sum(_request_timeout)))
+
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda client_configuration: None)
+    monkeypatch.setattr(kubernetes.client, "CoreV1Api", Api)
+    OwnPod("team", "driver-1").annotate("{}")
+    (patch,) = patches
+    assert patch[:3] == ("driver-1", "team", {"metadata": {"annotations": {"compaction.dev/progress": "{}"}}})
+    assert patch[3] < PAUSE_SECONDS
