@@ -45,12 +45,12 @@ def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_r
     """
     positional = all(_POSITIONAL.fullmatch(name) for name in types[row].field_names)
     pairs = _pairs(types[row], target_types[target_row], positional=positional, path="")
-    return tuple(
-        _source(types, column, target_types, target, name) for name, column, target in pairs
-    )
+    return tuple(_source(types, column, target_types, target, name) for name, column, target in pairs)
 
 
-def _source(types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str) -> ColumnSource:
+def _source(
+    types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
+) -> ColumnSource:
     if column is None:
         return ColumnSource(target, None, _nulls(target_types, target), as_is=False)
     convert = _conversion(types, column, target_types, target, name)
@@ -66,9 +66,7 @@ def _nulls(types: Sequence[Any], column: int) -> Convert:
     return lambda array: pa.nulls(len(array), kind)
 
 
-def _pairs(
-    struct: Any, target: Any, *, positional: bool, path: str
-) -> list[tuple[str, int | None, int]]:
+def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
     """Name, file's column id and target's column id for each field of a target struct."""
     names = list(target.field_names) if positional else list(struct.field_names)
     found = {name.lower(): column for name, column in zip(names, struct.subtypes, strict=False)}
@@ -120,8 +118,7 @@ def _from_integer(kind: Kind, other: Any) -> Convert | None:
     if other.kind in _INTEGERS and other.kind > kind:
         return lambda array: array.cast(pa.int64())
     # NB: a bigint has more digits than a double, an int more than a float.
-    exact = other.kind == Kind.DOUBLE and kind != Kind.LONG or other.kind == Kind.FLOAT and kind < Kind.INT
-    if exact:
+    if other.kind in _FLOATS and kind < (Kind.LONG if other.kind == Kind.DOUBLE else Kind.INT):
         floating = physical_type([other], 0)
         return lambda array: array.cast(pa.int64()).cast(floating)
     return _to_text if other.kind == Kind.STRING else None
@@ -199,6 +196,4 @@ class _ListConvert:
         else:
             parts = [convert(values.field(position)) for position, convert in enumerate(self.children)]
             converted = pa.StructArray.from_arrays(parts, fields=list(self.type_.value_type))
-        return pa.LargeListArray.from_arrays(
-            pa.array(offsets), converted, type=self.type_, mask=_null_mask(array)
-        )
+        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=self.type_, mask=_null_mask(array))

@@ -1,4 +1,4 @@
-"""Type trees of ORC files: what makes one an ACID file's, and whether two are the same."""
+"""Type trees of ORC files: what makes one an ACID file's, how Hive spells it, and whether two are the same."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -12,9 +12,8 @@ ROW_ID = 6
 """The column id of `row`; the user's columns follow it."""
 
 _ACID_KINDS = (Kind.INT, Kind.LONG, Kind.INT, Kind.LONG, Kind.LONG, Kind.STRUCT)
-_STRINGS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
 _TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
-_KEPT = frozenset(Kind) - {Kind.UNION}
+_MAX_PRECISION = 38
 
 
 def is_acid(types: Sequence[Any]) -> bool:
@@ -41,39 +40,59 @@ def _child_labels(type_: Any) -> list[str]:
     return ["_elem"] if type_.kind == Kind.LIST else [f"_{n}" for n in range(len(type_.subtypes))]
 
 
-def unsupported(types: Sequence[Any]) -> str | None:
-    """Say which column has a type that cannot be rewritten without loss, or None."""
+def problem(types: Sequence[Any]) -> str | None:
+    """Say what makes a type tree one that cannot be rewritten, naming the column, or None.
+
+    NB: whatever follows the columns' numbers (names, levels, ancestors) may rely on the tree being one.
+    """
+    if not _is_tree(types):
+        return "its types are not a tree"
     for name, type_ in zip(column_names(types), types, strict=True):
-        if type_.kind not in _KEPT:
-            kind = Kind(type_.kind).name.lower() if type_.kind in set(Kind) else f"of kind {type_.kind}"
-            return f"column {name} is {kind}, which cannot be kept bit for bit"
-        if type_.kind == Kind.DECIMAL and not 1 <= type_.precision <= 38:
+        if type_.kind not in set(Kind):
+            return f"column {name} is of the unknown kind {type_.kind}"
+        if type_.kind == Kind.DECIMAL and not 1 <= type_.precision <= _MAX_PRECISION:
             return f"column {name} is a decimal of Hive 0.11 without a precision"
     return None
 
 
-def difference(types: Sequence[Any], other: Sequence[Any], *, same_encoding: bool = False) -> str | None:
-    """The name of the first column in which two trees differ, or None.
-
-    With `same_encoding` string, char and varchar count as one type: their bytes in the file are alike.
-    """
-    names = column_names(types)
-    for name, left, right in zip(names, types, other, strict=False):
-        if _signature(left, same_encoding) != _signature(right, same_encoding):
-            return name or "(root)"
-    return None if len(types) == len(other) else "(root)"
+def _is_tree(types: Sequence[Any]) -> bool:
+    """Whether each column but the root has one parent before it, and as many children as its kind has."""
+    children = [child for type_ in types for child in type_.subtypes]
+    parents_first = all(child > column for column, type_ in enumerate(types) for child in type_.subtypes)
+    return sorted(children) == list(range(1, len(types))) and parents_first and all(map(_has_its_children, types))
 
 
-def _signature(type_: Any, same_encoding: bool) -> tuple[Any, ...]:
-    shape = (tuple(type_.subtypes), tuple(type_.field_names))
-    if same_encoding and type_.kind in _STRINGS:
-        return (Kind.STRING, *shape)
-    return (type_.kind, *shape, type_.maximum_length, type_.precision, type_.scale)
+def _has_its_children(type_: Any) -> bool:
+    match type_.kind:
+        case Kind.STRUCT:
+            return len(type_.subtypes) == len(type_.field_names)
+        case Kind.UNION:
+            return not type_.field_names
+        case Kind.LIST | Kind.MAP as kind:
+            return len(type_.subtypes) == (1 if kind == Kind.LIST else 2) and not type_.field_names
+    return not type_.subtypes and not type_.field_names
 
 
-def columns_of(types: Sequence[Any], kinds: Collection[Kind]) -> list[str]:
-    """The names of the columns of some kinds."""
-    return [name for name, type_ in zip(column_names(types), types, strict=True) if type_.kind in kinds]
+def subtree_end(types: Sequence[Any], column: int) -> int:
+    """The first column id behind a column and all below it."""
+    end = column + 1
+    while types[end - 1].subtypes:
+        end = types[end - 1].subtypes[-1] + 1
+    return end
+
+
+def same(types: Sequence[Any], column: int, other: Sequence[Any], other_column: int) -> bool:
+    """Whether two columns, with all below them, have one type and the same field names (but for their case)."""
+    left, right = types[column], other[other_column]
+    if _signature(left) != _signature(right) or len(left.subtypes) != len(right.subtypes):
+        return False
+    children = zip(left.subtypes, right.subtypes, strict=True)
+    return all(same(types, one, other, another) for one, another in children)
+
+
+def _signature(type_: Any) -> tuple[Any, ...]:
+    names = tuple(name.lower() for name in type_.field_names)
+    return type_.kind, names, type_.maximum_length, type_.precision, type_.scale
 
 
 def has_dates(types: Sequence[Any]) -> bool:
@@ -93,3 +112,42 @@ def _shifted(type_: Any) -> Any:
     shifted.CopyFrom(type_)
     shifted.subtypes[:] = [child + ROW_ID for child in type_.subtypes]
     return shifted
+
+
+_STRINGS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
+_OLD_KEPT = frozenset(Kind) - {Kind.UNION}
+
+
+def _old_signature(type_: Any, same_encoding: bool) -> tuple[Any, ...]:
+    shape = (tuple(type_.subtypes), tuple(type_.field_names))
+    if same_encoding and type_.kind in _STRINGS:
+        return (Kind.STRING, *shape)
+    return (type_.kind, *shape, type_.maximum_length, type_.precision, type_.scale)
+
+
+def unsupported(types: Sequence[Any]) -> str | None:
+    """Say which column has a type that cannot be rewritten without loss, or None."""
+    for name, type_ in zip(column_names(types), types, strict=True):
+        if type_.kind not in _OLD_KEPT:
+            kind = Kind(type_.kind).name.lower() if type_.kind in set(Kind) else f"of kind {type_.kind}"
+            return f"column {name} is {kind}, which cannot be kept bit for bit"
+        if type_.kind == Kind.DECIMAL and not 1 <= type_.precision <= 38:
+            return f"column {name} is a decimal of Hive 0.11 without a precision"
+    return None
+
+
+def difference(types: Sequence[Any], other: Sequence[Any], *, same_encoding: bool = False) -> str | None:
+    """The name of the first column in which two trees differ, or None.
+
+    With `same_encoding` string, char and varchar count as one type: their bytes in the file are alike.
+    """
+    names = column_names(types)
+    for name, left, right in zip(names, types, other, strict=False):
+        if _old_signature(left, same_encoding) != _old_signature(right, same_encoding):
+            return name or "(root)"
+    return None if len(types) == len(other) else "(root)"
+
+
+def columns_of(types: Sequence[Any], kinds: Collection[Kind]) -> list[str]:
+    """The names of the columns of some kinds."""
+    return [name for name, type_ in zip(column_names(types), types, strict=True) if type_.kind in kinds]
