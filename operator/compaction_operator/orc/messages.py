@@ -30,6 +30,7 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
         "repeated Type types 4",
         "repeated UserMetadataItem metadata 5",
         "optional uint64 number_of_rows 6",
+        "repeated ColumnStatistics statistics 7",
         "optional uint32 row_index_stride 8",
         "optional uint32 writer 9",
         "optional bytes encryption 10",
