@@ -1,6 +1,7 @@
 """The names inside a Hive ACID table or partition directory, and the bucket property of its rows.
 
-The grammar is that of Hive's AcidUtils (`ParsedBase`, `ParsedDelta`, `ORIGINAL_PATTERN`) and BucketCodec.
+The grammar is that of Hive's AcidUtils (`ParsedBase`, `ParsedDelta`, `ORIGINAL_PATTERN`, `DELTA_SIDE_FILE_SUFFIX`),
+AbstractFileMergeOperator (`UNION_SUDBIR_PREFIX`) and BucketCodec.
 """
 
 import re
@@ -20,6 +21,9 @@ _BASE = re.compile(r"base_(?P<id>-?[0-9]+)" + _TAIL)
 _DELTA = re.compile(r"(?P<kind>delta|delete_delta)_(?P<min>[0-9]+)_(?P<max>[0-9]+)(?:_(?P<statement>[0-9]+))?" + _TAIL)
 _BUCKET = re.compile(r"bucket_(?P<bucket>[0-9]+)(?:_(?P<attempt>[0-9]+))?")
 _ORIGINAL = re.compile(r"(?P<bucket>[0-9]+)_[0-9]+(?:_copy_(?P<copy>[0-9]+))?")
+
+_UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
+_FLUSH_LENGTH = re.compile(r"bucket_[0-9]+(?:_[0-9]+)?_flush_length")
 
 _CODEC_SHIFT, _BUCKET_SHIFT, _FIELD_MASK = 29, 16, 0xFFF
 
@@ -102,6 +106,13 @@ def parse_directory(name: str) -> AcidDirectory | None:
     return AcidDirectory(kind, low, high, statement, txn, name)
 
 
+GUARD_BASE = AcidDirectory.base(INT64_MIN)
+"""An empty base below every write id, valid for every snapshot.
+
+Published before a table's first bare compacted base, it is what older snapshots start from (hazard H24).
+"""
+
+
 def looks_like_directory(name: str) -> bool:
     """Whether a name starts as an ACID directory's does. Hive fails on such a name if it is not of the grammar."""
     return name.startswith(tuple(f"{kind}_" for kind in DirectoryKind))
@@ -142,9 +153,40 @@ def parse_original_file(name: str) -> OriginalFile | None:
     return OriginalFile(int(match["bucket"]), int(match["copy"] or 0), name) if match else None
 
 
-def is_hidden(name: str) -> bool:
-    """Whether readers skip that name (Hive's `hiddenFileFilter`)."""
-    return name.startswith(("_", "."))
+def parse_original_path(path: str) -> OriginalFile | None:
+    """Return what the path of an original file says, or None when it is none; `name` is the whole path.
+
+    Below the table's or partition's directory it may lie in the sub-directories that a UNION ALL wrote.
+    """
+    *directories, name = path.split("/")
+    parsed = parse_original_file(name)
+    if parsed is None or not all(is_union_directory(directory) for directory in directories):
+        return None
+    return OriginalFile(parsed.bucket, parsed.copy, path)
+
+
+def is_union_directory(name: str) -> bool:
+    """Whether that is a directory of original files which Hive itself made: one leg of a UNION ALL.
+
+    NB: of all directories that are not ACID ones only these are known to be the table's own, so only these are ever
+    folded in and given up (HIVE-25915).
+    """
+    return _UNION_DIRECTORY.fullmatch(name) is not None
+
+
+def may_become_obsolete(name: str) -> bool:
+    """Whether a direct child of that name is one that a compaction can make obsolete; there is no room for `/`."""
+    return parse_directory(name) is not None or parse_original_file(name) is not None or is_union_directory(name)
+
+
+def is_flush_length(name: str) -> bool:
+    """Whether that is the side file of a bucket which a streaming writer has not closed (`bucket_N_flush_length`)."""
+    return _FLUSH_LENGTH.fullmatch(name) is not None
+
+
+def is_hidden(path: str) -> bool:
+    """Whether readers skip that name, or a file for a folder on its path (Hive's `hiddenFileFilter`)."""
+    return any(name.startswith(("_", ".")) for name in path.split("/"))
 
 
 def encode_bucket_property(*, bucket: int, statement_id: int = 0) -> int:

@@ -4,20 +4,22 @@ The decisions of Hive's CompactorMR (3.1) and QueryCompactor (4.0) over AcidUtil
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from compaction_operator.acid.contents import contents
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import (
+    GUARD_BASE,
     INT64_MIN,
     METADATA_ACID,
     AcidDirectory,
     DirectoryKind,
     is_hidden,
+    is_union_directory,
     looks_like_directory,
-    parse_bucket_file,
     parse_directory,
-    parse_original_file,
+    parse_original_path,
 )
 from compaction_operator.acid.snapshot import (
     Obsolete,
@@ -48,9 +50,11 @@ class CompactionPlan:
     nothing to do. `obsolete` is what nobody needs once the outputs are published, what was obsolete before included.
     `highest_write_id` is the watermark, as in Hive's queue entry: nothing above it was looked at, and nothing above it
     is in `obsolete`. `best_base` is the base that readers start from (read or not), `seen` all directories there were.
+    `guard` is the empty base that is to be published before the outputs, if any: see `with_guard`.
     """
 
     type: CompactionType
+    layout: Layout
     base: AcidDirectory | None
     originals: tuple[File, ...]
     deltas: tuple[AcidDirectory, ...]
@@ -59,6 +63,35 @@ class CompactionPlan:
     highest_write_id: int
     best_base: AcidDirectory | None
     seen: frozenset[str]
+    guard: AcidDirectory | None = None
+
+    @property
+    def breaks_older_snapshots(self) -> bool:
+        """Whether readers that look again with an older snapshot fail once the outputs are there (hazard H24).
+
+        Hive 3.1 says "Not enough history available" where there are bases and none is usable: a table's first one,
+        bare of a transaction, is too new for every snapshot taken before the last write. (What comes of originals
+        alone is below every write id.)
+        """
+        first = self.type is CompactionType.MAJOR and self.best_base is None and self.layout is Layout.HIVE3
+        return first and any(output.max_write_id > INT64_MIN for output in self.outputs)
+
+    @property
+    def has_originals(self) -> bool:
+        """Whether files from before the table was ACID are folded in: any base, the guard too, hides them."""
+        return bool(self.originals)
+
+
+def with_guard(plan: CompactionPlan) -> CompactionPlan:
+    """Return the plan that publishes the guard base first, and gives it up with the rest.
+
+    The guard is empty and below every write id, so older snapshots go on with it and the deltas. Raises ValueError
+    when there is nothing to guard, or originals that it would hide.
+    """
+    if not plan.breaks_older_snapshots or plan.has_originals:
+        raise ValueError("a guard base is for a first major compaction of a table without original files")
+    covered = Obsolete(GUARD_BASE.name, f"covered by {plan.outputs[0]}")
+    return replace(plan, guard=GUARD_BASE, obsolete=(*plan.obsolete, covered))
 
 
 def plan_compaction(
@@ -89,6 +122,7 @@ def plan_compaction(
     major = type is CompactionType.MAJOR
     return CompactionPlan(
         type=type,
+        layout=layout,
         base=before.base if major else None,
         originals=before.originals if major else (),
         deltas=before.deltas,
@@ -155,18 +189,23 @@ def _require_known_names(listing: Listing) -> None:
 
 
 def _require_understood(listing: Listing, before: Snapshot, type: CompactionType) -> None:
-    """Refuse raw files and sub-directories in what is read (LOAD DATA, UNION, skew), and what is not ACID at all."""
-    major = type is CompactionType.MAJOR
+    """Refuse what would have to be read and is not understood, and what is not ACID at all."""
     _require_one_of_each(before.deltas)
-    inputs = {directory.name for directory in (*before.deltas, *((before.base,) if before.base and major else ()))}
+    major = type is CompactionType.MAJOR
+    for directory in (*before.deltas, *((before.base,) if before.base and major else ())):
+        if found := listing.directory(directory.name):
+            contents(found, directory)
+    if major and before.base is None:
+        _require_known_originals(listing, before.originals)
+
+
+def _require_known_originals(listing: Listing, originals: Iterable[File]) -> None:
     for directory in listing.directories:
-        if directory.name in inputs:
-            _require_bucket_files(directory)
-        elif major and before.base is None and parse_directory(directory.name) is None:
+        if parse_directory(directory.name) is None and not is_union_directory(directory.name):
             for file in _visible_files(directory):
                 raise UnsupportedLayout(f"{directory.name}/{file.name} lies in a directory that is not an ACID one")
-    for file in before.originals if major else ():
-        if parse_original_file(file.name) is None:
+    for file in originals:
+        if parse_original_path(file.name) is None:
             raise UnsupportedLayout(f"{file.name} is not the name of a bucket's original file")
 
 
@@ -178,19 +217,8 @@ def _require_one_of_each(deltas: Iterable[AcidDirectory]) -> None:
             raise UnsupportedLayout(f"{first} and {delta.name} hold the same write ids: rows would count twice")
 
 
-def _require_bucket_files(directory: Directory) -> None:
-    seen: dict[int, str] = {}
-    for file in _visible_files(directory):
-        bucket_file = parse_bucket_file(file.name)
-        if bucket_file is None:
-            raise UnsupportedLayout(f"{directory.name}/{file.name} is not a bucket file")
-        first = seen.setdefault(bucket_file.bucket, file.name)
-        if first != file.name:
-            raise UnsupportedLayout(f"{directory.name} holds a bucket twice: {first} and {file.name}")
-
-
 def _visible_files(directory: Directory) -> Iterable[File]:
-    return (file for file in directory.files if not any(is_hidden(part) for part in file.name.split("/")))
+    return (file for file in directory.files if not is_hidden(file.name))
 
 
 def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visible: Visibility) -> None:
@@ -213,7 +241,7 @@ def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | Non
 
     `listing` is taken right before publishing. Two correct compactions that overlap double rows: hence every input must
     still be there, the base that readers start from must be the same, and no directory may have come that reaches into
-    an output's range (a base reaches down to the first write id).
+    an output's range (a base reaches down to the first write id), but for the plan's own empty guard.
     """
     names = {directory.name for directory in listing.directories}
     if taken := [output.name for output in plan.outputs if output.name in names]:
@@ -223,9 +251,15 @@ def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | Non
     if plan.type is CompactionType.MAJOR and plan.base is None and set(plan.originals) != set(original_files(listing)):
         return "the original files have changed since the plan was made"
     for directory in acid_directories(listing):
-        if directory.name not in plan.seen and any(_intersects(directory, output) for output in plan.outputs):
+        new = directory.name not in plan.seen and not _is_guard(directory, plan, listing)
+        if new and any(_intersects(directory, output) for output in plan.outputs):
             return f"{directory.name} appeared after the plan was made"
     return None
+
+
+def _is_guard(directory: AcidDirectory, plan: CompactionPlan, listing: Listing) -> bool:
+    found = listing.directory(directory.name)
+    return directory == plan.guard and found is not None and not any(_visible_files(found))
 
 
 def _intersects(one: AcidDirectory, other: AcidDirectory) -> bool:

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from compaction_operator.acid.listing import File, Listing
+from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import (
     METADATA_ACID,
     AcidDirectory,
     DirectoryKind,
     is_hidden,
+    is_union_directory,
     parse_directory,
     parse_original_file,
+    parse_original_path,
 )
 from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
 
@@ -27,7 +29,10 @@ class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """A directory or original file that no snapshot from now on needs, by its bare name, and why."""
+    """A directory or original file that no snapshot from now on needs, by its bare name, and why.
+
+    Of directories that are not ACID ones, only a UNION ALL's with nothing but original files can be one.
+    """
 
     name: str
     reason: str
@@ -121,9 +126,18 @@ def acid_directories(listing: Listing) -> tuple[AcidDirectory, ...]:
 
 
 def original_files(listing: Listing) -> tuple[File, ...]:
-    """Return the files beside the ACID directories, without empty ones, in the order in which Hive counts rows."""
-    files = (file for file in listing.files if file.size and not is_hidden(file.name))
+    """Return the files beside the ACID directories, without empty ones, in the order in which Hive counts rows.
+
+    Those in the sub-directories of a UNION ALL are named by their path (AcidUtils.findOriginals).
+    """
+    below = (file for directory in listing.directories for file in _files_of_union(directory))
+    files = (file for file in (*listing.files, *below) if file.size and not is_hidden(file.name))
     return tuple(sorted(files, key=lambda file: file.name))
+
+
+def _files_of_union(directory: Directory) -> Iterable[File]:
+    if is_union_directory(directory.name):
+        yield from (File(f"{directory.name}/{file.name}", file.size) for file in directory.files)
 
 
 def compacted_bases(listing: Listing) -> frozenset[str]:
@@ -220,5 +234,12 @@ def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterab
 
 
 def _obsolete_originals(listing: Listing, base: AcidDirectory | None) -> tuple[Obsolete, ...]:
-    names = sorted(file.name for file in listing.files if base and parse_original_file(file.name))
-    return tuple(Obsolete(name, f"covered by {base}") for name in names)
+    files = (file.name for file in listing.files if parse_original_file(file.name))
+    unions = (directory.name for directory in listing.directories if _holds_only_originals(directory))
+    return tuple(Obsolete(name, f"covered by {base}") for name in sorted((*files, *unions)) if base)
+
+
+def _holds_only_originals(union: Directory) -> bool:
+    return is_union_directory(union.name) and all(
+        is_hidden(file.name) or parse_original_path(file.name) for file in _files_of_union(union)
+    )

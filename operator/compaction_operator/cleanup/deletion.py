@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.acid.names import parse_directory, parse_original_file
+from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.snapshot import obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
@@ -108,10 +108,10 @@ def _delete_recorded(storage: Storage, now: _Now, entry: PartitionEntry) -> Part
     obsolete = _obsolete(now, entry, _list(storage, entry.location))
     freed += sum(_delete(storage, entry.location, name) for name in recorded if name in obsolete)
     there = _names(_list(storage, entry.location))
-    remaining = {name: _why_kept(name, obsolete) for name in recorded if name in there or not _is_deletable(name)}
+    remaining = {name: _why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in recorded if _is_deletable(name) and name not in there),
+        deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
         remaining=remaining,
         bytes_deleted=freed,
         final=not remaining,
@@ -120,7 +120,7 @@ def _delete_recorded(storage: Storage, now: _Now, entry: PartitionEntry) -> Part
 
 def _left_in_trash(storage: Storage, location: str, recorded: Iterable[str]) -> list[str]:
     """Return what an earlier pass hid and did not get to delete."""
-    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if _is_deletable(name)}
+    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if may_become_obsolete(name)}
     try:
         return [join(location, entry.name) for entry in storage.list(location) if entry.name in hidden]
     except NotFoundError:
@@ -141,12 +141,7 @@ def _names(listing: Listing) -> set[str]:
 
 def _obsolete(now: _Now, entry: PartitionEntry, listing: Listing) -> set[str]:
     found = obsolete_now(listing, now.write_ids, valid_txns=now.valid_txns, highest_write_id=entry.highest_write_id)
-    return {name for name in found if _is_deletable(name)}
-
-
-def _is_deletable(name: str) -> bool:
-    """Whether a name is one that a compaction can make obsolete; the grammar has no room for `/` or `..`."""
-    return parse_directory(name) is not None or parse_original_file(name) is not None
+    return {name for name in found if may_become_obsolete(name)}
 
 
 def _delete(storage: Storage, location: str, name: str) -> int:
@@ -162,6 +157,6 @@ def _delete(storage: Storage, location: str, name: str) -> int:
 
 
 def _why_kept(name: str, obsolete: Iterable[str]) -> str:
-    if not _is_deletable(name):
+    if not may_become_obsolete(name):
         return "not the name of a directory or file that a compaction makes obsolete"
     return "came back while it was deleted" if name in obsolete else "not obsolete by today's listing and write ids"

@@ -1,15 +1,14 @@
 """How the compaction of one partition is cut into tasks: one for each output directory and bucket. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from compaction_operator.acid.inputs import RawFile, original_inputs
 from compaction_operator.acid.listing import File, Listing
 from compaction_operator.acid.names import (
     AcidDirectory,
     DirectoryKind,
     bucket_file_name,
-    encode_bucket_property,
     parse_bucket_file,
-    parse_original_file,
 )
 from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.write_ids import ValidWriteIdList
@@ -30,8 +29,8 @@ def merge_tasks(
 ) -> dict[AcidDirectory, list[MergeTask]]:
     """Return, for each output directory of the plan, the tasks that fill it.
 
-    `scratch` is the folder for the tasks' files; `original_rows` gives the row count of each original file by
-    name, from which the row ids of the next file of the same bucket go on (Hive's OriginalReaderPair).
+    `scratch` is the folder for the tasks' files; `original_rows` gives the row count of each original and raw file by
+    its path below the location, from which the row ids of the next file go on (Hive's OriginalReaderPair).
     """
     location, scratch = local_path(location), local_path(scratch)
     deletes = _bucket_files(listing, _of_kind(plan, DirectoryKind.DELETE_DELTA), location)
@@ -48,10 +47,12 @@ def merge_tasks(
 
 
 def input_files(plan: CompactionPlan, listing: Listing) -> list[File]:
-    """Return the bucket and original files that the plan reads."""
+    """Return the bucket, original and raw files that the plan reads."""
     directories = [*([plan.base] if plan.base else []), *plan.deltas]
-    files = [file for directory in directories for file in _files(listing, directory)]
-    return [*(file for file in files if parse_bucket_file(file.name)), *plan.originals]
+    inside = [File(f"{one.name}/{file.name}", file.size) for one in directories for file in _files(listing, one)]
+    raw = {file.path for files in original_inputs(plan, listing).values() for file in files}
+    read = [file for file in inside if file.name in raw or parse_bucket_file(file.name.partition("/")[2])]
+    return [*read, *plan.originals]
 
 
 def _of_kind(plan: CompactionPlan, *kinds: DirectoryKind) -> list[AcidDirectory]:
@@ -78,29 +79,20 @@ def _insert_files(
     directories = [*([plan.base] if plan.base else []), *_of_kind(plan, DirectoryKind.DELTA)]
     acid = _bucket_files(listing, directories, location)
     inputs = {bucket: [InputFile(path=path) for path in paths] for bucket, paths in acid.items()}
-    for bucket, originals in _original_inputs(plan.originals, location, original_rows).items():
-        inputs[bucket] = [*originals, *inputs.get(bucket, [])]
+    for bucket, files in original_inputs(plan, listing).items():
+        inputs[bucket] = [*_numbered(files, location, original_rows), *inputs.get(bucket, [])]
     return inputs
 
 
-def _original_inputs(
-    originals: Iterable[File], location: str, original_rows: dict[str, int]
-) -> dict[int, list[InputFile]]:
-    """Number the rows of the files of each bucket through.
-
-    NB: Hive takes them in the order of their paths, in which `_copy_10` comes before `_copy_2`.
-    """
-    parsed = [original for file in originals if (original := parse_original_file(file.name))]
-    inputs: dict[int, list[InputFile]] = {}
-    rows: dict[int, int] = {}
-    for original in sorted(parsed, key=lambda original: (original.bucket, original.name)):
-        first = rows.get(original.bucket, 0)
-        rows[original.bucket] = first + original_rows[original.name]
-        identity = OriginalRows(bucket_property=encode_bucket_property(bucket=original.bucket), first_row_id=first)
-        inputs.setdefault(original.bucket, []).append(
-            InputFile(path=join(location, original.name), original=identity)
-        )
-    return inputs
+def _numbered(files: Iterable[RawFile], location: str, original_rows: dict[str, int]) -> Iterator[InputFile]:
+    """Number the rows of one bucket's files through, for each write id and statement from 0 on."""
+    rows: dict[tuple[int, int], int] = {}
+    for file in files:
+        identity = file.write_id, file.bucket_property
+        first = rows.get(identity, 0)
+        rows[identity] = first + original_rows[file.path]
+        original = OriginalRows(bucket_property=file.bucket_property, first_row_id=first, write_id=file.write_id)
+        yield InputFile(path=join(location, file.path), original=original)
 
 
 def _insert_tasks(

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from compaction_operator.acid.names import parse_directory, parse_original_file
+from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.plan import CompactionPlan, plan_compaction
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
@@ -87,5 +87,5 @@ def _require_table_directory(storage: Storage, location: str) -> None:
     entries = storage.list(location)
     if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
         raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")
-    if not any(parse_directory(entry.name) or parse_original_file(entry.name) for entry in entries):
+    if not any(may_become_obsolete(entry.name) for entry in entries):
         raise StorageError(f"{location} is not a table directory: it holds no base, delta or original files")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compaction_operator.acid.inputs import original_inputs
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import (
     METADATA_ACID,
@@ -69,7 +70,8 @@ def prepare(
         valid_txns=request.valid_txns,
     )
     staging = join(location, staging_name)
-    original_rows = {file.name: count_rows(local_path(join(location, file.name))) for file in plan.originals}
+    originals = [file.path for files in original_inputs(plan, listing).values() for file in files]
+    original_rows = {path: count_rows(local_path(join(location, path))) for path in originals}
     tasks = merge_tasks(
         plan,
         listing,

@@ -293,19 +293,27 @@ def test_visibility_names_need_the_transactions():
 
 
 @pytest.mark.parametrize(
-    "file", ["000000_0", "HIVE_UNION_SUBDIR_1/000000_0", "bucket_00000_flush_length", "sub/bucket_00000", "part-0.orc"]
+    "file", ["HIVE_UNION_SUBDIR_1/000000_0", "bucket_00000_flush_length", "sub/bucket_00000", "part-0.orc"]
 )
-def test_files_that_no_acid_writer_made_are_refused_in_what_is_read(file):
-    """H15: LOAD DATA, UNION ALL and skewed tables put raw files and sub-directories into a delta or base."""
-    raw = with_files("delta_2_2_0000", "_orc_acid_version", "bucket_00000", file)
-    found = Listing((*listing("delta_1_1_0000").directories, raw), ())
+def test_files_that_are_not_understood_are_refused_in_what_is_read(file):
+    """H15: and a minor does not mind what is in the base."""
+    odd = with_files("delta_2_2_0000", "_orc_acid_version", file)
+    found = Listing((*listing("delta_1_1_0000").directories, odd), ())
     for kind in CompactionType:
-        with pytest.raises(UnsupportedLayout, match=f"delta_2_2_0000/{file} is not a bucket file"):
+        with pytest.raises(UnsupportedLayout, match=f"delta_2_2_0000/{file}"):
             _plan(found, write_ids(2), kind)
     base = Listing((with_files("base_1", file), *listing("delta_2_2_0000", "delta_3_3_0000").directories), ())
     with pytest.raises(UnsupportedLayout, match=f"base_1/{file}"):
         _plan(base, write_ids(3), MAJOR)
     assert _outputs(_plan(base, write_ids(3), MINOR)) == ["delta_0000002_0000003"]
+
+
+@pytest.mark.parametrize("kind", [MINOR, MAJOR])
+def test_raw_files_of_load_data_are_read(kind):
+    found = Listing((with_files("delta_1_1_0000", "000000_0"), with_files("delta_2_2_0000", "bucket_00000")), ())
+    plan = _plan(found, write_ids(2), kind)
+    assert _deltas(plan) == ["delta_1_1_0000", "delta_2_2_0000"]
+    assert {*_obsolete(plan)} == {"delta_1_1_0000", "delta_2_2_0000"}
 
 
 def test_raw_files_in_what_is_not_read_do_not_matter():
@@ -329,14 +337,46 @@ def test_a_bucket_that_is_there_twice_is_refused():
         _plan(found, write_ids(2), MINOR)
 
 
-def test_an_unknown_directory_is_refused_where_a_major_would_have_to_read_it():
-    unknown = with_files("HIVE_UNION_SUBDIR_1", "000000_0")
+@pytest.mark.parametrize("name", ["sub", "HIVE_UNION_SUBDIR_", "HIVE_UNION_SUBDIR_1x", "part-1"])
+def test_an_unknown_directory_is_refused_where_a_major_would_have_to_read_it(name):
+    """H15: whose it is and what is in it, nobody knows; so it is never given up either."""
+    unknown = with_files(name, "000000_0")
     found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, unknown), ())
-    with pytest.raises(UnsupportedLayout, match="HIVE_UNION_SUBDIR_1/000000_0 lies in a directory"):
+    with pytest.raises(UnsupportedLayout, match=f"{name}/000000_0 lies in a directory"):
         _plan(found, write_ids(2), MAJOR)
     assert _outputs(_plan(found, write_ids(2), MINOR)) == ["delta_0000001_0000002"]
     based = Listing((*listing("base_1*", "delta_2_2_0000").directories, unknown, Directory("empty", ())), ())
     assert _outputs(_plan(based, write_ids(2), MAJOR)) == ["base_0000002"]
+    assert name not in _obsolete(_plan(based, write_ids(2), MAJOR))
+
+
+UNION = (with_files("HIVE_UNION_SUBDIR_1", "000000_0"), with_files("HIVE_UNION_SUBDIR_2", "000000_0", "000001_0"))
+
+
+def test_a_major_folds_in_the_originals_of_a_union_and_gives_their_directories_up():
+    """HIVE-25915."""
+    found = Listing((*listing("delta_1_1_0000").directories, *UNION), ())
+    plan = _plan(found, write_ids(1), MAJOR)
+    names = ["HIVE_UNION_SUBDIR_1/000000_0", "HIVE_UNION_SUBDIR_2/000000_0", "HIVE_UNION_SUBDIR_2/000001_0"]
+    assert [file.name for file in plan.originals] == names
+    assert {*_obsolete(plan)} == {"HIVE_UNION_SUBDIR_1", "HIVE_UNION_SUBDIR_2", "delta_1_1_0000"}
+    alone = _plan(Listing(UNION, ()), write_ids(0), MAJOR)
+    assert _outputs(alone) == ["base_-9223372036854775808"]
+
+
+def test_a_minor_leaves_the_originals_of_a_union():
+    found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, *UNION), ())
+    plan = _plan(found, write_ids(2), MINOR)
+    assert _outputs(plan) == ["delta_0000001_0000002"]
+    assert {*_obsolete(plan)} == {"delta_1_1_0000", "delta_2_2_0000"}
+
+
+@pytest.mark.parametrize("file", ["part-0.orc", "sub/000000_0", "bucket_00000"])
+def test_other_files_in_a_unions_directory_are_refused_and_keep_it(file):
+    odd = with_files("HIVE_UNION_SUBDIR_1", "000000_0", file)
+    with pytest.raises(UnsupportedLayout, match=f"HIVE_UNION_SUBDIR_1/{file} is not the name"):
+        _plan(Listing((*listing("delta_1_1_0000").directories, odd), ()), write_ids(1), MAJOR)
+    based = Listing((*listing("base_1*", "delta_2_2_0000").directories, odd), ())
     assert "HIVE_UNION_SUBDIR_1" not in _obsolete(_plan(based, write_ids(2), MAJOR))
 
 

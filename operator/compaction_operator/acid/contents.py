@@ -1,0 +1,80 @@
+"""What lies inside a base or delta: ACID bucket files or raw ones, and a refusal of anything that is neither."""
+
+from dataclasses import dataclass
+
+from compaction_operator.acid.listing import Directory, File
+from compaction_operator.acid.names import (
+    METADATA_ACID,
+    AcidDirectory,
+    BucketFile,
+    DirectoryKind,
+    OriginalFile,
+    is_flush_length,
+    is_hidden,
+    parse_bucket_file,
+    parse_original_file,
+)
+from compaction_operator.acid.snapshot import UnsupportedLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The data files of one directory, by bucket and name: of one kind, the other is empty.
+
+    `raw` are files without ACID columns that LOAD DATA moved there (MetaDataFile.isRawFormat), without empty ones.
+    """
+
+    buckets: tuple[BucketFile, ...]
+    raw: tuple[OriginalFile, ...]
+
+
+def contents(directory: Directory, parsed: AcidDirectory) -> Contents:
+    """Return the data files of a base or delta.
+
+    Raises UnsupportedLayout, naming the file, for one that Hive's versions read differently or not at all.
+    """
+    visible = [file for file in directory.files if not is_hidden(file.name)]
+    for file in visible:
+        _require_data_file(directory, file)
+    buckets = [bucket for file in visible if (bucket := parse_bucket_file(file.name))]
+    raw = [original for file in visible if file.size and (original := parse_original_file(file.name))]
+    _require_each_bucket_once(directory, buckets)
+    if raw:
+        _require_raw_only(directory, parsed, raw[0], buckets)
+    return Contents(
+        buckets=tuple(sorted(buckets, key=lambda bucket: bucket.bucket)),
+        raw=tuple(sorted(raw, key=lambda original: (original.bucket, original.name))),
+    )
+
+
+def _require_data_file(directory: Directory, file: File) -> None:
+    place = f"{directory.name}/{file.name}"
+    if "/" in file.name:
+        raise UnsupportedLayout(f"{place} lies in a sub-directory: Hive 4 reads it and Hive 3 does not")
+    if is_flush_length(file.name):
+        raise UnsupportedLayout(f"{place} says that a streaming writer did not close its file")
+    if parse_bucket_file(file.name) is None and parse_original_file(file.name) is None:
+        raise UnsupportedLayout(f"{place} is not a bucket file")
+
+
+def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -> None:
+    """Refuse two attempts of one bucket: readers take inserts of both and deletes of one (getDeltaToAttemptIdMap)."""
+    seen: dict[int, str] = {}
+    for bucket in buckets:
+        first = seen.setdefault(bucket.bucket, bucket.name)
+        if first != bucket.name:
+            raise UnsupportedLayout(f"{directory.name} holds a bucket twice: {first} and {bucket.name}")
+
+
+def _require_raw_only(
+    directory: Directory, parsed: AcidDirectory, raw: OriginalFile, buckets: list[BucketFile]
+) -> None:
+    """Refuse raw files where LOAD DATA never puts any: Hive takes one format for the whole directory."""
+    place = f"{directory.name}/{raw.name}"
+    if buckets:
+        raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads one of the two kinds")
+    if parsed.kind is DirectoryKind.DELETE_DELTA:
+        raise UnsupportedLayout(f"{place} is a raw file among delete events")
+    compacted = parsed.visibility_txn is not None or any(file.name == METADATA_ACID for file in directory.files)
+    if compacted or parsed.min_write_id != parsed.max_write_id:
+        raise UnsupportedLayout(f"{place} is a raw file in the output of a compaction: its write id is not known")
