@@ -68,7 +68,13 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
     ),
     "IntegerStatistics": ("optional sint64 minimum 1", "optional sint64 maximum 2", "optional sint64 sum 3"),
     "DoubleStatistics": ("optional double minimum 1", "optional double maximum 2", "optional double sum 3"),
-    "StringStatistics": ("optional bytes minimum 1", "optional bytes maximum 2", "optional sint64 sum 3"),
+    "StringStatistics": (
+        "optional bytes minimum 1",
+        "optional bytes maximum 2",
+        "optional sint64 sum 3",
+        "optional bytes lower_bound 4",
+        "optional bytes upper_bound 5",
+    ),
     "BucketStatistics": ("packed uint64 count 1",),
     "DecimalStatistics": ("optional string minimum 1", "optional string maximum 2", "optional string sum 3"),
     "DateStatistics": ("optional sint32 minimum 1", "optional sint32 maximum 2"),
@@ -196,4 +202,5 @@ StripeFooter: Any = _CLASSES["StripeFooter"]
 Stream: Any = _CLASSES["Stream"]
 ColumnEncoding: Any = _CLASSES["ColumnEncoding"]
 RowIndex: Any = _CLASSES["RowIndex"]
+BloomFilter: Any = _CLASSES["BloomFilter"]
 BloomFilterIndex: Any = _CLASSES["BloomFilterIndex"]

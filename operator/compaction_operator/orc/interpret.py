@@ -1,0 +1,111 @@
+"""What physical values mean: decimals as exact numbers, timestamps as milliseconds since 1970."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+MAX_DECIMAL_DIGITS = 38
+_EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds
+_MILLISECOND = 1_000_000
+_SECONDS_LIMIT = 2**53  # beyond what milliseconds in 64 bits can say, with room for the epoch
+_LONGEST_VARINT = 19  # bytes of a base-128 number of 128 bits
+
+
+def offsets_of(values: pa.Array) -> Integers:
+    """Return the `len + 1` offsets of a large binary or large list array into its data or child."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
+
+
+def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | None:
+    """Return the time of each physical timestamp, rounded down to milliseconds since 1970, and whether it was rounded.
+
+    `values` has no nulls. Before 1970 Java's rule holds (ORC's TimestampTreeReader): a second is taken off when the
+    milliseconds are negative and there is a fraction of at least one. None when a value is none of Java's timestamps.
+    """
+    seconds = values.field("seconds").to_numpy()
+    encoded = values.field("nanos").to_numpy()
+    zeros = encoded & 7
+    nanos = (encoded >> 3) * 10 ** np.where(zeros, zeros + 1, 0)
+    strange = (encoded < 0) | (encoded >> 33 != 0) | (nanos > 999_999_999)
+    if np.any(strange | (seconds > _SECONDS_LIMIT) | (seconds < -_SECONDS_LIMIT)):
+        return None
+    result = (seconds + _EPOCH) * 1000 + nanos // _MILLISECOND
+    result -= np.where((result < 0) & (nanos >= _MILLISECOND), 1000, 0)
+    return result, nanos % _MILLISECOND != 0
+
+
+def decimals(values: pa.Array) -> list[pa.Array] | None:
+    """Return physical decimals as Arrow's decimal128 arrays, one for each scale.
+
+    `values` has no nulls. None when a value has more than 38 digits or a scale that is not in 0..38, so that it is
+    none of Hive's decimals.
+    """
+    scales = values.field("scale").to_numpy()
+    words = _unscaled(values.field("value"))
+    if words is None or np.any((scales < 0) | (scales > MAX_DECIMAL_DIGITS)):
+        return None
+    found = [_decimal128(words[scales == scale], int(scale)) for scale in np.unique(scales)]
+    return None if any(_too_long(array) for array in found) else found
+
+
+def plain_strings(values: pa.Array) -> pa.Array:
+    """Return decimal128 values as HiveDecimal writes them: plain, without trailing zeros behind the point."""
+    scale = values.type.scale
+    unscaled = _with_scale(values, 0)
+    sign = pc.if_else(pc.less(unscaled, pa.scalar(0)), "-", "")
+    digits = pc.ascii_lpad(pc.cast(pc.abs(unscaled), pa.string()), scale + 1, "0")
+    if not scale:
+        return pc.binary_join_element_wise(sign, digits, "")
+    whole = pc.utf8_slice_codeunits(digits, 0, -scale)
+    fraction = pc.ascii_rtrim(pc.utf8_slice_codeunits(digits, -scale), "0")
+    number = pc.ascii_rtrim(pc.binary_join_element_wise(whole, fraction, "."), ".")
+    return pc.binary_join_element_wise(sign, number, "")
+
+
+def _unscaled(values: pa.Array) -> Words | None:
+    """The zigzag varints as rows of a low and a high word in two's complement; None when one has more than 128 bits."""
+    offsets = offsets_of(values)
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    longest = int(lengths.max(initial=0))
+    if longest > _LONGEST_VARINT:
+        return None
+    words = np.zeros((len(values), 2), np.uint64)
+    for index in range(longest):
+        more = np.flatnonzero(lengths > index)
+        bits = (data[starts[more] + index] & 0x7F).astype(np.uint64)
+        word, shift = divmod(7 * index, 64)
+        words[more, word] |= bits << np.uint64(shift)
+        if not word and shift > 64 - 7:
+            words[more, 1] |= bits >> np.uint64(64 - shift)
+    return _unzigzag(words)
+
+
+def _unzigzag(words: Words) -> Words:
+    one = np.uint64(1)
+    negative = np.uint64(0) - (words[:, 0] & one)
+    low = (words[:, 0] >> one) | (words[:, 1] << np.uint64(63))
+    return np.stack([low ^ negative, (words[:, 1] >> one) ^ negative], axis=1)
+
+
+def _decimal128(words: Words, scale: int) -> pa.Array:
+    type_ = pa.decimal128(MAX_DECIMAL_DIGITS, scale)
+    return pa.Array.from_buffers(type_, len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
+
+
+def _with_scale(values: pa.Array, scale: int) -> pa.Array:
+    """The same unscaled values at another scale."""
+    type_ = pa.decimal128(MAX_DECIMAL_DIGITS, scale)
+    return pa.Array.from_buffers(type_, len(values), values.buffers(), offset=values.offset)
+
+
+def _too_long(values: pa.Array) -> bool:
+    bounds = pc.min_max(_with_scale(values, 0))
+    # the buffers may hold more digits than the type allows: as numbers of Python they do not overflow
+    return any(abs(int(bounds[end].as_py() or 0)) >= 10**MAX_DECIMAL_DIGITS for end in ("min", "max"))
