@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 from isal import isal_zlib
@@ -14,8 +15,6 @@ _LARGEST_BLOCK = (1 << 23) - 1
 _RAW_DEFLATE = -15
 _LEVEL = 2
 _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
-
-Buffer = bytes | memoryview | pa.Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +33,18 @@ class CompressedStream:
         return (self.chunks[chunk], rest)
 
 
-def compress(data: Buffer, *, codec: Compression, block_size: int) -> CompressedStream:
-    """Return `data` as a stream of a file with this codec, in frames of at most `block_size` plain bytes.
+def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStream:
+    """Return a stream of a file with this codec, in frames of at most `block_size` plain bytes.
 
-    A frame that would not shrink is kept as it is. Raises ValueError for LZO.
+    `data` is bytes or anything else with a buffer, as Arrow's have. A frame that would not shrink is kept as it is.
+    Raises ValueError for LZO.
     """
     if codec is Compression.NONE:
         return CompressedStream(bytes(data), (), block_size)
     shrink, block_size = _compressor(codec), min(block_size, _LARGEST_BLOCK)
-    plain, parts, starts, length = memoryview(data), [], [0], 0
+    plain, length = memoryview(data), 0
+    parts: list[bytes | memoryview] = []
+    starts = [0]
     for start in range(0, len(plain), block_size):
         header, frame = _frame(plain[start : start + block_size], shrink)
         parts += (header, frame)

@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from compaction_operator.orc.messages import Encoding, Kind, StreamKind
-from compaction_operator.orc.rle_encode import Encoded, Integers, encode_booleans, encode_bytes, encode_integers
+from compaction_operator.orc.rle_encode import (
+    Encoded,
+    Integers,
+    Positions,
+    encode_booleans,
+    encode_bytes,
+    encode_integers,
+)
 
 _DICTIONARY_RATIO = 0.8
 _SAMPLE = 10_000
@@ -23,7 +30,7 @@ class PlainStream:
 
     kind: StreamKind
     data: bytes | pa.Buffer
-    positions: list[tuple[int, ...]] | None
+    positions: Positions | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,7 @@ def _contents(values: pa.Array, groups: Integers) -> tuple[PlainStream, Integers
     if len(values):
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     data = content.slice(ends[0], ends[-1] - ends[0]) if content else b""
-    positions = [(offset,) for offset in (ends - ends[0])[groups[:-1]].tolist()]
+    positions: Positions = [(offset,) for offset in (ends - ends[0])[groups[:-1]].tolist()]
     return PlainStream(StreamKind.DATA, data, positions), ends
 
 

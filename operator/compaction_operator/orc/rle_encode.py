@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -64,16 +64,17 @@ def encode_integers(values: Integers, groups: Integers, *, signed: bool) -> Enco
 
 
 def _offsets(parts: list[bytes]) -> list[int]:
-    ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-    return ends[:-1].tolist()
+    return [0, *accumulate(map(len, parts))][:-1]
 
 
 def _chop(starts: Integers, total: int, limit: Integers) -> tuple[Integers, Integers]:
     """Cut regions, each to its limit; return the starts of the pieces and of which region each is."""
-    pieces = -(-np.diff(starts, append=total) // limit)
+    sizes: Integers = np.diff(starts, append=total)
+    pieces = -(-sizes // limit)
     region = np.repeat(np.arange(len(starts)), pieces)
     within = np.arange(len(region)) - (np.cumsum(pieces) - pieces)[region]
-    return starts[region] + within * limit[region], region
+    cut: Integers = starts[region] + within * limit[region]
+    return cut, region
 
 
 def _byte_runs(values: Bytes) -> bytes:
@@ -197,7 +198,8 @@ def _pack_bits(values: Unsigned, sizes: Integers, width: int) -> bytes:
     moved = np.repeat(np.cumsum(filled) - filled - (np.cumsum(sizes) - sizes), sizes)
     room[np.arange(len(values)) + moved] = values
     shifts = np.arange(8 - width, -1, -width, dtype=np.uint8)
-    return np.bitwise_or.reduce(room.reshape(-1, share) << shifts, axis=1).astype(np.uint8).tobytes()
+    packed: Bytes = np.bitwise_or.reduce(room.reshape(-1, share) << shifts, axis=1)
+    return packed.tobytes()
 
 
 def _write_blocks(blocks: _Blocks) -> Iterator[bytes | memoryview]:

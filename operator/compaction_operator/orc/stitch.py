@@ -3,11 +3,25 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc.events import MergeResult
 from compaction_operator.orc.file_writer import OrcWriter
+from compaction_operator.orc.sketch import key_index
 from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.stripe_copy import can_copy
 from compaction_operator.orc.tail import read_tail
+
+
+def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
+    """Put the parts of one bucket, in the order of their keys, into one ACID file; return its size in bytes.
+
+    Raises OrcError, and leaves no output, for a part that cannot be read or taken over as it is.
+    """
+    lasts = [last for part in parts for last in key_index(read_tail(part.output)) or []]
+    inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
+    metadata = acid_metadata(lasts, inserts=inserts, deletes=deletes)
+    return stitch([part.output for part in parts], output, user_metadata=metadata)
 
 
 def stitch(parts: Sequence[str], output: str, *, user_metadata: Mapping[str, bytes]) -> int:

@@ -32,7 +32,7 @@ def can_copy(tail: Tail, index: int, layout: Layout) -> bool:
         and footer.calendar == layout.calendar
         and footer.row_index_stride == layout.row_index_stride
         and tail.postscript.writer_version >= _OLDEST_WRITER
-        and schema.difference(tail.types, layout.types) is None
+        and schema.same(tail.types, 0, layout.types, 0)
     )
     return same and _has_statistics(tail, index) and _has_indexes(tail, index, layout.bloom_filters)
 
