@@ -12,6 +12,7 @@ builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
 "$SANDBOX/images.sh" build operator metastore
+"$ROOT/tests/oracle/fetch.sh" > /dev/null
 built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
 start=$SECONDS
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"

@@ -1,0 +1,208 @@
+"""Real Hive as an oracle: a long-lived JVM of Hive 3.1.3's or 4.0.1's own reader, writer and compactor, no services."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+HERE = Path(__file__).parent
+OPENED_PACKAGES = ("java.lang", "java.net", "java.nio", "java.time", "java.util")
+JAVA = (
+    # With pdeathsig a JVM does not outlive a test run that was killed.
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("java", "-Xmx1g", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"),
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+)
+
+RowId = tuple[int, int, int]
+"""A ROW__ID: write id, bucket property, row id."""
+
+
+class Row(NamedTuple):
+    """One visible row: its ROW__ID and its values in the JSON form that the README describes."""
+
+    write_id: int
+    bucket: int
+    row_id: int
+    values: list[Any]
+
+
+class State(NamedTuple):
+    """What AcidUtils.getAcidState answered, as names."""
+
+    base: str | None
+    current: list[str]
+    obsolete: list[str]
+    originals: list[str]
+    aborted: list[str]
+
+
+class OracleError(Exception):
+    """Hive refused or failed; the message is its own, the trace the Java stack."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+@cache
+def fetch() -> Path:
+    """Return the folder of Hive's jars and the compiled program, in the user's cache; makes it when it is not there."""
+    done = subprocess.run([HERE / "fetch.sh"], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+class HiveOracle:
+    """A JVM of Hive 3 or 4, started at the first question: `with HiveOracle(3) as hive: hive.read(folder)`."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def read(
+        self,
+        directory: Path | str,
+        *,
+        write_ids: str | None = None,
+        txns: str | None = None,
+        row_type: str | None = None,
+        vectorized: bool = False,
+    ) -> list[Row]:
+        """Return the rows that a query sees in a table's or partition's directory, in the order it reads them.
+
+        Without `write_ids` (a ValidWriteIdList as text) all are valid; without `row_type` (struct<...>) the widest of
+        the files' is taken. Raises OracleError.
+        """
+        answer = self._ask(
+            "read", dir=directory, write_ids=write_ids, txns=txns, row_type=row_type, vectorized=vectorized
+        )
+        return [Row(*row) for row in answer["rows"]]
+
+    def state(self, directory: Path | str, *, write_ids: str | None = None, txns: str | None = None) -> State:
+        """Return which directories and files a reader of the snapshot uses; raises OracleError."""
+        return State(**self._ask("state", dir=directory, write_ids=write_ids, txns=txns))
+
+    def write(
+        self,
+        directory: Path | str,
+        events: Sequence[Sequence[Any]],
+        *,
+        row_type: str,
+        write_id: int,
+        max_write_id: int | None = None,
+        statement: int = 0,
+        bucket: int = 0,
+        attempt: int | None = None,
+        base: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write what one task of a statement does: its bucket of a delta and delete delta, or of a base.
+
+        Events: ("insert", write id, values), ("update", write id, ROW__ID, values), ("delete", write id, ROW__ID) and
+        ("flush",), which ends a stripe. The caller sorts deletes and updates by ROW__ID, as a query does.
+        `settings` are table properties (orc.compress). With `max_write_id` the delta is a streaming writer's.
+        """
+        self._ask(
+            "write",
+            dir=directory,
+            events=events,
+            row_type=row_type,
+            write_id=write_id,
+            max_write_id=max_write_id or write_id,
+            statement=statement,
+            bucket=bucket,
+            attempt=attempt,
+            base=base,
+            settings=settings or {},
+        )
+
+    def write_file(
+        self,
+        path: Path | str,
+        rows: Sequence[Sequence[Any]],
+        *,
+        row_type: str,
+        settings: Mapping[str, str] | None = None,
+        time_zone: str | None = None,
+    ) -> None:
+        """Write a plain ORC file, as originals and LOAD DATA have; `time_zone` is the writer's, UTC when not given."""
+        self._ask("write_file", path=path, rows=rows, row_type=row_type, settings=settings or {}, time_zone=time_zone)
+
+    def compact(
+        self,
+        deltas: Sequence[Path | str],
+        output: Path | str,
+        *,
+        major: bool,
+        bucket: int,
+        row_type: str,
+        min_write_id: int,
+        max_write_id: int,
+        base: Path | str | None = None,
+        write_ids: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Merge one bucket of the directories as Hive's compactor does, into a base or delta pair within `output`."""
+        self._ask(
+            "compact",
+            deltas=[str(delta) for delta in deltas],
+            output=output,
+            major=major,
+            bucket=bucket,
+            row_type=row_type,
+            min_write_id=min_write_id,
+            max_write_id=max_write_id,
+            base=base,
+            write_ids=write_ids,
+            settings=settings or {},
+        )
+
+    def search(self, file: Path | str, predicate: Mapping[str, Any] | None = None) -> list[tuple[int, list[Any]]]:
+        """Return number and values of the rows of one ORC file that its reader does not skip under the predicate.
+
+        A predicate is {"and": [...]}, {"or": [...]}, {"not": ...} or a leaf {"test", "column", "kind", "values"}; the
+        README lists tests and kinds. For a file of events, columns are those of the row.
+        """
+        return [(number, values) for number, values in self._ask("search", file=file, predicate=predicate)["rows"]]
+
+    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
+        process = self._process or self._start()
+        given = {name: value for name, value in request.items() if value is not None}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"op": operation, **given}, default=str) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise OracleError(f"Hive {self.version}'s JVM ended with code {process.wait()}", "")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise OracleError(answer["error"], answer["trace"])
+        return answer
+
+    def _start(self) -> subprocess.Popen[str]:
+        folder = fetch()
+        parts = (f"classes{self.version}", f"hive{self.version}/*", "common/*")
+        class_path = ":".join(str(folder / part) for part in parts)
+        self._process = subprocess.Popen(
+            [*JAVA, "-cp", class_path, "dev.compaction.oracle.Server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self._process

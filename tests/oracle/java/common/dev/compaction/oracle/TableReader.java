@@ -1,0 +1,147 @@
+package dev.compaction.oracle;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.ql.exec.vector.ColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatchCtx;
+import org.apache.hadoop.hive.ql.io.AcidInputFormat;
+import org.apache.hadoop.hive.ql.io.RecordIdentifier;
+import org.apache.hadoop.hive.ql.io.orc.OrcFile;
+import org.apache.hadoop.hive.ql.io.orc.OrcInputFormat;
+import org.apache.hadoop.hive.ql.io.orc.OrcSplit;
+import org.apache.hadoop.hive.ql.io.orc.OrcStruct;
+import org.apache.hadoop.hive.ql.io.orc.VectorizedAcidReaders;
+import org.apache.hadoop.hive.ql.metadata.VirtualColumn;
+import org.apache.hadoop.hive.serde2.objectinspector.ObjectInspector;
+import org.apache.hadoop.hive.serde2.typeinfo.StructTypeInfo;
+import org.apache.hadoop.hive.serde2.typeinfo.TypeInfo;
+import org.apache.hadoop.hive.serde2.typeinfo.TypeInfoUtils;
+import org.apache.hadoop.io.NullWritable;
+import org.apache.hadoop.mapred.InputSplit;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapred.RecordReader;
+import org.apache.hadoop.mapred.Reporter;
+
+/** `read`: the rows of a table or partition directory and their ROW__IDs, as a query of this Hive sees them. */
+final class TableReader {
+  private TableReader() {}
+
+  static JsonObject read(JsonObject request) throws Exception {
+    String rowType = Settings.text(request, "row_type", null);
+    if (rowType == null) rowType = widestRowType(request);
+    StructTypeInfo rows = Settings.struct(rowType);
+    JobConf conf = Settings.scan(request, rows);
+    conf.set("mapreduce.input.fileinputformat.inputdir", Settings.path(request, "dir").toString());
+    boolean vectorized = request.has("vectorized") && request.get("vectorized").getAsBoolean();
+    conf.setBoolean("hive.vectorized.execution.enabled", vectorized);
+    JsonArray result = new JsonArray();
+    for (InputSplit split : splits(conf)) {
+      if (vectorized) readBatches((OrcSplit) split, conf, rows, result);
+      else readRows(split, conf, rows, result);
+    }
+    JsonObject answer = new JsonObject();
+    answer.addProperty("row_type", rowType);
+    answer.add("rows", result);
+    return answer;
+  }
+
+  private static InputSplit[] splits(JobConf conf) throws IOException {
+    InputSplit[] splits = new OrcInputFormat().getSplits(conf, 1);
+    Arrays.sort(splits, Comparator.comparing(split -> ((OrcSplit) split).getPath().toString() + ((OrcSplit) split).getStart()));
+    return splits;
+  }
+
+  private static void readRows(InputSplit split, JobConf conf, StructTypeInfo type, JsonArray result) throws IOException {
+    ObjectInspector inspector = OrcStruct.createObjectInspector(type);
+    RecordReader<NullWritable, OrcStruct> reader = new OrcInputFormat().getRecordReader(split, conf, Reporter.NULL);
+    NullWritable key = reader.createKey();
+    OrcStruct row = reader.createValue();
+    while (reader.next(key, row)) {
+      RecordIdentifier id = ((AcidInputFormat.AcidRecordReader<?, ?>) reader).getRecordIdentifier();
+      result.add(row(id.getWriteId(), id.getBucketProperty(), id.getRowId(), Values.toJson(row, inspector)));
+    }
+    reader.close();
+  }
+
+  private static void readBatches(OrcSplit split, JobConf conf, StructTypeInfo type, JsonArray result) throws IOException {
+    RecordReader<NullWritable, VectorizedRowBatch> reader = VectorizedAcidReaders.open(split, conf, batchContext(type));
+    int idColumn = type.getAllStructFieldNames().size();
+    NullWritable key = reader.createKey();
+    VectorizedRowBatch batch = reader.createValue();
+    while (reader.next(key, batch)) {
+      ColumnVector[] ids = ((StructColumnVector) batch.cols[idColumn]).fields;
+      for (int i = 0; i < batch.size; i++) {
+        int row = batch.selectedInUse ? batch.selected[i] : i;
+        result.add(row(number(ids[0], row), number(ids[1], row), number(ids[2], row), VectorValues.fields(batch.cols, row, type)));
+      }
+    }
+    reader.close();
+  }
+
+  private static long number(ColumnVector vector, int row) {
+    return ((LongColumnVector) vector).vector[vector.isRepeating ? 0 : row];
+  }
+
+  private static JsonArray row(long writeId, long bucket, long rowId, JsonElement values) {
+    JsonArray row = new JsonArray();
+    row.add(writeId);
+    row.add(bucket);
+    row.add(rowId);
+    row.add(values);
+    return row;
+  }
+
+  /** All data columns and the virtual column ROW__ID, as the vectorizer would plan `select ROW__ID, *`. */
+  private static VectorizedRowBatchCtx batchContext(StructTypeInfo rows) {
+    List<String> names = rows.getAllStructFieldNames();
+    List<TypeInfo> types = rows.getAllStructFieldTypeInfos();
+    int columns = names.size();
+    String[] allNames = names.toArray(new String[columns + 1]);
+    TypeInfo[] allTypes = types.toArray(new TypeInfo[columns + 1]);
+    allNames[columns] = VirtualColumn.ROWID.getName();
+    allTypes[columns] = VirtualColumn.ROWID.getTypeInfo();
+    int[] dataColumns = new int[columns];
+    Arrays.setAll(dataColumns, i -> i);
+    return new VectorizedRowBatchCtx(
+        allNames, allTypes, null, dataColumns, 0, 1, new VirtualColumn[] {VirtualColumn.ROWID}, new String[0], null);
+  }
+
+  /** The row type of the file with the most columns: columns are only ever added. */
+  private static String widestRowType(JsonObject request) throws IOException {
+    JobConf conf = Settings.plain(request);
+    List<java.nio.file.Path> files;
+    try (Stream<java.nio.file.Path> all = Files.walk(Paths.get(request.get("dir").getAsString()))) {
+      files = all.filter(TableReader::isOrcFile).sorted(Comparator.reverseOrder()).collect(Collectors.toList());
+    }
+    StructTypeInfo widest = Settings.struct("struct<>");
+    for (java.nio.file.Path file : files) {
+      StructTypeInfo type = rowType(OrcFile.createReader(new Path(file.toUri()), OrcFile.readerOptions(conf)).getSchema().toString());
+      if (type.getAllStructFieldNames().size() > widest.getAllStructFieldNames().size()) widest = type;
+    }
+    return widest.getTypeName();
+  }
+
+  private static boolean isOrcFile(java.nio.file.Path path) {
+    String name = path.getFileName().toString();
+    return Files.isRegularFile(path) && !name.startsWith(".") && !name.startsWith("_") && !name.endsWith("_flush_length");
+  }
+
+  private static StructTypeInfo rowType(String schema) {
+    StructTypeInfo type = Settings.struct(schema);
+    boolean events = type.getAllStructFieldNames().get(0).equals("operation");
+    return events ? (StructTypeInfo) type.getStructFieldTypeInfo("row") : type;
+  }
+}

@@ -1,0 +1,38 @@
+package dev.compaction.oracle;
+
+import java.io.IOException;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.common.ValidWriteIdList;
+import org.apache.hadoop.hive.ql.io.AcidDirectory;
+import org.apache.hadoop.hive.ql.io.AcidInputFormat.RawReader;
+import org.apache.hadoop.hive.ql.io.AcidOutputFormat;
+import org.apache.hadoop.hive.ql.io.AcidUtils;
+import org.apache.hadoop.hive.ql.io.orc.OrcInputFormat;
+import org.apache.hadoop.hive.ql.io.orc.OrcStruct;
+import org.apache.hive.common.util.Ref;
+
+/** Where Hive 4.0.1's interfaces differ from Hive 3.1.3's. */
+final class Dialect {
+  private Dialect() {}
+
+  static AcidDirectory acidState(Path directory, Configuration conf, ValidWriteIdList writeIds) throws IOException {
+    return AcidUtils.getAcidState(directory.getFileSystem(conf), directory, conf, writeIds, Ref.from(false), false);
+  }
+
+  /** Obsolete and aborted directories are listed as paths here. */
+  static Path path(Path path) {
+    return path;
+  }
+
+  /** Hive 4 names a bucket after the attempt of the task that wrote it. */
+  static void attempt(AcidOutputFormat.Options options, int attempt) {
+    if (attempt >= 0) options.attemptId(attempt);
+  }
+
+  static RawReader<OrcStruct> rawReader(
+      Configuration conf, boolean major, int bucket, ValidWriteIdList writeIds, Path base, Path[] deltas) throws IOException {
+    return new OrcInputFormat().getRawReader(conf, major, bucket, writeIds, base, deltas, Map.of());
+  }
+}
