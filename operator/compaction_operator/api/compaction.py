@@ -6,6 +6,7 @@ from pydantic import Field
 
 from compaction_operator.api.conditions import Condition
 from compaction_operator.api.model import Duration, ReadModel, counted
+from compaction_operator.api.progress import Progress
 
 KIND = "TableCompaction"
 PLURAL = "tablecompactions"
@@ -114,6 +115,22 @@ class Totals(ReadModel):
         return Totals(**{name: getattr(self, name) + getattr(other, name) for name in Totals.model_fields})
 
 
+class ProgressStatus(Progress):
+    """The progress of the current or last attempt, with its summary for `kubectl get`."""
+
+    summary: str
+    last_update_time: str
+
+    @classmethod
+    def of(cls, progress: Progress, *, at: str) -> "ProgressStatus":
+        """Return a progress as a status shows it from that moment (RFC 3339) on."""
+        return cls(**progress.numbers(), summary=str(progress), last_update_time=at)
+
+    def shows(self, progress: Progress) -> bool:
+        """Whether that progress is the one shown."""
+        return self.numbers() == progress.numbers()
+
+
 class TableCompactionStatus(ReadModel):
     """How far a compaction is. `attempt` is written before the Job of that attempt is created."""
 
@@ -123,6 +140,7 @@ class TableCompactionStatus(ReadModel):
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
     job: str | None = None
+    progress: ProgressStatus | None = None
     next_attempt_time: str | None = None
     start_time: str | None = None
     completion_time: str | None = None

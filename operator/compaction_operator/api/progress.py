@@ -36,6 +36,10 @@ class Progress(ReadModel):
         partitions = f"{self.partitions_done}/{self.partitions_total} partitions"
         return f"{partitions}, {self.percent}%" if self.partitions_total else partitions
 
+    def numbers(self) -> dict[str, int]:
+        """Return the progress alone, by field, also of a value that says more."""
+        return {name: getattr(self, name) for name in Progress.model_fields}
+
     def completed(self) -> "Progress":
         """Return the progress of an attempt that has done all of this."""
         return Progress(

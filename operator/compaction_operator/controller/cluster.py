@@ -9,10 +9,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.progress import Progress
 from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.driver import driver_progress
 from compaction_operator.controller.events import Event, event_manifest
 from compaction_operator.controller.jobs import JobView, view_job
-from compaction_operator.controller.kube import AlreadyExistsError, GoneError, Kube, KubeError, Raw
+from compaction_operator.controller.kube import LABEL_JOB, AlreadyExistsError, GoneError, Kube, KubeError, Raw
 from compaction_operator.controller.resources import Cleanup, Compaction, Kind
 from compaction_operator.controller.times import Clock
 
@@ -60,6 +62,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._jobs: dict[tuple[str, str], tuple[JobView, float]] = {}
+        self._progress: dict[tuple[str, str], Progress] = {}
 
     async def write_compaction(self, old: Compaction, status: TableCompactionStatus) -> Compaction:
         """Write a status if it differs and nobody else wrote meanwhile; return the compaction as it is then."""
@@ -113,6 +116,22 @@ class Cluster:
         """Forget a Job that was deleted."""
         self._jobs.pop((namespace, name), None)
 
+    def saw_driver(self, raw: Mapping[str, Any]) -> bool:
+        """Keep what a driver's pod that the watch brought says of its progress; return whether that is news."""
+        seen, job = driver_progress(raw), _job_of(raw)
+        if seen is None or seen == self._progress.get(job):
+            return False
+        self._progress[job] = seen
+        return True
+
+    def lost_driver(self, raw: Mapping[str, Any]) -> None:
+        """Forget a driver's pod that was deleted."""
+        self._progress.pop(_job_of(raw), None)
+
+    def progress(self, namespace: str, job: str) -> Progress | None:
+        """Return how far a Job's driver says that it is, None when that is not known."""
+        return self._progress.get((namespace, job))
+
     async def pods(self, namespace: str, job: str) -> list[Raw]:
         """Return a Job's pods."""
         return await run_in(self._pool, self._kube.list_pods, namespace, job)
@@ -137,3 +156,8 @@ class Cluster:
 
     async def _replace(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
         return await run_in(self._pool, self._kube.replace_status, kind, raw, status)
+
+
+def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata["namespace"], (metadata.get("labels") or {}).get(LABEL_JOB, "")

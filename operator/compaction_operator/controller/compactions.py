@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
-from compaction_operator.api.compaction import Phase, TableCompactionStatus, Totals
+from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompactionStatus, Totals
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.driver import DriverEnd
 from compaction_operator.controller.events import Event, EventType
@@ -27,6 +28,8 @@ METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
+PROGRESS_PAUSE = 10.0
+"""Seconds between two writes of a status for nothing but its progress."""
 QUEUE_CHECK = 30.0
 WAIT_PAUSE = 10.0
 """Seconds until the next attempt after the first that failed by nobody's fault; it doubles with each, up to the cap."""
@@ -67,6 +70,7 @@ class Sight:
     waits_for: str | None = None
     job: JobView | None = None
     trouble: str | None = None
+    progress: Progress | None = None
     verdict: Verdict | None = None
     end: End | None = None
     buried: bool = False
@@ -148,6 +152,7 @@ class _Step:
         self._update(
             attempt=attempt,
             job=None,
+            progress=None,
             next_attempt_time=None,
             start_time=self.status.start_time or rfc3339(self._now),
         )
@@ -168,13 +173,33 @@ class _Step:
         trouble = self._sight.trouble
         what = f"waits: {trouble}" if trouble else "runs"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
-        return self._wait(Phase.RUNNING, "Running", message, again_in=JOB_CHECK if job.ready else STARTING_CHECK)
+        check = JOB_CHECK if job.ready else STARTING_CHECK
+        return self._wait(Phase.RUNNING, "Running", message, again_in=min(check, self._follow_progress()))
+
+    def _follow_progress(self) -> float:
+        """Show the driver's progress if that is news and its time has come; return when there is more to show."""
+        seen, shown = self._sight.progress, self.status.progress
+        if seen is None or (shown is not None and shown.shows(seen)):
+            return JOB_CHECK
+        if shown is not None:
+            due = parse_time(shown.last_update_time) + timedelta(seconds=PROGRESS_PAUSE)
+            if due > self._now:
+                return seconds_until(due, self._now)
+        self._show(seen)
+        return JOB_CHECK
+
+    def _show(self, progress: Progress) -> None:
+        shown = self.status.progress
+        if shown is None or not shown.shows(progress):
+            self._update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
 
     def _judge(self, end: End) -> Decision:
         self._update(
             cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
             totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
         )
+        if end.driver.progress is not None:
+            self._show(end.driver.progress)
         failure = self._failure(end)
         if failure is None:
             return self._succeed(any(True for _ in _published(end.cleanups)))
@@ -217,6 +242,9 @@ class _Step:
         return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
 
     def _succeed(self, published: bool) -> Decision:
+        if self.status.progress is not None:
+            # NB: the driver's last word on it may have been lost; that it ended well says that all is done.
+            self._show(self.status.progress.completed())
         reason = Reason.COMPACTED if published else Reason.NOTHING_TO_COMPACT
         message = str(self.status.totals or Totals()) if published else "nothing to compact"
         return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, reason, message)

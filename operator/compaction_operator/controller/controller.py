@@ -24,6 +24,8 @@ CONFLICT_PAUSE = 0.2
 RETRY = 1.0
 RETRY_CAP = 15.0
 LOAD_PAUSE = 2.0
+GATHER_PAUSE = 1.0
+"""Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
 
 
 class Controller:
@@ -85,6 +87,8 @@ class Controller:
         try:
             if kind is Kind.JOB:
                 self._saw_job(event, raw)
+            elif kind is Kind.POD:
+                self._saw_driver(event, raw)
             elif kind is Kind.COMPACTION:
                 self._saw_compaction(event, raw)
             else:
@@ -149,6 +153,18 @@ class Controller:
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
             self._add(cleanup.key)
+
+    def _saw_driver(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        if event == "DELETED":
+            self._cluster.lost_driver(raw)
+            return
+        if not self._cluster.saw_driver(raw):
+            return
+        uid = raw["metadata"]["labels"][LABEL_COMPACTION_UID]
+        for key in self._cache.running:
+            compaction = self._cache.compactions.get(key)
+            if compaction is not None and compaction.meta.uid == uid:
+                self._add(key, after=GATHER_PAUSE)
 
     def _saw_compaction(self, event: str | None, raw: Mapping[str, Any]) -> None:
         if event == "DELETED":

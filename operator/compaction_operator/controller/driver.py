@@ -1,9 +1,10 @@
-"""What the driver's pod tells: how it ended, or what keeps it from starting. Pure functions of pods."""
+"""What the driver's pod tells: how it ended, how far it is, or what keeps it from starting. Pure functions of pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compaction_operator.api.progress import ANNOTATION_PROGRESS, Progress
 from compaction_operator.api.request import DriverResult
 from compaction_operator.controller.jobs import CONTAINER
 
@@ -15,10 +16,11 @@ LAST_WORDS = 300
 
 @dataclass(frozen=True)
 class DriverEnd:
-    """How a driver ended: in its own words where it had any, and as seen from outside."""
+    """How a driver ended: in its own words where it had any, as seen from outside, and how far it had come."""
 
     result: DriverResult | None
     seen: str
+    progress: Progress | None = None
 
 
 def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
@@ -27,7 +29,7 @@ def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
     if not ended:
         return DriverEnd(None, "the driver's pod is gone" + (f": {job_message}" if job_message else ""))
     pod, end = max(ended, key=lambda found: found[0]["metadata"].get("creationTimestamp", ""))
-    return DriverEnd(_result(end.get("message", "")), _seen(pod, end))
+    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod))
 
 
 def pod_trouble(pods: Sequence[Pod]) -> str | None:
@@ -43,6 +45,14 @@ def pod_trouble(pods: Sequence[Pod]) -> str | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return _joined(condition.get("reason"), condition.get("message"))
     return None
+
+
+def driver_progress(pod: Pod) -> Progress | None:
+    """Return how far a driver says that it is, None when it says nothing, or nothing that makes sense."""
+    try:
+        return Progress.model_validate_json((pod["metadata"].get("annotations") or {}).get(ANNOTATION_PROGRESS, ""))
+    except ValueError:
+        return None
 
 
 def _terminated(pod: Pod) -> Mapping[str, Any] | None:

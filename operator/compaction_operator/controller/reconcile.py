@@ -73,9 +73,11 @@ class CompactionReconciler:
         meta = compaction.meta
         name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
         job = await self._cluster.job(meta.namespace, name)
+        progress = self._cluster.progress(meta.namespace, name)
         if job is None or job.ended or job.ready:
-            return compactions.Sight(job=job)
-        return compactions.Sight(job=job, trouble=pod_trouble(await self._cluster.pods(meta.namespace, name)))
+            return compactions.Sight(job=job, progress=progress)
+        trouble = pod_trouble(await self._cluster.pods(meta.namespace, name))
+        return compactions.Sight(job=job, progress=progress, trouble=trouble)
 
     async def _act(
         self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight

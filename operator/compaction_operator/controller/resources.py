@@ -17,6 +17,7 @@ class Kind(StrEnum):
     COMPACTION = "TableCompaction"
     CLEANUP = "CompactionCleanup"
     JOB = "Job"
+    POD = "Pod"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,14 @@ def load_config(path: Path) -> OperatorConfig:
 
 
 def operator_settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: own prefixes, no events from logs, and only our Jobs are watched."""
+    """Return kopf's settings: own prefixes, no events from logs, and only our Jobs and drivers are watched."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.persistence.finalizer = f"{PREFIX}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
     settings.watching.label_selectors["batch", "jobs"] = LABEL_COMPACTION_UID
+    settings.watching.label_selectors["", "pods"] = LABEL_COMPACTION_UID
     settings.watching.chunk_size = PAGE
     return settings
 
@@ -108,6 +109,10 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
     @kopf.on.event("batch", "v1", "jobs", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:
         controller.saw(Kind.JOB, event["type"], event["object"])
+
+    @kopf.on.event("", "v1", "pods", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
+    async def pod(event: kopf.RawEvent, **_: Any) -> None:
+        controller.saw(Kind.POD, event["type"], event["object"])
 
 
 async def _watched(controller: Controller) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.config import CleanupSettings, Metastore, OperatorConfig, SparkProfile, Volume, Warehouse
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
@@ -266,6 +267,13 @@ class FakeKube:
         self.pods[name] = [{"metadata": {"name": name}, "status": {"containerStatuses": [state]}}]
         self.apply(Kind.JOB, raw)
 
+    def report(self, job: str, progress: Progress) -> None:
+        """Let a Job's driver note its progress on its pod."""
+        labels = {**self.get(Kind.JOB, job)["metadata"]["labels"], "batch.kubernetes.io/job-name": job}
+        annotations = {"compaction.dev/progress": progress.model_dump_json(by_alias=True)}
+        metadata = {"name": f"{job}-x", "namespace": "default", "labels": labels, "annotations": annotations}
+        self.pods[job] = [self.apply(Kind.POD, {"metadata": metadata, "status": {"phase": "Running"}})]
+
     def jobs(self) -> list[str]:
         return [raw["metadata"]["name"] for raw in self.all(Kind.JOB)]
 
@@ -356,11 +364,13 @@ class Sandbox:
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
 
-    async def start(self) -> None:
-        """Start a controller anew: it knows nothing but what the API server has."""
+    async def start(self, *, early: Sequence[Raw] = ()) -> None:
+        """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
         self.controller = Controller(
             self.config, kube=self.kube, work=self.work, pools=self.pools, clock=self.time.clock, ticks=self.time.ticks
         )
+        for pod in early:
+            self.controller.saw(Kind.POD, None, pod)
         self.kube.watchers[:] = [self.controller.saw]
         await self.controller.load()
         await self.run()

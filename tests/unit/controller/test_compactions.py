@@ -7,6 +7,7 @@ import pytest
 
 from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
 from compaction_operator.controller.driver import DriverEnd
@@ -318,3 +319,66 @@ def test_round_trip() -> None:
     status = step(RUNNING, Sight(job=None, end=end(), buried=True)).status
     assert isinstance(compaction(status=status.to_json()), Compaction)
     assert compaction(status=status.to_json()).status == status
+
+
+def progress(partitions: int, *, bytes_done: int = 0) -> Progress:
+    return Progress(partitions_done=partitions, partitions_total=12, bytes_done=bytes_done, bytes_total=1000)
+
+
+def test_progress_is_shown_at_once_the_first_time() -> None:
+    shown = step(RUNNING, Sight(job=view(), progress=progress(3, bytes_done=456))).status.progress
+    assert shown is not None
+    assert shown.to_json() == {
+        "partitionsDone": 3,
+        "partitionsTotal": 12,
+        "bytesDone": 456,
+        "bytesTotal": 1000,
+        "summary": "3/12 partitions, 45%",
+        "lastUpdateTime": "2026-01-01T12:00:00Z",
+    }
+
+
+def test_progress_is_written_every_ten_seconds_at_most() -> None:
+    """News within them wait for the rest of them; without news there is neither a write nor a time."""
+    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
+    for seconds, partitions, expected, again_in in [(4, 4, 3, 6.0), (10, 4, 4, 30.0), (60, 3, 3, 30.0)]:
+        now = NOON + timedelta(seconds=seconds)
+        later = step(first.to_json(), Sight(job=view(), progress=progress(partitions)), now=now)
+        assert later.status.progress is not None
+        assert (later.status.progress.partitions_done, later.again_in) == (expected, again_in)
+        assert (later.status == first) == (expected == 3)
+
+
+def test_a_driver_that_is_not_ready_is_looked_at_all_the_same() -> None:
+    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
+    sight = Sight(job=view(ready=False), progress=progress(4))
+    assert step(first.to_json(), sight, now=NOON + timedelta(seconds=1)).again_in == 5.0
+
+
+def test_progress_that_is_not_known_any_more_stays() -> None:
+    """As after a restart, before the watch has brought the pod again."""
+    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
+    assert step(first.to_json(), Sight(job=view())).status == first
+
+
+SHOWN = {**progress(11, bytes_done=990).to_json(), "summary": "", "lastUpdateTime": "2026-01-01T11:59:59Z"}
+
+
+def test_success_completes_the_progress() -> None:
+    """Also where the driver's last word on it was lost."""
+    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.SUCCEEDED), end=end()))
+    assert decision.status.progress is not None
+    assert decision.status.progress.summary == "12/12 partitions, 100%"
+    assert decision.status.progress.bytes_done == 1000
+    assert step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end())).status.progress is None
+
+
+def test_failure_keeps_the_last_progress() -> None:
+    """The driver's last word counts, however soon it came; the next attempt starts anew."""
+    found = End(DriverEnd(None, "killed", progress(12, bytes_done=1000)), ())
+    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.FAILED), end=found, buried=True))
+    assert decision.status.progress is not None
+    assert decision.status.progress.partitions_done == 12
+    status = {**BACKING_OFF, "progress": SHOWN}
+    again = step(status, Sight(verdict=OK), now=NOON + timedelta(seconds=10))
+    assert (again.status.attempt, again.status.progress) == (2, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.jobs import job_name
 from compaction_operator.controller.resources import Kind
@@ -420,6 +421,78 @@ async def test_an_attempt_is_not_started_on_an_outdated_spec() -> None:
     assert box.work.count("preflight") > 0
     assert box.kube.jobs() == []
     assert box.compaction().get("attempt") == 0
+
+
+@runs
+async def test_progress_reaches_the_status_at_a_sane_rate() -> None:
+    """A driver that tells every second is shown every ten seconds; without news nothing is written."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    shown = []
+    for second in range(40):
+        box.kube.report(job(), Progress(partitions_done=second, partitions_total=40))
+        before = box.kube.changes
+        await box.pass_time(1)
+        if box.kube.changes > before:
+            shown.append(box.compaction()["progress"]["partitionsDone"])
+    assert shown == [0, 10, 20, 30]
+    await box.pass_time(10)
+    assert box.compaction()["progress"]["summary"] == "39/40 partitions, 97%"
+    version = box.kube.version
+    await box.pass_time(3600)
+    assert box.kube.version == version
+
+
+@runs
+async def test_progress_is_found_again_after_a_restart() -> None:
+    """The watch brings the pods that are there once more, before or after the compactions are listed."""
+    for early in (True, False):
+        box = Sandbox()
+        box.kube.apply(Kind.COMPACTION, compaction_raw())
+        await box.start()
+        box.kube.watchers.clear()
+        box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
+        (pod,) = box.kube.all(Kind.POD)
+        await box.start(early=[pod] if early else [])
+        if not early:
+            box.controller.saw(Kind.POD, None, pod)
+        await box.pass_time(1)
+        assert box.compaction()["progress"]["summary"] == "2/4 partitions, 50%"
+
+
+@runs
+async def test_each_attempt_tells_its_own_progress() -> None:
+    """The first attempt's pod is still there when the second starts, and says nothing of it."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
+    await box.pass_time(1)
+    box.kube.end_job(job(), ok=False)
+    await box.run()
+    await box.pass_time(20)
+    assert box.kube.jobs() == [job(), job(2)]
+    assert "progress" not in box.compaction()
+    box.kube.report(job(2), Progress(partitions_done=1, partitions_total=4))
+    await box.pass_time(1)
+    assert box.compaction()["progress"]["partitionsDone"] == 1
+    box.kube.end_job(job(2), ok=True)
+    await box.run()
+    assert box.compaction()["progress"]["summary"] == "4/4 partitions, 100%"
+
+
+@runs
+async def test_a_pod_that_is_deleted_is_forgotten() -> None:
+    """What it said stays in the status."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
+    await box.pass_time(1)
+    box.kube.delete(Kind.POD, "default", f"{job()}-x")
+    await box.pass_time(60)
+    assert box.compaction()["progress"]["partitionsDone"] == 2
 
 
 async def compact_once(box: Sandbox) -> None:

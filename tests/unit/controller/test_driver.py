@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.driver import driver_end, pod_trouble
+from compaction_operator.controller.driver import driver_end, driver_progress, pod_trouble
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 
@@ -71,3 +72,27 @@ def test_of_two_pods_the_younger_one_counts() -> None:
 )
 def test_what_keeps_a_driver_from_starting(pods: list[dict[str, Any]], trouble: str | None) -> None:
     assert pod_trouble(pods) == trouble
+
+
+def annotated(text: str, pod: dict[str, Any]) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "annotations": {"compaction.dev/progress": text}}}
+
+
+PROGRESS = Progress(partitions_done=3, partitions_total=12, bytes_done=450, bytes_total=1000)
+
+
+def test_progress() -> None:
+    """What the driver wrote on its pod is read back, from a running one as from one that has ended."""
+    text = PROGRESS.model_dump_json(by_alias=True)
+    assert driver_progress(annotated(text, pod({"running": {}}))) == PROGRESS
+    assert driver_end([annotated(text, ended())]).progress == PROGRESS
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3/12", "[]", "{", '{"partitionsDone": -1}', '{"bytesDone": 9223372036854775808}', '{"bytesDone": "x"}'],
+)
+def test_progress_that_makes_no_sense_is_none(text: str) -> None:
+    """Whoever may patch pods may write anything there; the API server must still take the status."""
+    assert driver_progress(annotated(text, pod())) is None
+    assert driver_progress(pod()) is None

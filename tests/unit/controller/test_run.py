@@ -74,6 +74,13 @@ def test_kopf_leaves_no_trace() -> None:
         assert vars(storage)["prefix"] == "compaction.dev"
 
 
+@pytest.mark.parametrize(("group", "plural"), [("batch", "jobs"), ("", "pods")])
+def test_only_own_jobs_and_drivers_are_watched(group: str, plural: str) -> None:
+    """The API server leaves all others out: a cluster may have a great many pods."""
+    selectors = operator_settings().watching.label_selectors
+    assert selectors[group, plural] == "compaction.dev/compaction-uid"
+
+
 @runs
 async def test_only_events_are_handled() -> None:
     """No change handler, timer or daemon: they would put finalizers and annotations on the resources."""
@@ -81,6 +88,6 @@ async def test_only_events_are_handled() -> None:
     box = Sandbox()
     await box.start()
     register(registry, box.controller, box.pools)
-    assert len(registry._watching.get_all_handlers()) == 3
+    assert len(registry._watching.get_all_handlers()) == 4
     for others in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
         assert not others.get_all_handlers()
