@@ -445,6 +445,21 @@ async def test_progress_reaches_the_status_at_a_sane_rate() -> None:
 
 
 @runs
+async def test_a_talkative_driver_costs_no_more_than_others() -> None:
+    """However often its pod changes within a second, its compaction is looked at once, afterwards."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    for number in range(100):
+        box.kube.report(job(), Progress(partitions_done=number, partitions_total=100))
+        assert box.controller.step() == 0
+    box.time.seconds += 1
+    assert box.controller.step() == 1
+    await box.controller.idle()
+    assert box.compaction()["progress"]["partitionsDone"] == 99
+
+
+@runs
 async def test_progress_is_found_again_after_a_restart() -> None:
     """The watch brings the pods that are there once more, before or after the compactions are listed."""
     for early in (True, False):
