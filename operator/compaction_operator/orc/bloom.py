@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from compaction_operator.orc.interpret import Integers, Words, decimals, milliseconds, offsets_of, plain_strings
+from compaction_operator.orc.interpret import (
+    Integers,
+    Words,
+    decimals,
+    milliseconds,
+    offsets_of,
+    plain_strings,
+    word_of,
+    words_at,
+)
 from compaction_operator.orc.messages import BloomFilter, Kind, StreamKind
 
 UTF8_UTC = 1
@@ -124,25 +133,17 @@ def _hash_decimals(values: pa.Array) -> Integers | None:
 def _hash_bytes(values: pa.Array) -> Integers:
     """Murmur3.hash64: words of eight bytes one after the other, for all values at once."""
     offsets = offsets_of(values)
-    words = _words_at(values.buffers()[2])
+    words = words_at(values.buffers()[2])
     order = np.argsort(-np.diff(offsets), kind="stable")  # the longest first: those with more words are a prefix
     starts, lengths = offsets[:-1][order], np.diff(offsets)[order]
     hashes = np.full(len(values), _SEED, np.uint64)
     blocks = lengths >> 3
-    for block in range(int(blocks.max(initial=0))):
-        count = np.searchsorted(-blocks, -block, "left")
+    counts = np.searchsorted(-blocks, -np.arange(blocks.max(initial=0)))  # of the values that have such a word
+    for block, count in enumerate(counts.tolist()):
         mixed = hashes[:count] ^ _mix(words[starts[:count] + 8 * block])
         hashes[:count] = _rotate(mixed, 27) * np.uint64(5) + np.uint64(0x52DCE729)
-    rest = lengths & 7
-    tail = words[starts + 8 * blocks] & ((np.uint64(1) << (8 * rest).astype(np.uint64)) - np.uint64(1))
+    tail = word_of(words, starts, lengths, blocks)
     return _finish(hashes ^ _mix(tail) ^ lengths.astype(np.uint64)).view(np.int64)
-
-
-def _words_at(data: pa.Buffer | None) -> Words:
-    """The eight bytes at each position of the data as one little-endian word, zeros behind its end."""
-    padded = np.zeros((data.size if data else 0) + 8, np.uint8)
-    padded[:-8] = np.frombuffer(data or b"", np.uint8)
-    return np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
 
 
 def _mix(words: Words) -> Words:

@@ -22,6 +22,23 @@ def offsets_of(values: pa.Array) -> Integers:
     return np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
 
 
+def words_at(data: pa.Buffer | None) -> Words:
+    """Return the eight bytes at each position of the data, and at its end, as a little-endian word, zeros behind it."""
+    padded = np.zeros((data.size if data else 0) + 8, np.uint8)
+    padded[:-8] = np.frombuffer(data or b"", np.uint8)
+    return np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
+
+
+def word_of(words: Words, starts: Integers, lengths: Integers, block: int | Integers) -> Words:
+    """Return the `block`th eight bytes of each value that starts there, zeros where the value is shorter.
+
+    `words` is from `words_at`.
+    """
+    rest = np.clip(lengths - 8 * block, 0, 8)
+    found = words[np.where(rest, starts + 8 * block, 0)]
+    return np.where(rest == 8, found, found & ((np.uint64(1) << (8 * (rest & 7)).astype(np.uint64)) - np.uint64(1)))
+
+
 def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | None:
     """Return the time of each physical timestamp, rounded down to milliseconds since 1970, and whether it was rounded.
 
@@ -71,20 +88,28 @@ def plain_strings(values: pa.Array) -> pa.Array:
 def _unscaled(values: pa.Array) -> Words | None:
     """The zigzag varints as rows of a low and a high word in two's complement; None when one has more than 128 bits."""
     offsets = offsets_of(values)
-    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     longest = int(lengths.max(initial=0))
     if longest > _LONGEST_VARINT:
         return None
+    data = words_at(values.buffers()[2])
+    parts = [_seven_of_eight(word_of(data, starts, lengths, part)) for part in range(-(-longest // 8))]
     words = np.zeros((len(values), 2), np.uint64)
-    for index in range(longest):
-        more = np.flatnonzero(lengths > index)
-        bits = (data[starts[more] + index] & 0x7F).astype(np.uint64)
-        word, shift = divmod(7 * index, 64)
-        words[more, word] |= bits << np.uint64(shift)
-        if not word and shift > 64 - 7:
-            words[more, 1] |= bits >> np.uint64(64 - shift)
+    for part, shift in zip(parts, (0, 56, 112), strict=False):
+        word, within = divmod(shift, 64)
+        words[:, word] |= part << np.uint64(within)
+        if within == 56:
+            words[:, 1] |= part >> np.uint64(8)
     return _unzigzag(words)
+
+
+def _seven_of_eight(words: Words) -> Words:
+    """The lower seven bits of each of the eight bytes, pushed together to 56 bits: bytes to pairs to fours to all."""
+    words = words & np.uint64(0x7F7F7F7F7F7F7F7F)
+    for bits in (8, 16, 32):
+        low = np.uint64(sum(((1 << bits) - 1) << shift for shift in range(0, 64, 2 * bits)))
+        words = (words & low) | ((words & ~low) >> np.uint64(bits // 8))
+    return words
 
 
 def _unzigzag(words: Words) -> Words:
