@@ -23,6 +23,22 @@ def _directory(name: str) -> Directory:
     return Directory(name, ACID_FILES)
 
 
+def recorded_listing(entries: list[str]) -> Listing:
+    """Make a listing of recorded entries: names, each with one of its files if that matters (`base_3/_metadata_acid`).
+
+    A directory's name alone stands for one with a bucket file; `000000_0` makes a raw one of it.
+    """
+    paths = [entry.partition("/") for entry in sorted(entries)]
+    files: dict[str, tuple[File, ...]] = {}
+    for name, _, inside in paths:
+        if name[0].isdigit():
+            continue
+        acid = () if inside[:1].isdigit() or "HIVE_UNION" in name else ACID_FILES
+        files[name] = (*files.get(name, acid), *((File(inside, 48),) if inside else ()))
+    directories = tuple(Directory(name, held) for name, held in files.items())
+    return Listing(directories, tuple(File(name, 3) for name, _, _ in paths if name[0].isdigit()))
+
+
 def with_files(name: str, *files: str) -> Directory:
     """Make a directory that holds just these files."""
     return Directory(name, tuple(File(file, 100) for file in files))

@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.names import METADATA_ACID
+from compaction_operator.acid.listing import File, Listing
 from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, UnsupportedLayout, obsolete_now, snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from tests.unit.acid.listings import ACID_FILES, FIXTURES, listing, txns, write_ids
+from tests.unit.acid.listings import FIXTURES, listing, recorded_listing, txns, write_ids
 
 
 def _seen(found: Snapshot) -> tuple[str | None, list[str]]:
@@ -24,20 +23,6 @@ def _states(version: str) -> list[str]:
     return (FIXTURES / f"{version}-acid-state.jsonl").read_text().splitlines()
 
 
-def _recorded(entry: str) -> Directory | File:
-    name, _, side_file = entry.partition("/")
-    if name[0].isdigit():
-        return File(name, 3)
-    assert side_file in ("", METADATA_ACID)
-    return Directory(name, (*ACID_FILES, File(METADATA_ACID, 48)) if side_file else ACID_FILES)
-
-
-def _recorded_listing(entries: list[str]) -> Listing:
-    found = [_recorded(entry) for entry in entries]
-    directories = tuple(one for one in found if isinstance(one, Directory))
-    return Listing(directories, tuple(one for one in found if isinstance(one, File)))
-
-
 @pytest.mark.parametrize("version", ["hive-3.1.3", "hive-4.0.1"])
 def test_the_snapshot_of_random_listings_is_the_one_of_hives_own_code(version):
     for line in _states(version):
@@ -46,9 +31,9 @@ def test_the_snapshot_of_random_listings_is_the_one_of_hives_own_code(version):
         valid_txns = ValidTxnList.parse(state["txns"]) if "txns" in state else None
         if "error" in state:
             with pytest.raises(NotEnoughHistory):
-                snapshot(_recorded_listing(state["listing"]), ids, valid_txns=valid_txns)
+                snapshot(recorded_listing(state["listing"]), ids, valid_txns=valid_txns)
             continue
-        found = snapshot(_recorded_listing(state["listing"]), ids, valid_txns=valid_txns)
+        found = snapshot(recorded_listing(state["listing"]), ids, valid_txns=valid_txns)
         assert _seen(found) == (state["base"], state["current"]), line
         assert [file.name for file in found.originals] == state["originals"], line
 
@@ -62,7 +47,7 @@ def test_nothing_is_obsolete_that_hives_own_code_would_keep(version):
             continue
         valid_txns = ValidTxnList.parse(state["txns"]) if "txns" in state else None
         ids = ValidWriteIdList.parse(state["write_ids"])
-        ours = _obsolete(snapshot(_recorded_listing(state["listing"]), ids, valid_txns=valid_txns))
+        ours = _obsolete(snapshot(recorded_listing(state["listing"]), ids, valid_txns=valid_txns))
         covered = {name for name, reason in ours.items() if reason != "aborted"}
         assert covered <= {*state["obsolete"]}, line
         if "aborted" in state:

@@ -20,9 +20,17 @@ final class TableState {
     answer.add("base", found.getBaseDirectory() == null ? JsonNull.INSTANCE : name(found.getBaseDirectory()));
     answer.add("current", names(found.getCurrentDirectories().stream().map(AcidUtils.ParsedDelta::getPath)));
     answer.add("obsolete", names(found.getObsolete().stream().map(Dialect::path)));
-    answer.add("originals", names(found.getOriginalFiles().stream().map(file -> file.getFileStatus().getPath())));
+    Stream<Path> originals = found.getOriginalFiles().stream().map(file -> file.getFileStatus().getPath());
+    answer.add("originals", pathsBelow(Settings.path(request, "dir"), originals));
     answer.add("aborted", names(found.getAbortedDirectories().stream().map(Dialect::path)));
     return answer;
+  }
+
+  /** Originals may lie in the sub-directories of a UNION ALL. */
+  private static JsonArray pathsBelow(Path location, Stream<Path> files) {
+    JsonArray paths = new JsonArray();
+    files.forEach(file -> paths.add(new JsonPrimitive(location.toUri().relativize(file.toUri()).getPath())));
+    return paths;
   }
 
   private static JsonArray names(Stream<Path> paths) {
