@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from compaction_operator.orc import codec, rle, timezones
 from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.messages import Encoding, Kind, RowIndex, StreamKind, StripeFooter
+from compaction_operator.orc.messages import BloomFilterIndex, Encoding, Kind, RowIndex, StreamKind, StripeFooter
 from compaction_operator.orc.physical import physical_type
 from compaction_operator.orc.schema import column_names, problem, subtree_end
 from compaction_operator.orc.tail import Tail
@@ -72,6 +72,14 @@ class StripeReader:
     def has_bloom_filter(self, column: int) -> bool:
         """Whether the stripe has a bloom filter for the column."""
         return any((column, kind) in self._streams for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8))
+
+    def bloom_filters(self, column: int) -> list[Any]:
+        """Return the BloomFilter messages of a column's row groups, if it has any; OrcError when they are damaged."""
+        for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
+            if (column, kind) in self._streams:
+                with self._errors(f"the Bloom filters of column {self._name(column)}"):
+                    return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
+        return []
 
     def row_index(self, column: int) -> Any | None:
         """Return the RowIndex message of a column, or None; OrcError when it is damaged."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc.events import KeyRange, RowId
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -89,6 +90,40 @@ def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Mask:
     """For each write id whether the list says that it is valid."""
     hidden = np.fromiter(write_ids.open | write_ids.aborted, np.int64)
     return (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
+
+
+def in_range(keys: Keys, range_: KeyRange) -> Mask:
+    """For each key whether it lies in the range."""
+    inside = np.ones(len(keys), np.bool_)
+    if range_.after is not None:
+        inside &= _above(keys, range_.after)
+    if range_.to is not None:
+        inside &= ~_above(keys, range_.to)
+    return inside
+
+
+def _above(keys: Keys, limit: RowId) -> Mask:
+    above = np.zeros(len(keys), np.bool_)
+    equal = ~above
+    for column, number in zip(keys.columns, limit, strict=False):
+        above |= equal & (column > number)
+        equal &= column == number
+    return above
+
+
+def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
+    """Whether one of the delete events, which are sorted, has a ROW__ID from `low` to `high`."""
+    left = np.searchsorted(deletes.write_id, low[0], "left")
+    right = np.searchsorted(deletes.write_id, high[0], "right")
+    near = deletes[slice(int(left), int(right))]
+    return bool((~_above(near, high) & (_above(near, low) | _equal(near, low))).any())
+
+
+def _equal(keys: Keys, row: RowId) -> Mask:
+    equal = np.ones(len(keys), np.bool_)
+    for column, number in zip(keys.columns, row, strict=False):
+        equal &= column == number
+    return equal
 
 
 def hit_by(rows: Keys, deletes: Keys) -> Mask:

@@ -1,6 +1,6 @@
 """Type trees of ORC files: what makes one an ACID file's, how Hive spells it, and whether two are the same."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from compaction_operator.orc.messages import Kind, Type
@@ -112,42 +112,3 @@ def _shifted(type_: Any) -> Any:
     shifted.CopyFrom(type_)
     shifted.subtypes[:] = [child + ROW_ID for child in type_.subtypes]
     return shifted
-
-
-_STRINGS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
-_OLD_KEPT = frozenset(Kind) - {Kind.UNION}
-
-
-def _old_signature(type_: Any, same_encoding: bool) -> tuple[Any, ...]:
-    shape = (tuple(type_.subtypes), tuple(type_.field_names))
-    if same_encoding and type_.kind in _STRINGS:
-        return (Kind.STRING, *shape)
-    return (type_.kind, *shape, type_.maximum_length, type_.precision, type_.scale)
-
-
-def unsupported(types: Sequence[Any]) -> str | None:
-    """Say which column has a type that cannot be rewritten without loss, or None."""
-    for name, type_ in zip(column_names(types), types, strict=True):
-        if type_.kind not in _OLD_KEPT:
-            kind = Kind(type_.kind).name.lower() if type_.kind in set(Kind) else f"of kind {type_.kind}"
-            return f"column {name} is {kind}, which cannot be kept bit for bit"
-        if type_.kind == Kind.DECIMAL and not 1 <= type_.precision <= 38:
-            return f"column {name} is a decimal of Hive 0.11 without a precision"
-    return None
-
-
-def difference(types: Sequence[Any], other: Sequence[Any], *, same_encoding: bool = False) -> str | None:
-    """The name of the first column in which two trees differ, or None.
-
-    With `same_encoding` string, char and varchar count as one type: their bytes in the file are alike.
-    """
-    names = column_names(types)
-    for name, left, right in zip(names, types, other, strict=False):
-        if _old_signature(left, same_encoding) != _old_signature(right, same_encoding):
-            return name or "(root)"
-    return None if len(types) == len(other) else "(root)"
-
-
-def columns_of(types: Sequence[Any], kinds: Collection[Kind]) -> list[str]:
-    """The names of the columns of some kinds."""
-    return [name for name, type_ in zip(column_names(types), types, strict=True) if type_.kind in kinds]

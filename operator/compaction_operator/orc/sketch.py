@@ -1,6 +1,7 @@
 """What a bucket file holds by its tail alone: enough to cut its rows into ranges of keys."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compaction_operator.orc.events import RowId
@@ -33,7 +34,7 @@ class FileSketch:
 def sketch(path: str) -> FileSketch:
     """Return what the tail of the file at a local path says; raises OrcError when it cannot be read."""
     tail = read_tail(path)
-    lasts = key_index(tail) or [None] * len(tail.footer.stripes)
+    lasts: Sequence[RowId | None] = key_index(tail) or [None] * len(tail.footer.stripes)
     stripes = tuple(
         StripeSketch(rows=stripe.number_of_rows, bytes=stripe.index_length + stripe.data_length, last=last)
         for stripe, last in zip(tail.footer.stripes, lasts, strict=True)

@@ -1,44 +1,54 @@
 """The bucket files that go into a compaction: opened, checked, and read stripe by stripe as ACID events."""
 
-import zlib
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as po
 
-from compaction_operator.acid.names import bucket_of_property
-from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
+from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
 from compaction_operator.orc import schema
+from compaction_operator.orc.decode import StripeReader, open_stripe
 from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.events import InputFile
-from compaction_operator.orc.keys import Integers, Keys, Mask, valid_write_ids
-from compaction_operator.orc.messages import Kind
+from compaction_operator.orc.events import InputFile, KeyRange, OriginalRows, RowId
+from compaction_operator.orc.evolution import ColumnSource, Incompatible, evolve
+from compaction_operator.orc.keys import Integers, Keys
+from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN
+from compaction_operator.orc.sketch import key_index
+from compaction_operator.orc.stripe_copy import stripe_statistics
 from compaction_operator.orc.tail import Tail, read_tail
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 """The values of `operation` (Hive's AcidInputFormat); UPDATE is of Hive before 3."""
 
-KEY_FIELDS = ("originalTransaction", "bucket", "rowId", "currentTransaction")
-_ACID_TYPES = (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64())
+OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT = 1, 2, 3, 4, 5
+"""The column ids of an ACID file's key columns; `row` follows them."""
+
+SMALL_BYTES = 256 * 1024
+"""A stripe of at most that size is read at once and its file closed."""
+
+LOWEST: RowId = (INT64_MIN, INT64_MIN, INT64_MIN)
+HIGHEST: RowId = (INT64_MAX, INT64_MAX, INT64_MAX)
 
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn what the ORC reader raises into an OrcError of one line that names the file."""
+    """Turn what reading damaged bytes raises into an OrcError of one line that names the file."""
     try:
         yield
-    except (OSError, ValueError, zlib.error, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, IndexError, OverflowError, pa.ArrowException) as error:
         raise OrcError(path, f"cannot be read: {str(error).partition(chr(10))[0]}") from error
 
 
 @dataclass(frozen=True)
 class Source:
-    """One bucket file: its tail, and its events stripe by stripe."""
+    """One bucket file: its tail, and where the columns of today's row are in it."""
 
     file: InputFile
     tail: Tail
@@ -48,114 +58,260 @@ class Source:
         """Where the file is."""
         return self.file.path
 
-    @cached_property
-    def types(self) -> list[Any]:
-        """The type tree of the ACID events; for a file from before ACID, the one its rows get."""
-        return list(self.tail.types) if self.file.original is None else schema.acid_tree(self.tail.types)
-
-    def _open(self) -> po.ORCFile:
-        """NB: opened for each stripe and not held: a compaction may have more files than a process may have open."""
-        return po.ORCFile(self.path)
+    @property
+    def row(self) -> int:
+        """The column id of the struct that holds the user's columns."""
+        return 0 if self.file.original else schema.ROW_ID
 
     @cached_property
-    def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the ACID events."""
-        with reading(self.path):
-            fields = list(self._open().schema.remove_metadata())
-        if self.file.original is not None:
-            fields = [*map(pa.field, schema.ACID_FIELDS[:-1], _ACID_TYPES), pa.field("row", pa.struct(fields))]
-        return pa.schema(fields)
+    def acid_types(self) -> list[Any]:
+        """The type tree of the ACID events; for a file that is not an ACID one, the tree its rows get."""
+        return schema.acid_tree(self.tail.types) if self.file.original else list(self.tail.types)
 
-    def keys(self, stripe: int, write_ids: ValidWriteIdList, *, operation: int) -> tuple[Keys, Mask]:
-        """Return the keys of a stripe's events, and which of them have a valid write id.
+    @property
+    def is_proleptic(self) -> bool:
+        """Whether dates count in the proleptic Gregorian calendar; a file that does not say is of the hybrid one."""
+        return bool(self.tail.footer.calendar == PROLEPTIC_GREGORIAN)
 
-        Raises OrcError when the stripe holds anything else than events of that operation.
-        """
-        keys = self._original_keys(stripe) if self.file.original else self._read_keys(stripe, operation)
-        return keys, valid_write_ids(keys.current, write_ids)
-
-    def _read_keys(self, stripe: int, operation: int) -> Keys:
-        with reading(self.path):
-            batch = self._open().read_stripe(stripe, columns=list(schema.ACID_FIELDS[:-1]))
-        for name in schema.ACID_FIELDS[:-1]:
-            if batch.column(name).null_count:
-                raise OrcError(self.path, f"column {name} has nulls, so it is not a Hive ACID file")
-        self._check_buckets(batch.column("bucket").to_numpy())
-        self._check_operations(batch.column("operation").to_numpy(), operation)
-        return Keys(*(batch.column(name).to_numpy().astype(np.int64) for name in KEY_FIELDS))
-
-    def _check_buckets(self, properties: Integers) -> None:
+    def columns(self, target: Sequence[Any]) -> tuple[ColumnSource, ...]:
+        """Return where each column of the target tree's row comes from; OrcError when it cannot."""
         try:
-            for extreme in (properties.min(initial=0), properties.max(initial=0)):
-                bucket_of_property(int(extreme))
-        except ValueError as error:
-            raise OrcError(self.path, f"column bucket: {error}") from error
+            return evolve(self.tail.types, self.row, target, schema.ROW_ID)
+        except Incompatible as error:
+            raise OrcError(self.path, str(error)) from error
 
-    def _check_operations(self, operations: Integers, expected: int) -> None:
-        other = operations[operations != expected]
-        if not len(other):
-            return
-        if other[0] == UPDATE:
-            raise OrcError(self.path, "column operation has update events of Hive before 3: compact it there first")
-        raise OrcError(self.path, f"column operation is {other[0]} where only {expected} can be")
-
-    def _original_keys(self, stripe: int) -> Keys:
+    def stripes(self) -> list["Stripe"]:
+        """The stripes in their order, with the bounds of their keys as far as the tail tells them."""
         original = self.file.original
-        assert original is not None
-        count = self.tail.stripe_rows[stripe]
-        first = original.first_row_id + sum(self.tail.stripe_rows[:stripe])
-        zeros = np.zeros(count, np.int64)
-        return Keys(zeros, np.full(count, original.bucket_property), np.arange(first, first + count), zeros)
+        bounds = _numbered(self.tail.stripe_rows, original) if original else _indexed(self.tail, self._statistics)
+        return [Stripe(self, index, low, high) for index, (low, high) in enumerate(bounds)]
 
-    def events(self, stripe: int) -> pa.Table:
-        """Return the events of a stripe with all columns."""
-        batch = self._read_values(stripe)
-        columns = batch.columns
-        if self.file.original is not None:
-            columns = self._as_events(stripe, batch)
-        return pa.Table.from_arrays(columns, schema=self.arrow_schema)
+    @cached_property
+    def _statistics(self) -> list[Any]:
+        """The statistics of each stripe, by column id; empty when the file has none that fit."""
+        if not self.tail.metadata:
+            return []
+        found = [stripe_statistics(self.tail, index) for index in range(len(self.tail.footer.stripes))]
+        return found if all(len(one.column_stats) == len(self.tail.types) for one in found) else []
 
-    def _read_values(self, stripe: int) -> pa.RecordBatch:
-        """Read all columns of a stripe, and name the columns at fault when Arrow has no place for a value.
+    def integer_range(self, index: int, column: int) -> tuple[int, int] | None:
+        """The lowest and highest value of an integer column in a stripe, where its statistics say so."""
+        if not self._statistics:
+            return None
+        statistics = self._statistics[index].column_stats[column]
+        integers = statistics.int_statistics
+        known = integers.HasField("minimum") and integers.HasField("maximum")
+        if not known or statistics.number_of_values != self.tail.stripe_rows[index]:
+            return None
+        return int(integers.minimum), int(integers.maximum)
 
-        NB: Arrow takes a null as the key of a map for granted when reading, and aborts the process later on.
+
+def _numbered(stripe_rows: Sequence[int], original: OriginalRows) -> Iterator[tuple[RowId, RowId]]:
+    first = original.first_row_id
+    for rows in stripe_rows:
+        key = original.write_id, original.bucket_property
+        yield (*key, first), (*key, first + rows - 1)
+        first += rows
+
+
+def _indexed(tail: Tail, statistics: Sequence[Any]) -> Iterator[tuple[RowId | None, RowId | None]]:
+    """The bounds of each stripe's keys: behind the stripe before it, up to its entry in the key index."""
+    lasts = key_index(tail)
+    previous = LOWEST
+    for index in range(len(tail.footer.stripes)):
+        low = previous
+        if statistics and (known := statistics[index].column_stats[WRITE_ID].int_statistics).HasField("minimum"):
+            low = max(low, (int(known.minimum), INT64_MIN, INT64_MIN))
+        yield (low if low != LOWEST else None), (lasts[index] if lasts else None)
+        previous = (*lasts[index][:2], lasts[index][2] + 1) if lasts else LOWEST
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One stripe of a source, and bounds of its keys, both ends included; None where nothing is known."""
+
+    source: Source
+    index: int
+    low: RowId | None
+    high: RowId | None
+
+    @property
+    def path(self) -> str:
+        """The file it is in."""
+        return self.source.path
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.source.tail.stripe_rows[self.index]
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of the file it takes."""
+        stripe = self.source.tail.footer.stripes[self.index]
+        return int(stripe.index_length + stripe.data_length + stripe.footer_length)
+
+    @property
+    def bounds(self) -> tuple[RowId, RowId]:
+        """The bounds of its keys; what is not known is without bound."""
+        return self.low or LOWEST, self.high or HIGHEST
+
+    def touches(self, keys: KeyRange) -> bool:
+        """Whether it may hold keys of that range."""
+        low, high = self.bounds
+        return (keys.to is None or low <= keys.to) and (keys.after is None or high > keys.after)
+
+    def lies_in(self, keys: KeyRange) -> bool:
+        """Whether it holds keys of that range only."""
+        low, high = self.bounds
+        return (keys.after is None or low > keys.after) and (keys.to is None or high <= keys.to)
+
+    def all_valid(self, write_ids: ValidWriteIdList, *, operation: int) -> bool:
+        """Whether its statistics prove that it holds events of that operation only, all of valid write ids."""
+        if self.source.file.original:
+            return False
+        operations = self.source.integer_range(self.index, OPERATION)
+        current = self.source.integer_range(self.index, CURRENT)
+        if operations != (operation, operation) or current is None:
+            return False
+        return write_ids.valid_range(*current) is RangeValidity.ALL
+
+    def count_by_write_id(self) -> dict[int, int]:
+        """How many of its rows have which write id in their ROW__ID."""
+        known = self.source.integer_range(self.index, WRITE_ID)
+        if known and known[0] == known[1]:
+            return {known[0]: self.rows}
+        with self.open() as opened:
+            return opened.count_by_write_id()
+
+    @contextmanager
+    def open(self) -> Iterator["OpenStripe"]:
+        """Open the stripe for reading its columns."""
+        with reading(self.path), self._file() as file:
+            reader = open_stripe(file, self.source.tail, self.index)
+            if reader.rows != self.rows:
+                raise ValueError("a stripe has not the rows that the footer says")
+            yield OpenStripe(self, reader, file)
+
+
+    def _file(self) -> BinaryIO:
+        """The file, or in memory the part of it that a small stripe is: there may be thousands of these at once."""
+        file = Path(self.path).open("rb")
+        if self.bytes > SMALL_BYTES:
+            return file
+        with file:
+            start = self.source.tail.footer.stripes[self.index].offset
+            file.seek(start)
+            return _Section(file.read(self.bytes), start)
+
+
+class _Section(io.BytesIO):
+    """Some bytes of a file, to be read at the offsets that they have there."""
+
+    def __init__(self, data: bytes, start: int) -> None:
+        super().__init__(data)
+        self._start = start
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to an offset of the file."""
+        return super().seek(offset - self._start if whence == io.SEEK_SET else offset, whence)
+
+
+@dataclass(frozen=True)
+class OpenStripe:
+    """A stripe whose columns can be read, and its file."""
+
+    stripe: Stripe
+    reader: StripeReader
+    file: BinaryIO
+
+    def column(self, source: ColumnSource) -> pa.Array:
+        """Return a column of today's row: the values that the stripe has of it, or nulls."""
+        if source.column is None:
+            return source.convert(pa.nulls(self.stripe.rows))
+        with reading(self.stripe.path):
+            return source.convert(self.reader.column(source.column))
+
+    def keys(self, *, operation: int) -> Keys:
+        """Return the keys of the stripe's events.
+
+        Raises OrcError when it holds anything else than events of that operation, or keys that its file's index
+        does not say.
         """
-        with reading(self.path):
-            try:
-                batch = self._open().read_stripe(stripe)
-            except pa.ArrowInvalid as error:
-                if "timestamp" not in str(error):
-                    raise
-                raise self._not_kept(error, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) from error
-        try:
-            batch.validate()
-        except pa.ArrowInvalid as error:
-            raise self._not_kept(error, Kind.MAP) from error
-        return batch
+        original = self.stripe.source.file.original
+        if original:
+            return _original_keys(original, self.stripe)
+        columns = [self._integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
+        _check_operations(self.stripe.path, columns[0], operation)
+        _check_buckets(self.stripe.path, columns[2])
+        keys = Keys(*columns[1:])
+        self._check_bounds(keys)
+        return keys
 
-    def _not_kept(self, error: pa.ArrowInvalid, *kinds: Kind) -> OrcError:
-        columns = ", ".join(schema.columns_of(self.types, kinds))
-        why = str(error).partition("\n")[0].rpartition("Invalid: ")[2]
-        return OrcError(self.path, f"a value of column {columns} cannot be kept bit for bit: {why}")
+    def count_by_write_id(self) -> dict[int, int]:
+        """Return how many rows have which write id in their ROW__ID."""
+        values, counts = np.unique(self._integers(WRITE_ID), return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
-    def _as_events(self, stripe: int, batch: pa.RecordBatch) -> list[pa.Array]:
-        keys = self._original_keys(stripe)
-        values = (np.full(len(keys), INSERT), keys.write_id, keys.bucket, keys.row_id, keys.current)
-        made = [pa.array(column, type=type_) for column, type_ in zip(values, _ACID_TYPES, strict=True)]
-        return [*made, pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))]
+    def bounded(self) -> Stripe:
+        """Return the stripe with the bounds that its keys have."""
+        keys = Keys(*(self._integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT)))
+        order = keys.order()
+        return replace(self.stripe, low=keys.row(int(order[0])), high=keys.row(int(order[-1])))
+
+    def _integers(self, column: int) -> Integers:
+        with reading(self.stripe.path):
+            array = self.reader.column(column)
+        if array.null_count:
+            name = schema.ACID_FIELDS[column - 1]
+            raise OrcError(self.stripe.path, f"column {name} has nulls, so it is not a Hive ACID file")
+        numbers: Integers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return numbers
+
+    def _check_bounds(self, keys: Keys) -> None:
+        if not len(keys):
+            return
+        order = keys.order()
+        low, high = self.stripe.bounds
+        if not (low <= keys.row(int(order[0])) and keys.row(int(order[-1])) <= high):
+            raise OrcError(self.stripe.path, "its keys are not in the order that hive.acid.key.index says")
+
+
+def _original_keys(original: OriginalRows, stripe: Stripe) -> Keys:
+    assert stripe.low is not None
+    first = stripe.low[2]
+    same = np.full(stripe.rows, original.write_id, np.int64)
+    buckets = np.full(stripe.rows, original.bucket_property, np.int64)
+    return Keys(same, buckets, np.arange(first, first + stripe.rows, dtype=np.int64), same)
+
+
+def _check_operations(path: str, operations: Integers, expected: int) -> None:
+    other = operations[operations != expected]
+    if not len(other):
+        return
+    if other[0] == UPDATE:
+        raise OrcError(path, "column operation has update events of Hive before 3: compact it there first")
+    raise OrcError(path, f"column operation is {other[0]} where only {expected} can be")
+
+
+def _check_buckets(path: str, properties: Integers) -> None:
+    try:
+        for extreme in (properties.min(initial=0), properties.max(initial=0)):
+            bucket_of_property(int(extreme))
+    except ValueError as error:
+        raise OrcError(path, f"column bucket: {error}") from error
 
 
 def open_source(file: InputFile) -> Source:
     """Open a bucket file and check that it is what the task says.
 
     Raises OrcError for an unreadable file, for one that is not an ACID file (or is one, given as an original),
-    and for a column type that cannot be kept bit for bit.
+    and for a type tree that cannot be rewritten.
     """
     tail = read_tail(file.path)
+    if problem := schema.problem(tail.types):
+        raise OrcError(file.path, problem)
     if schema.is_acid(tail.types) == (file.original is not None):
         found = "a Hive ACID file" if file.original else "not a Hive ACID file"
         raise OrcError(file.path, f"it is {found}")
-    problem = schema.unsupported(tail.types)
-    if problem:
-        raise OrcError(file.path, problem)
     return Source(file, tail)

@@ -12,6 +12,7 @@ from compaction_operator.orc import schema
 from compaction_operator.orc.codec import decompress
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.messages import Compression, Metadata, StreamKind, StripeFooter
+from compaction_operator.orc.statistics import were_collected
 from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.tail import Tail
 
@@ -53,12 +54,12 @@ def _statistics(metadata: bytes, codec: Compression, block_size: int) -> Sequenc
 
 
 def _has_statistics(tail: Tail, index: int) -> bool:
-    """Whether they are of this stripe's rows; those of Hive's own minor compactions are of none."""
+    """Whether they are of this stripe's rows, for each column."""
     if not tail.metadata:
         return False
-    columns = stripe_statistics(tail, index).column_stats
+    statistics = stripe_statistics(tail, index)
     rows = tail.footer.stripes[index].number_of_rows
-    return len(columns) == len(tail.types) and columns[0].number_of_values == rows
+    return len(statistics.column_stats) == len(tail.types) and were_collected(statistics, rows)
 
 
 def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> bool:

@@ -1,15 +1,15 @@
 """A second look at a written bucket file, before it is published."""
 
-import numpy as np
-import pyarrow.orc as po
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from compaction_operator.orc import schema
+from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.events import EventKind, MergeResult
-from compaction_operator.orc.keys import Integers, Keys
-from compaction_operator.orc.source import DELETE, INSERT, KEY_FIELDS, reading
+from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask, RowId
+from compaction_operator.orc.keys import Keys, in_range
+from compaction_operator.orc.sketch import key_index
+from compaction_operator.orc.source import DELETE, INSERT, open_source
 from compaction_operator.orc.tail import Tail, read_tail
-from compaction_operator.orc.writer import acid_metadata
 
 
 def count_rows(path: str) -> int:
@@ -17,31 +17,54 @@ def count_rows(path: str) -> int:
     return read_tail(path).rows
 
 
-def verify_output(path: str, result: MergeResult) -> None:
-    """Read the keys of a written file again and hold them against what the engine says.
+def verify_output(task: MergeTask, result: MergeResult) -> None:
+    """Read the keys of a written file again, stripe by stripe, and hold them against what the engine says.
 
     Raises OrcError, naming the file, when the counts do not add up (rows in - rows deleted = rows out, in all and
-    by write id), when keys are not strictly ascending, or when Hive's user metadata is not that of the keys.
+    by write id), when keys are not strictly ascending or outside the task's range, or when Hive's user metadata is
+    not that of the keys.
     """
-    tail = read_tail(path)
-    if not schema.is_acid(tail.types):
-        raise OrcError(path, "it is not a Hive ACID file")
-    operations, keys = _read_events(tail)
-    problem = (
-        _arithmetic_problem(result)
-        or _count_problem(operations, keys, result)
-        or _order_problem(keys)
-        or _metadata_problem(tail, operations, keys)
-    )
+    operation = INSERT if task.kind is EventKind.INSERT else DELETE
+    source = open_source(InputFile(result.output))
+    found: Counter[int] = Counter()
+    last: Keys | None = None
+    lasts: list[RowId] = []
+    for stripe in source.stripes():
+        with stripe.open() as opened:
+            keys = opened.keys(operation=operation)
+        _require(result, _order_problem(keys, last, task))
+        found.update(keys.count_by(keys.write_id))
+        last = keys[-1:]
+        lasts.append(keys.row(len(keys) - 1))
+    _require(result, _arithmetic_problem(result))
+    _require(result, _count_problem(found, task.kind, result))
+    expected = acid_metadata(lasts, inserts=result.rows_out, deletes=result.delete_events_out)
+    _require(result, _metadata_problem(source.tail, expected))
+
+
+def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
+    """Hold a file that was put together from verified parts against them, by its footer and key index.
+
+    Raises OrcError, naming the file, when it has not all stripes of the parts in their order, or when its keys do not
+    ascend from stripe to stripe.
+    """
+    tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
+    rows = [number for part in tails for number in part.stripe_rows]
+    lasts = [last for part in tails for last in key_index(part) or []]
+    inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
+    problem = None
+    if tail.stripe_rows != rows or tail.rows != inserts + deletes:
+        problem = f"it has {tail.rows} rows, in stripes of {tail.stripe_rows}; its parts {inserts + deletes}, of {rows}"
+    elif lasts != sorted(set(lasts)):
+        problem = "the keys of its parts overlap"
+    problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
     if problem:
-        raise OrcError(path, problem)
+        raise OrcError(output, problem)
 
 
-def _read_events(tail: Tail) -> tuple[Integers, Keys]:
-    with reading(tail.path):
-        table = po.ORCFile(tail.path).read(columns=list(schema.ACID_FIELDS[:-1]))
-    operations = table.column("operation").to_numpy()
-    return operations, Keys(*(table.column(name).to_numpy().astype(np.int64) for name in KEY_FIELDS))
+def _require(result: MergeResult, problem: str | None) -> None:
+    if problem:
+        raise OrcError(result.output, problem)
 
 
 def _arithmetic_problem(result: MergeResult) -> str | None:
@@ -55,26 +78,25 @@ def _arithmetic_problem(result: MergeResult) -> str | None:
     return None
 
 
-def _count_problem(operations: Integers, keys: Keys, result: MergeResult) -> str | None:
-    inserts = operations == INSERT
-    deletes = operations == DELETE
-    found = int(inserts.sum()), int(deletes.sum()), len(keys)
-    expected = result.rows_out, result.delete_events_out, result.rows_out + result.delete_events_out
-    if found != expected:
-        return f"it holds {found[0]} rows and {found[1]} delete events, not {expected[0]} and {expected[1]}"
-    if keys.count_by(keys.write_id[inserts]) != result.rows_out_by_write_id:
+def _count_problem(found: Counter[int], kind: EventKind, result: MergeResult) -> str | None:
+    expected = result.rows_out if kind is EventKind.INSERT else result.delete_events_out
+    if found.total() != expected:
+        return f"it holds {found.total()} events, not {expected}"
+    if kind is EventKind.INSERT and found != result.rows_out_by_write_id:
         return "its rows by write id are not those that were written"
     return None
 
 
-def _order_problem(keys: Keys) -> str | None:
-    index = keys.first_not_ascending()
-    return None if index is None else f"its keys are not strictly ascending at row {index}: {keys.row(index)}"
+def _order_problem(keys: Keys, last: Keys | None, task: MergeTask) -> str | None:
+    """Say where the keys of a stripe, which follow `last`, do not ascend or leave the task's range."""
+    both = Keys.concatenate([last, keys]) if last else keys
+    index = both.first_not_ascending()
+    if index is not None:
+        return f"its keys are not strictly ascending: {both.row(index)} comes after {both.row(index - 1)}"
+    return None if in_range(keys, task.keys).all() else f"it holds keys outside {task.keys}"
 
 
-def _metadata_problem(tail: Tail, operations: Integers, keys: Keys) -> str | None:
-    kind = EventKind.DELETE if (operations == DELETE).any() else EventKind.INSERT
-    expected = acid_metadata(keys, tail.stripe_rows, kind)
+def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:
     for name, value in expected.items():
         if tail.user_metadata.get(name) != value:
             return f"its user metadata {name} is not that of its rows"

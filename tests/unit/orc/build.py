@@ -1,5 +1,6 @@
 """What the tests of this layer share: the tables of tests/fixtures, and small ACID files made here."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
-from compaction_operator.orc import ArrowEngine, EventKind, InputFile, MergeTask, OriginalRows, count_rows
+from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, StripeEngine, count_rows
+from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.keys import Keys
+from compaction_operator.orc.source import open_source
 from compaction_operator.orc.tail import read_tail, rewrite_tail
-from compaction_operator.orc.writer import acid_metadata
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DATA = Path(__file__).parent / "data"
@@ -56,9 +58,17 @@ def write_acid(
     with po.ORCWriter(str(path), compression=compression, **options) as writer:
         writer.write(pa.Table.from_arrays(arrays, schema=schema))
     tail = read_tail(str(path))
-    metadata = acid_metadata(keys_of(events), tail.stripe_rows, EventKind.INSERT)
+    metadata = metadata_of(events, tail.stripe_rows)
     rewrite_tail(str(path), types=tail.types, user_metadata=metadata, calendar=0)
     return InputFile(str(path))
+
+
+def metadata_of(events: Sequence[Event], stripe_rows: Iterable[int]) -> dict[str, bytes]:
+    """Hive's user metadata of a file with these events."""
+    keys = keys_of(events)
+    lasts = [keys.row(end - 1) for end in itertools.accumulate(stripe_rows)]
+    deletes = sum(event[0] == 2 for event in events)
+    return acid_metadata(lasts, inserts=len(events) - deletes, deletes=deletes)
 
 
 def keys_of(events: Iterable[Event]) -> Keys:
@@ -79,7 +89,7 @@ def delete_task(output: Path, inputs: Sequence[InputFile], *, bucket: int = 0, w
 
 def merged(task: MergeTask) -> list[Event]:
     """Run the task and return the events of its output."""
-    ArrowEngine().merge(task)
+    StripeEngine().merge(task)
     return read_events(task.output)
 
 
@@ -89,6 +99,16 @@ def read_events(path: str | Path) -> list[Event]:
 
 def read_table(path: str | Path) -> pa.Table:
     return po.ORCFile(str(path)).read().replace_schema_metadata()
+
+
+def physical_row(path: str | Path) -> pa.Array:
+    """The user's columns of an ACID file's rows, not interpreted."""
+    source = open_source(InputFile(str(path)))
+    parts = []
+    for stripe in source.stripes():
+        with stripe.open() as opened:
+            parts.append(opened.reader.column(6))
+    return pa.concat_arrays(parts)
 
 
 def text_of(path: str | Path) -> str:

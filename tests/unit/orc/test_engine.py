@@ -2,34 +2,31 @@
 
 import hashlib
 import resource
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 
-from compaction_operator.orc import ArrowEngine, EventKind, InputFile, OrcError, OriginalRows, verify_output, writer
-from compaction_operator.orc.keys import Keys
+from compaction_operator.orc import InputFile, OrcError, OriginalRows, StripeEngine, output, verify_output
 from compaction_operator.orc.messages import Compression, Kind
-from compaction_operator.orc.schema import difference
-from compaction_operator.orc.source import open_source
+from compaction_operator.orc.schema import same
 from compaction_operator.orc.tail import read_tail, rewrite_tail
-from compaction_operator.orc.writer import common_layout
 from tests.unit.orc.build import (
     BUCKET_0,
     BUCKET_1,
     DATA,
     FIXTURES,
     SCHEMA,
+    Event,
     delete,
     delete_task,
     insert,
     insert_task,
     merged,
+    physical_row,
     read_events,
     read_table,
-    text_of,
     write_acid,
 )
 
@@ -63,7 +60,7 @@ def test_negative_row_ids_and_write_ids_beyond_32_bits_sort_as_numbers(tmp_path:
 
 def test_rows_of_open_and_aborted_write_ids_are_left_out_and_not_counted(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), insert(2, 0), insert(3, 0), insert(4, 0), insert(5, 0)])
-    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))
+    result = StripeEngine().merge(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))
     assert [row[1] for row in read_events(tmp_path / "out")] == [1, 4]
     assert (result.rows_in, result.rows_out, result.rows_deleted) == (2, 2, 0)
     assert result.rows_in_by_write_id == {1: 1, 4: 1}
@@ -73,7 +70,7 @@ def test_a_delete_event_hits_only_the_row_with_its_whole_row_id(tmp_path: Path):
     """Same row id in another write id or bucket property stays."""
     file = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)])
     deletes = write_acid(tmp_path / "d", [delete(1, 0, by=3)])
-    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
+    result = StripeEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
     assert read_events(tmp_path / "out") == [insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)]
     assert (result.rows_deleted, result.delete_events_in) == (1, 1)
 
@@ -96,7 +93,7 @@ def test_two_rows_with_one_row_id_are_refused(tmp_path: Path):
     one = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1)])
     two = write_acid(tmp_path / "b", [insert(1, 1), insert(1, 2)])
     with pytest.raises(OrcError, match=r"more than one row has the ROW__ID \(1, 536870912, 1\)"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [one, two]))
+        StripeEngine().merge(insert_task(tmp_path / "out", [one, two]))
     assert not (tmp_path / "out").exists()
 
 
@@ -104,10 +101,11 @@ def test_delete_events_are_kept_once_each_in_their_bucket_newest_first(tmp_path:
     """Events come twice from Hive 3.1.3's own minor; of one row the newest event goes first (ReaderKey)."""
     one = write_acid(tmp_path / "a", [delete(1, 0, by=3), delete(1, 0, by=3, bucket=BUCKET_1)])
     two = write_acid(tmp_path / "b", [delete(1, 0, by=3), delete(1, 0, by=5), delete(1, 9, by=4)])
-    result = ArrowEngine().merge(delete_task(tmp_path / "out", [one, two]))
+    task = delete_task(tmp_path / "out", [one, two])
+    result = StripeEngine().merge(task)
     assert read_events(tmp_path / "out") == [delete(1, 0, by=5), delete(1, 0, by=3), delete(1, 9, by=4)]
     assert (result.delete_events_in, result.delete_events_out) == (4, 3)
-    verify_output(str(tmp_path / "out"), result)
+    verify_output(task, result)
     assert read_tail(str(tmp_path / "out")).user_metadata["hive.acid.stats"] == b"0,0,3"
 
 
@@ -128,7 +126,8 @@ def test_a_delete_delta_may_be_older_than_a_new_column(tmp_path: Path):
 def test_nothing_left_is_a_file_of_no_rows_with_the_inputs_types(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0)])
     deletes = write_acid(tmp_path / "d", [delete(1, 0, by=2)])
-    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
+    task = insert_task(tmp_path / "out", [file], [deletes])
+    result = StripeEngine().merge(task)
     tail = read_tail(str(tmp_path / "out"))
     assert (tail.rows, tail.stripe_rows) == (0, [])
     assert tail.user_metadata == {
@@ -136,7 +135,7 @@ def test_nothing_left_is_a_file_of_no_rows_with_the_inputs_types(tmp_path: Path)
         "hive.acid.stats": b"0,0,0",
         "hive.acid.version": b"2",
     }
-    verify_output(str(tmp_path / "out"), result)
+    verify_output(task, result)
     assert merged(insert_task(tmp_path / "again", [InputFile(str(tmp_path / "out")), file])) == [insert(1, 0)]
 
 
@@ -145,7 +144,7 @@ def test_without_inputs_the_types_come_from_the_files_named_for_it(tmp_path: Pat
     assert merged(insert_task(tmp_path / "out", [], schema_from=(model.path,))) == []
     assert read_table(tmp_path / "out").schema.equals(SCHEMA)
     with pytest.raises(OrcError, match="no file to take the columns from"):
-        ArrowEngine().merge(insert_task(tmp_path / "none", []))
+        StripeEngine().merge(insert_task(tmp_path / "none", []))
 
 
 def test_rows_from_before_acid_become_insert_events_of_write_id_zero(tmp_path: Path):
@@ -175,18 +174,19 @@ def test_rows_from_before_acid_become_insert_events_of_write_id_zero(tmp_path: P
 
 def test_the_key_index_has_the_last_key_of_every_stripe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Read and written over several stripes."""
-    monkeypatch.setattr(writer, "STRIPE_BYTES", 1)
+    monkeypatch.setattr(output, "STRIPE_BYTES", 150_000)
     rows = [insert(1, number, hashlib.sha512(b"%d" % number).hexdigest()) for number in range(6000)]
     file = write_acid(tmp_path / "a", rows, stripe_size=1)
     assert len(read_tail(file.path).stripe_rows) > 1
-    result = ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+    task = insert_task(tmp_path / "out", [file])
+    result = StripeEngine().merge(task)
     tail = read_tail(str(tmp_path / "out"))
     ends = [sum(tail.stripe_rows[: n + 1]) - 1 for n in range(len(tail.stripe_rows))]
     assert len(ends) > 1
     index = "".join(f"1,{BUCKET_0},{end};" for end in ends)
     assert tail.user_metadata["hive.acid.key.index"] == index.encode()
     assert read_events(tmp_path / "out") == rows
-    verify_output(str(tmp_path / "out"), result)
+    verify_output(task, result)
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
@@ -207,66 +207,69 @@ def test_of_plain_and_compressed_inputs_the_codec_is_that_of_the_compressed(tmp_
     assert read_tail(str(tmp_path / "out")).compression is Compression.SNAPPY
 
 
-@pytest.mark.parametrize("name", ["nest", "ts_utc", "ts_local"])
+@pytest.mark.parametrize(
+    "name", ["nest", "ts_utc", "ts_local", "ts_neg", "ts_zero", "ts_far", "ts_old", "mapnull", "union"]
+)
 def test_every_type_and_null_of_a_file_by_hives_writer_is_kept(tmp_path: Path, name: str):
-    """Also char, varchar and decimal in the type tree; the wall clock of another time zone is."""
+    """Also what Arrow cannot hold; of a time zone other than UTC, the wall clock is kept."""
     source = DATA / f"{name}.orc"
-    verify_output(str(tmp_path / "out"), ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))])))
-    assert text_of(tmp_path / "out") == text_of(source)
-    assert difference(read_tail(str(source)).types, read_tail(str(tmp_path / "out")).types) is None
+    task = insert_task(tmp_path / "out", [InputFile(str(source))])
+    verify_output(task, StripeEngine().merge(task))
+    assert physical_row(tmp_path / "out").equals(physical_row(source))
+    assert same(read_tail(str(source)).types, 0, read_tail(str(tmp_path / "out")).types, 0)
 
 
 def test_char_and_varchar_stay_themselves_in_the_type_tree(tmp_path: Path):
-    ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
+    StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
     char, varchar = read_tail(str(tmp_path / "out")).types[7:9]
     assert (char.kind, char.maximum_length) == (Kind.CHAR, 4)
     assert (varchar.kind, varchar.maximum_length) == (Kind.VARCHAR, 5)
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("ts_neg", "column row.ts has a fraction of a second before 1970"),
-        ("ts_zero", "column row.ts has a fraction of a second before 1970"),
-        ("ts_far", "column row.ts cannot be kept bit for bit: ORC timestamp .* out of range"),
-        ("ts_old", "column row.ts cannot be kept bit for bit: ORC timestamp .* out of range"),
-        ("mapnull", "column row.m cannot be kept bit for bit: Map array keys array should have no nulls"),
-        ("union", "column row.u is union"),
-        ("update", "column operation has update events of Hive before 3"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused_with_file_and_column(tmp_path: Path, name: str, reason: str):
-    source = DATA / f"{name}.orc"
-    with pytest.raises(OrcError, match=reason) as caught:
-        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))]))
+def test_update_events_of_old_hive_are_refused_with_file_and_column(tmp_path: Path):
+    source = DATA / "update.orc"
+    with pytest.raises(OrcError, match="column operation has update events of Hive before 3") as caught:
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))]))
     assert str(caught.value).startswith(f"{source}: ")
-    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_fraction_before_1970_is_found_below_lists_and_maps(tmp_path: Path):
-    deep = pa.list_(pa.map_(pa.string(), pa.struct([("t", pa.timestamp("ns"))])))
-    schema = SCHEMA.set(5, pa.field("row", pa.struct([("l", deep)])))
-    row = {"l": [[("k", {"t": -1})]]}
-    file = write_acid(tmp_path / "a", [(0, 1, BUCKET_0, 0, 1, row)], schema=schema)
-    with pytest.raises(OrcError, match=r"column row\.l\._elem\._value\.t has a fraction"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+WIDER = SCHEMA.set(5, pa.field("row", pa.struct([("id", pa.int64()), ("s", pa.string()), ("n", pa.int32())])))
+
+
+def wide(write_id: int, number: int, added: int) -> Event:
+    return (0, write_id, BUCKET_0, 0, write_id, {"id": number, "s": "y", "n": added})
+
+
+def test_rows_get_the_columns_of_the_newest_file(tmp_path: Path):
+    """A column that was added is null in older rows, one that was widened keeps its values."""
+    old = write_acid(tmp_path / "a", [insert(1, 0)])
+    new = write_acid(tmp_path / "b", [wide(2, 2**40, 7)], schema=WIDER)
+    rows = merged(insert_task(tmp_path / "out", [old, new]))
+    assert [row[5] for row in rows] == [{"id": 0, "s": "x", "n": None}, {"id": 2**40, "s": "y", "n": 7}]
+
+
+def test_rows_get_the_columns_of_the_table_where_they_are_known(tmp_path: Path):
+    """No file was written since the column was added."""
+    old = write_acid(tmp_path / "a", [insert(1, 0)])
+    rows = merged(insert_task(tmp_path / "out", [old], row_type="struct<id:bigint,s:string,added:array<int>>"))
+    assert [row[5] for row in rows] == [{"id": 0, "s": "x", "added": None}]
 
 
 @pytest.mark.parametrize(
-    ("fields", "column"),
+    ("row_type", "reason"),
     [
-        ([("id", pa.int64()), ("s", pa.string())], "row.id"),
-        ([("id", pa.int32())], "row"),
-        ([("id", pa.int32()), ("t", pa.string())], "row"),
-        ([("id", pa.int32()), ("s", pa.decimal128(5, 2))], "row.s"),
+        ("struct<id:int>", "column s is in this file but not in the table"),
+        ("struct<id:smallint,s:string>", "column id is int in this file but smallint in the table"),
+        ("struct<id:int,s:binary>", "column s is string in this file but binary in the table"),
+        ("struct<id:int,s:strin>", "strin is unknown"),
     ],
 )
-def test_inputs_of_different_schemas_are_refused(tmp_path: Path, fields: list[tuple[str, pa.DataType]], column: str):
-    one = write_acid(tmp_path / "delta_1" / "bucket_00000", [insert(1, 0)])
-    other = write_acid(tmp_path / "b", [], schema=SCHEMA.set(5, pa.field("row", pa.struct(fields))))
-    with pytest.raises(OrcError, match=rf"b: column {column} is not as in delta_1"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [one, other]))
+def test_what_would_lose_something_is_refused_with_file_and_column(tmp_path: Path, row_type: str, reason: str):
+    file = write_acid(tmp_path / "a", [insert(1, 0)])
+    with pytest.raises(OrcError, match=reason):
+        StripeEngine().merge(insert_task(tmp_path / "out", [file], row_type=row_type))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -286,40 +289,27 @@ def test_dates_of_two_calendars_are_never_mixed(tmp_path: Path, one: int, other:
         assert read_tail(str(tmp_path / "out")).footer.calendar == one
     else:
         with pytest.raises(OrcError, match="1: its dates are of another calendar"):
-            ArrowEngine().merge(insert_task(tmp_path / "out", inputs))
+            StripeEngine().merge(insert_task(tmp_path / "out", inputs))
 
 
 def test_a_file_with_nulls_in_its_keys_is_refused(tmp_path: Path):
     event = dict(zip(SCHEMA.names, [0, 1, BUCKET_0, None, 1, {"id": 1, "s": "x"}], strict=True))
     po.write_table(pa.Table.from_pylist([event], schema=SCHEMA), str(tmp_path / "a"))
     with pytest.raises(OrcError, match="column rowId has nulls"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(tmp_path / "a"))]))
-
-
-def test_a_type_that_arrow_writes_as_another_is_found_before_it_is_too_late(tmp_path: Path):
-    """The type tree may only be put in place of one of the same encoding."""
-    sources = [open_source(write_acid(tmp_path / "a", [insert(1, 0)]))]
-    layout = common_layout(sources, output="out")
-    other = SCHEMA.set(5, pa.field("row", pa.struct([("id", pa.int64()), ("s", pa.string())])))
-    with (
-        pytest.raises(OrcError, match=r"out: column row\.id was not written with the type"),
-        writer.output_file(str(tmp_path / "out"), replace(layout, arrow_schema=other)) as file,
-    ):
-        file.finish(Keys.empty(), EventKind.INSERT)
-    assert not (tmp_path / "out").exists()
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(tmp_path / "a"))]))
 
 
 def test_a_delete_event_among_the_rows_is_refused(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), delete(1, 0, by=2)])
     with pytest.raises(OrcError, match="column operation is 2 where only 0 can be"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
 
 
 @pytest.mark.parametrize("bucket", [2**30, -1])
 def test_a_bucket_property_of_no_known_codec_is_refused(tmp_path: Path, bucket: int):
     file = write_acid(tmp_path / "a", [delete(1, 0, by=2), delete(1, 1, by=2, bucket=bucket)])
     with pytest.raises(OrcError, match=r"a: column bucket: bucket property .* has codec version"):
-        ArrowEngine().merge(delete_task(tmp_path / "out", [file]))
+        StripeEngine().merge(delete_task(tmp_path / "out", [file]))
 
 
 def test_more_files_than_a_process_may_have_open(tmp_path: Path):
@@ -337,17 +327,17 @@ def test_more_files_than_a_process_may_have_open(tmp_path: Path):
 def test_a_file_that_is_no_acid_file_is_refused_unless_given_as_an_original(tmp_path: Path):
     original = FIXTURES / "hive-3.1.3" / "original" / "before" / "000000_0"
     with pytest.raises(OrcError, match="not a Hive ACID file"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(str(original))]))
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(original))]))
     acid = write_acid(tmp_path / "a", [insert(1, 0)])
     with pytest.raises(OrcError, match="it is a Hive ACID file"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
 
 
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0)])
     (tmp_path / "out").write_bytes(b"someone else's")
     with pytest.raises(OrcError, match="cannot be created: File exists"):
-        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
     assert (tmp_path / "out").read_bytes() == b"someone else's"
 
 
@@ -358,7 +348,7 @@ def test_a_damaged_stripe_is_one_line_and_leaves_no_output(tmp_path: Path):
     middle = read_tail(file.path).content_end // 2
     content[middle : middle + 500] = bytes(500)
     Path(file.path).write_bytes(content)
-    with pytest.raises(OrcError, match="a: cannot be read: ") as caught:
-        ArrowEngine().merge(insert_task(tmp_path / "out", [file]))
+    with pytest.raises(OrcError, match="a: ") as caught:
+        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

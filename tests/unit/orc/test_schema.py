@@ -1,14 +1,18 @@
 """Type trees are told apart, named and wrapped."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from compaction_operator.orc.hive_types import parse_type
 from compaction_operator.orc.messages import Kind, Type
-from compaction_operator.orc.schema import acid_tree, column_names, difference, is_acid, unsupported
+from compaction_operator.orc.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
 from compaction_operator.orc.tail import read_tail
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
 
+ROOT = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])
 ORIGINAL = FIXTURES / "hive-3.1.3" / "original" / "before"
 
 
@@ -18,7 +22,7 @@ def test_an_original_wrapped_has_the_tree_of_the_acid_files_after_it():
     acid = read_tail(str(ORIGINAL / "delta_10000001_10000001_0000" / "bucket_00000")).types
     assert not is_acid(original)
     assert is_acid(acid)
-    assert difference(acid_tree(original), acid) is None
+    assert same(acid_tree(original), 0, acid, 0)
 
 
 def test_columns_are_named_as_hive_writes_paths(tmp_path: Path):
@@ -35,17 +39,33 @@ def test_a_struct_with_the_names_of_an_acid_file_but_other_types_is_none(tmp_pat
     assert not is_acid(types)
 
 
-def test_strings_differ_but_have_one_encoding():
-    root = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])
-    char, varchar = Type(kind=Kind.CHAR, maximum_length=4), Type(kind=Kind.VARCHAR, maximum_length=9)
-    assert difference([root, char], [root, varchar]) == "c"
-    assert difference([root, char], [root, Type(kind=Kind.CHAR, maximum_length=5)]) == "c"
-    assert difference([root, char], [root, varchar], same_encoding=True) is None
-    assert difference([root, char], [root, Type(kind=Kind.BINARY)], same_encoding=True) == "c"
+def test_types_are_the_same_when_all_but_the_case_of_names_is():
+    one = parse_type("struct<a:array<struct<B:char(4)>>,d:decimal(5,2)>")
+    assert same(one, 0, parse_type("struct<A:array<struct<b:char(4)>>,d:decimal(5,2)>"), 0)
+    for other in ("struct<a:array<struct<b:char(5)>>,d:decimal(5,2)>", "struct<a:array<struct<b:char(4)>>>"):
+        assert not same(one, 0, parse_type(other), 0)
 
 
-def test_kinds_that_cannot_be_kept_are_named():
-    root = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])
-    assert unsupported([root, Type(kind=Kind.TIMESTAMP_INSTANT)]) is None
-    assert unsupported([root, Type(kind=19)]) == "column c is of kind 19, which cannot be kept bit for bit"
-    assert unsupported([root, Type(kind=Kind.DECIMAL)]) == "column c is a decimal of Hive 0.11 without a precision"
+def test_the_columns_below_one_end_before_the_next():
+    types = parse_type("struct<a:array<struct<b:int,c:map<int,int>>>,d:int>")
+    assert [subtree_end(types, column) for column in range(len(types))] == [8, 7, 7, 4, 7, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("types", "reason"),
+    [
+        ([ROOT, Type(kind=19)], "column c is of the unknown kind 19"),
+        ([ROOT, Type(kind=Kind.DECIMAL)], "column c is a decimal of Hive 0.11 without a precision"),
+        ([ROOT, Type(kind=Kind.LIST)], "not a tree"),
+        ([ROOT, Type(kind=Kind.LIST, subtypes=[1])], "not a tree"),
+        ([ROOT, Type(kind=Kind.INT), Type(kind=Kind.INT)], "not a tree"),
+        ([Type(kind=Kind.STRUCT, subtypes=[1]), Type(kind=Kind.INT)], "not a tree"),
+        ([ROOT, Type(kind=Kind.INT, subtypes=[2]), Type(kind=Kind.INT)], "not a tree"),
+    ],
+)
+def test_types_that_cannot_be_rewritten_are_named(types: list[Any], reason: str):
+    assert reason in (problem(types) or "")
+
+
+def test_a_time_zone_of_its_own_is_no_problem():
+    assert problem([ROOT, Type(kind=Kind.TIMESTAMP_INSTANT)]) is None

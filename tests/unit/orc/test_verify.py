@@ -6,20 +6,25 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.orc import ArrowEngine, EventKind, MergeResult, OrcError, verify_output
+from compaction_operator.orc import MergeResult, MergeTask, OrcError, StripeEngine, verify_output
 from compaction_operator.orc.tail import read_tail, rewrite_tail
-from compaction_operator.orc.writer import acid_metadata
-from tests.unit.orc.build import Event, delete, delete_task, insert, insert_task, keys_of, write_acid
+from tests.unit.orc.build import Event, delete, delete_task, insert, insert_task, metadata_of, write_acid
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
 
 
 @pytest.fixture
-def result(tmp_path: Path) -> MergeResult:
-    """A good merge of four rows, one of which is deleted."""
+def task(tmp_path: Path) -> MergeTask:
+    """Four rows, one of which is deleted."""
     inputs = [write_acid(tmp_path / "a", ROWS)]
     deletes = [write_acid(tmp_path / "d", [delete(1, 1, by=4)])]
-    return ArrowEngine().merge(insert_task(tmp_path / "out", inputs, deletes))
+    return insert_task(tmp_path / "out", inputs, deletes)
+
+
+@pytest.fixture
+def result(task: MergeTask) -> MergeResult:
+    """A good merge of them."""
+    return StripeEngine().merge(task)
 
 
 def replaced(result: MergeResult, rows: list[Event]) -> str:
@@ -28,25 +33,25 @@ def replaced(result: MergeResult, rows: list[Event]) -> str:
     return write_acid(Path(result.output), rows).path
 
 
-def test_a_good_output_passes(result: MergeResult):
-    verify_output(result.output, result)
+def test_a_good_output_passes(task: MergeTask, result: MergeResult):
+    verify_output(task, result)
 
 
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([insert(1, 0), insert(2, 0)], "it holds 2 rows and 0 delete events, not 3 and 0"),
-        ([insert(1, 0), insert(2, 0), insert(3, 0), insert(3, 1)], "it holds 4 rows"),
+        ([insert(1, 0), insert(2, 0)], "it holds 2 events, not 3"),
+        ([insert(1, 0), insert(2, 0), insert(3, 0), insert(3, 1)], "it holds 4 events"),
         ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id are not those that were written"),
-        ([insert(1, 0), insert(3, 0), insert(2, 0)], "not strictly ascending at row 2"),
-        ([insert(1, 0), insert(2, 0), delete(3, 0, by=4)], "it holds 2 rows and 1 delete events"),
+        ([insert(1, 0), insert(3, 0), insert(2, 0)], "its keys are not"),
+        ([insert(1, 0), insert(2, 0), delete(3, 0, by=4)], "column operation is 2"),
     ],
     ids=["lost", "doubled", "of another write id", "out of order", "a delete event"],
 )
-def test_a_damaged_output_is_found(result: MergeResult, rows: list[Event], reason: str):
+def test_a_damaged_output_is_found(task: MergeTask, result: MergeResult, rows: list[Event], reason: str):
     path = replaced(result, rows)
     with pytest.raises(OrcError, match=reason) as caught:
-        verify_output(path, result)
+        verify_output(task, result)
     assert str(caught.value).startswith(path)
 
 
@@ -57,8 +62,8 @@ def test_a_key_that_comes_twice_is_found(tmp_path: Path):
     claimed = MergeResult(
         output=path, rows_in=2, rows_out=2, rows_in_by_write_id=by_write_id, rows_out_by_write_id=by_write_id
     )
-    with pytest.raises(OrcError, match="not strictly ascending at row 1"):
-        verify_output(path, claimed)
+    with pytest.raises(OrcError, match="not strictly ascending"):
+        verify_output(insert_task(Path(path), []), claimed)
 
 
 @pytest.mark.parametrize(
@@ -70,32 +75,33 @@ def test_a_key_that_comes_twice_is_found(tmp_path: Path):
         {"rows_in_by_write_id": {1: 2, 2: 2}, "rows_out_by_write_id": {1: 1, 2: 1, 3: 1}},
     ],
 )
-def test_counts_that_do_not_add_up_are_found(result: MergeResult, claim: dict[str, Any]):
+def test_counts_that_do_not_add_up_are_found(task: MergeTask, result: MergeResult, claim: dict[str, Any]):
     with pytest.raises(OrcError, match="rows"):
-        verify_output(result.output, replace(result, **claim))
+        verify_output(task, replace(result, **claim))
 
 
 @pytest.mark.parametrize("name", ["hive.acid.key.index", "hive.acid.stats", "hive.acid.version"])
-def test_user_metadata_that_is_not_of_the_rows_is_found(result: MergeResult, name: str):
+def test_user_metadata_that_is_not_of_the_rows_is_found(task: MergeTask, result: MergeResult, name: str):
     tail = read_tail(result.output)
-    metadata = acid_metadata(keys_of([insert(1, 0), insert(2, 0), insert(3, 0)]), tail.stripe_rows, EventKind.INSERT)
+    metadata = metadata_of([insert(1, 0), insert(2, 0), insert(3, 0)], tail.stripe_rows)
     assert tail.user_metadata == metadata
     rewrite_tail(result.output, types=tail.types, user_metadata=metadata | {name: b"9"}, calendar=0)
     with pytest.raises(OrcError, match=f"user metadata {name}"):
-        verify_output(result.output, result)
+        verify_output(task, result)
 
 
 def test_a_lost_delete_event_is_found(tmp_path: Path):
     inputs = [write_acid(tmp_path / "d", [delete(1, 0, by=3), delete(1, 1, by=3)])]
-    result = ArrowEngine().merge(delete_task(tmp_path / "out", inputs))
-    verify_output(result.output, result)
+    task = delete_task(tmp_path / "out", inputs)
+    result = StripeEngine().merge(task)
+    verify_output(task, result)
     replaced(result, [delete(1, 0, by=3)])
-    with pytest.raises(OrcError, match="0 rows and 1 delete events, not 0 and 2"):
-        verify_output(result.output, result)
+    with pytest.raises(OrcError, match="it holds 1 events, not 2"):
+        verify_output(task, result)
 
 
-def test_a_cut_off_output_is_found(result: MergeResult):
+def test_a_cut_off_output_is_found(task: MergeTask, result: MergeResult):
     content = Path(result.output).read_bytes()
     Path(result.output).write_bytes(content[:-20])
     with pytest.raises(OrcError, match="not a readable ORC file"):
-        verify_output(result.output, result)
+        verify_output(task, result)
