@@ -25,6 +25,9 @@ UTF8_UTC = 1
 
 _SEED = 104_729
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
+_M, _N = 5, 0x52DCE729
+_WORD = 2**64 - 1
+_FEW = 32  # values, below which numpy's calls cost more than Python's numbers
 _LN2 = math.log(2)
 _CANONICAL_NAN = np.int64(0x7FF8000000000000)
 
@@ -131,19 +134,31 @@ def _hash_decimals(values: pa.Array) -> Integers | None:
 
 
 def _hash_bytes(values: pa.Array) -> Integers:
-    """Murmur3.hash64: words of eight bytes one after the other, for all values at once."""
+    """Murmur3.hash64: words of eight bytes, one after the other for all values at once, the few longest one by one."""
     offsets = offsets_of(values)
     words = words_at(values.buffers()[2])
-    order = np.argsort(-np.diff(offsets), kind="stable")  # the longest first: those with more words are a prefix
+    order = np.argsort(-np.diff(offsets), kind="stable")  # those that have a word are always the first ones
     starts, lengths = offsets[:-1][order], np.diff(offsets)[order]
     hashes = np.full(len(values), _SEED, np.uint64)
     blocks = lengths >> 3
-    counts = np.searchsorted(-blocks, -np.arange(blocks.max(initial=0)))  # of the values that have such a word
+    shared = int(blocks[_FEW]) if len(blocks) > _FEW else 0
+    counts = np.searchsorted(-blocks, -np.arange(shared))
     for block, count in enumerate(counts.tolist()):
         mixed = hashes[:count] ^ _mix(words[starts[:count] + 8 * block])
-        hashes[:count] = _rotate(mixed, 27) * np.uint64(5) + np.uint64(0x52DCE729)
+        hashes[:count] = _rotate(mixed, 27) * np.uint64(_M) + np.uint64(_N)
+    for index, more in enumerate((blocks[:_FEW] - shared).tolist()):
+        start = starts[index] + 8 * shared
+        hashes[index] = _chain(int(hashes[index]), _mix(words[start : start + 8 * more : 8]).tolist())
     tail = word_of(words, starts, lengths, blocks)
     return _finish(hashes ^ _mix(tail) ^ lengths.astype(np.uint64)).view(np.int64)
+
+
+def _chain(hash_: int, mixed: list[int]) -> int:
+    """Take mixed words into the hash of one value."""
+    for word in mixed:
+        found = hash_ ^ word
+        hash_ = ((found << 27 | found >> 37) * _M + _N) & _WORD
+    return hash_
 
 
 def _mix(words: Words) -> Words:
