@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from compaction_operator.orc.bloom import bloom_filter
+from compaction_operator.orc.bloom import UTF8_UTC, bloom_filter
 from compaction_operator.orc.compress import CompressedStream, compress
 from compaction_operator.orc.encode import EncodedColumn, PlainStream
 from compaction_operator.orc.messages import (
@@ -19,9 +19,6 @@ from compaction_operator.orc.messages import (
     StreamKind,
 )
 from compaction_operator.orc.statistics import column_statistics, merge
-
-_BLOOM_UTC = 1
-"""The encoding of bloom filters over UTF-8 strings and times in UTC (ORC's BloomFilterIO)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class ColumnStore:
         index = [self._message(StreamKind.ROW_INDEX, column, _row_index(streams, statistics))]
         if column in self.bloom_filters:
             index.append(self._message(StreamKind.BLOOM_FILTER_UTF8, column, self._bloom_filters(column, slices)))
-            encoding.bloom_encoding = _BLOOM_UTC
+            encoding.bloom_encoding = UTF8_UTC
         data = [StoredStream(stream.kind, column, stored.data) for stream, stored in streams]
         return StoredColumn(encoding, index, sorted(data, key=lambda stored: stored.kind), merge(statistics))
 

@@ -32,7 +32,8 @@ class StripeBuilder:
     def __init__(self, rows: int, layout: Layout) -> None:
         self._rows = rows
         self._types = layout.types
-        self._groups = np.array([*range(0, rows, layout.row_index_stride), rows], np.int64)
+        # a stripe of no rows has one row group of none, so that its columns still have statistics of their type
+        self._groups = np.array([*range(0, max(rows, 1), layout.row_index_stride), rows], np.int64)
         self._store = ColumnStore(
             types=layout.types,
             codec=layout.compression,
