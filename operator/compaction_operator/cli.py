@@ -11,17 +11,31 @@ from compaction_operator.acid.plan import CompactionPlan, Layout
 from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.model import format_size, parse_size
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.offline import Compacted, compact_directory, plan_directory
 from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
-from compaction_operator.orc import OrcError
+from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.storage import StorageError, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)
 """What a user can mend: said in one line, without a traceback."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class SizeType(click.ParamType[int]):
+    """A size such as 512MiB, as a number of bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes, or end with what is wrong with the text."""
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,6 +89,18 @@ def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
 
 @cli.command()
 @_directory_options
+@click.option(
+    "--schema",
+    metavar="TYPE",
+    help="The table's columns today, as struct<a:int,b:string>. Without it: those of the newest file.",
+)
+@click.option(
+    "--task-memory",
+    type=SizeType(),
+    default=format_size(DEFAULT_TASK_MEMORY),
+    show_default=True,
+    help="How much of the rows may be in memory at a time.",
+)
 def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
     """Compact one directory in place and leave the old directories. NO READER MAY RUN MEANWHILE."""
     done = compact_directory(
@@ -109,7 +135,15 @@ def job() -> None:
     sys.exit(run_driver())
 
 
-def _request(*, kind: str, layout: str, visibility_txn: int | None, valid_txns: str | None) -> Request:
+def _request(
+    *,
+    kind: str,
+    layout: str,
+    visibility_txn: int | None,
+    valid_txns: str | None,
+    schema: str | None = None,
+    task_memory: int = DEFAULT_TASK_MEMORY,
+) -> Request:
     """Return the options as a request; raises ValueError for those that do not go together."""
     if layout == Layout.HIVE4.value and visibility_txn is None:
         raise ValueError("--layout hive4 needs --visibility-txn: the transaction that its _v suffix names")
@@ -120,6 +154,8 @@ def _request(*, kind: str, layout: str, visibility_txn: int | None, valid_txns: 
         layout=Layout(layout),
         visibility_txn=visibility_txn,
         valid_txns=ValidTxnList.parse(valid_txns) if valid_txns is not None else None,
+        row_type=schema,
+        task_memory=task_memory,
     )
 
 

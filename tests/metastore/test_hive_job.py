@@ -21,7 +21,7 @@ from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.resolve import Refused, resolve
 from compaction_operator.storage import LocalStorage
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.jobs.support import REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "hive-3.1.3"
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
@@ -65,6 +65,8 @@ class Lab:
             runner=LocalRunner(),
             locks=Locks(self.admin, table, agent=f"attempt-of-{pod}"),
             pod_uid=pod,
+            row_type=resolved.table.row_type,
+            report=Reports(),
         )
         return compaction.run(resolved.targets, journal)
 

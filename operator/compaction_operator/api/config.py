@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from compaction_operator.api.model import Duration, Model
+from compaction_operator.api.model import Duration, Model, Size
 
 
 class Metastore(Model):
@@ -51,6 +51,7 @@ class SparkProfile(Model):
     tolerations: tuple[dict[str, Any], ...] = ()
     driver_cpu_request: str | None = None
     executor_cpu_request: str | None = None
+    task_memory: Size = 512 * 1024**2
 
 
 class CleanupSettings(Model):

@@ -12,6 +12,9 @@ VERSION = "v1alpha1"
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?)(ms|s|m|h)$"
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+SIZE_PATTERN = r"^([1-9][0-9]{0,5})(Mi|Gi)B?$"
+_UNIT_BYTES = {"Mi": 1024**2, "Gi": 1024**3}
+
 
 class Model(BaseModel):
     """A frozen value that reads and writes the camelCase JSON of the Kubernetes API."""
@@ -61,3 +64,30 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN}),
 ]
 """Seconds as a float inside, a string such as ``2s`` outside."""
+
+
+def parse_size(text: object) -> int:
+    """Return the bytes of a size such as ``512MiB`` or, as Kubernetes writes it, ``2Gi``.
+
+    Raises ValueError, naming the text, for anything else.
+    """
+    if isinstance(text, int):
+        return text
+    match = re.match(SIZE_PATTERN, str(text))
+    if not match:
+        raise ValueError(f"{text!r} is not a size: write a number and a unit, as in 512MiB or 2GiB")
+    return int(match[1]) * _UNIT_BYTES[match[2]]
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes as a size; what is no multiple of a MiB is rounded up to one."""
+    return f"{-(-size // _UNIT_BYTES['Mi'])}MiB"
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN}),
+]
+"""Bytes as an int inside, a string such as ``512MiB`` outside."""

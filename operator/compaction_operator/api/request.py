@@ -45,6 +45,7 @@ class Reason(StrEnum):
     METASTORE_UNAVAILABLE = "MetastoreUnavailable"
     WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
     WAITING_FOR_LOCK = "WaitingForLock"
+    WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
     LOCK_LOST = "LockLost"
     SUPERSEDED = "Superseded"
     TABLE_CHANGED = "TableChanged"
@@ -72,7 +73,13 @@ FINAL_REASONS = frozenset(
 """Trying again cannot help: no further attempt is made."""
 
 WAITING_REASONS = frozenset(
-    {Reason.METASTORE_UNAVAILABLE, Reason.WAITING_FOR_EXCLUSIVE_LOCK, Reason.WAITING_FOR_LOCK, Reason.JOB_GONE}
+    {
+        Reason.METASTORE_UNAVAILABLE,
+        Reason.WAITING_FOR_EXCLUSIVE_LOCK,
+        Reason.WAITING_FOR_LOCK,
+        Reason.WAITING_FOR_OPEN_TRANSACTIONS,
+        Reason.JOB_GONE,
+    }
 )
 """Nobody's fault: tried again without counting against retry.maxAttempts."""
 

@@ -25,8 +25,10 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import Locks
+from compaction_operator.jobs.progress import OwnPod, ProgressReporter
 from compaction_operator.jobs.runner import SparkRunner
-from compaction_operator.jobs.spark import spark_context
+from compaction_operator.jobs.spark import slots, spark_context
+from compaction_operator.jobs.work import task_bytes
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Refused, resolve
@@ -111,10 +113,25 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
             table.database, table.name, create_time=resolved.table.create_time, location=resolved.table.location
         )
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
-        with _stopping(SparkRunner(lambda: spark_context(request, environment))) as runner:
-            locks = Locks(client, table, agent=agent)
-            compaction = HiveCompaction(request, client=client, runner=runner, locks=locks, pod_uid=pod_uid)
+        with _stopping(_spark_runner(request, environment)) as runner:
+            compaction = HiveCompaction(
+                request,
+                client=client,
+                runner=runner,
+                locks=Locks(client, table, agent=agent),
+                pod_uid=pod_uid,
+                row_type=resolved.table.row_type,
+                report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
+            )
             return compaction.run(resolved.targets, journal)
+
+
+def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkRunner:
+    return SparkRunner(
+        lambda: spark_context(request, environment),
+        slots=slots(request),
+        task_bytes=task_bytes(request.profile.task_memory),
+    )
 
 
 @contextmanager

@@ -1,11 +1,10 @@
 """The flow of one compaction of a Hive ACID table on Hive 3.1: lock, fence, plan, write, journal, publish."""
 
-import itertools
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from compaction_operator.acid.plan import Layout
+from compaction_operator.acid.plan import Layout, with_guard
 from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, TableIdentity
@@ -13,21 +12,16 @@ from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, JobRequest, Reason
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.cleanup.staging import staging_name
+from compaction_operator.jobs.arithmetic import verify
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import HeldLock, Locks
-from compaction_operator.jobs.partition import (
-    Prepared,
-    Request,
-    assemble,
-    make_staging,
-    prepare,
-    results_of,
-    totals_of,
-    verify,
-)
+from compaction_operator.jobs.merge import Merged, merge
+from compaction_operator.jobs.meter import Meter, Report
+from compaction_operator.jobs.older import Mark, OlderSnapshots
+from compaction_operator.jobs.partition import Prepared, Request, assemble, make_staging, prepare, totals_of
 from compaction_operator.jobs.publish import needs_exclusive, publish
-from compaction_operator.jobs.runner import Outcome, TaskRunner
+from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.orc import OrcError
@@ -46,7 +40,7 @@ FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED})
 
 
 @dataclass
-class Progress:
+class Tally:
     """What the batches came to so far."""
 
     totals: Totals = field(default_factory=Totals)
@@ -84,24 +78,41 @@ class Staged:
 
 
 class HiveCompaction:
-    """Compacts the partitions of one table, batch by batch; one instance per driver."""
+    """Compacts the partitions of one table, batch by batch; one instance per driver.
+
+    `row_type` is the table's row as the metastore has it, None where it cannot be told.
+    """
 
     def __init__(
-        self, request: JobRequest, *, client: MetastoreClient, runner: TaskRunner, locks: Locks, pod_uid: str
+        self,
+        request: JobRequest,
+        *,
+        client: MetastoreClient,
+        runner: TaskRunner,
+        locks: Locks,
+        pod_uid: str,
+        row_type: str | None,
+        report: Report,
     ) -> None:
         self._request = request
         self._client = client
         self._runner = runner
         self._locks = locks
+        self._row_type = row_type
+        self._report = report
         self._staging_name = staging_name(uid=request.uid, attempt=request.attempt, pod_uid=pod_uid)
-        self._progress = Progress()
+        self._older = OlderSnapshots(client)
+        self._tally = Tally()
+        self._meter = Meter(report, partitions=0)
 
     def run(self, targets: Sequence[Target], journal: Journal) -> DriverResult:
         """Compact the targets and return how it went; raises JobError or MetastoreError when it did not."""
+        self._meter = Meter(self._report, partitions=len(targets))
         for number, batch in enumerate(batches(targets), 1):
             log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
             self._batch(batch, journal)
-        return self._progress.result()
+            self._meter.end()
+        return self._tally.result()
 
     def _batch(self, batch: Sequence[Target], journal: Journal) -> None:
         with self._locks.shared() as lock:
@@ -120,15 +131,13 @@ class HiveCompaction:
         """Make staging, fence, ask for the valid write ids, list: in this order nothing older can still come in."""
         fenced = [target for target in batch if self._open(target)]
         write_ids = self._client.valid_write_ids(self._request.table.database, self._request.table.name)
-        prepared = [(target, item) for target in fenced if (item := self._prepare(target, write_ids))]
-        tasks = [task for _, item in prepared for task in item.all_tasks()]
-        log.info("%d tasks: one for each output directory and bucket", len(tasks))
-        outcomes = iter(self._runner.run(tasks))
-        staged = (
-            self._finish(target, item, list(itertools.islice(outcomes, len(item.all_tasks()))))
-            for target, item in prepared
-        )
-        return [item for item in staged if item]
+        found = [(target, item) for target in fenced if (item := self._prepare(target, write_ids))]
+        breaking = any(item.plan.breaks_older_snapshots for _, item in found)
+        mark = self._older.mark() if breaking else None
+        merged = self._merge([item for _, item in found])
+        pairs = zip(found, merged, strict=True)
+        staged = [done for (target, item), results in pairs if (done := self._finish(target, item, results))]
+        return self._spare_older_snapshots(staged, mark) if mark else staged
 
     def _open(self, target: Target) -> bool:
         """Make the own staging folder, then fence everybody else's; return whether that worked."""
@@ -147,7 +156,12 @@ class HiveCompaction:
         return True
 
     def _prepare(self, target: Target, write_ids: ValidWriteIdList) -> Prepared | None:
-        request = Request(type=self._request.type, layout=LAYOUT)
+        request = Request(
+            type=self._request.type,
+            layout=LAYOUT,
+            row_type=self._row_type,
+            task_memory=self._request.profile.task_memory,
+        )
         storage = open_storage(target.location)
         try:
             prepared = prepare(
@@ -158,20 +172,49 @@ class HiveCompaction:
         except PARTITION_ERRORS as error:
             self._give_up(target.location, JobError(_reason(error), f"{target.location}: {error}"))
             return None
+        if not prepared.plan.outputs:
+            self._meter.partition_done()
         return prepared
 
-    def _finish(self, target: Target, prepared: Prepared, outcomes: Sequence[Outcome]) -> Staged | None:
+    def _merge(self, prepared: Sequence[Prepared]) -> list[Merged]:
+        work = [piece for item in prepared for piece in item.work()]
+        total = sum(piece.bytes for piece in work)
+        size = sum(item.bytes_in for item in prepared)
+        log.info("%d tasks for %d bytes in %d files", len(work), size, sum(len(item.inputs) for item in prepared))
+        self._meter.begin(size)
+        return merge(prepared, self._runner, done=lambda done: self._meter.merged(done=done, total=total))
+
+    def _finish(self, target: Target, prepared: Prepared, merged: Merged) -> Staged | None:
         if not prepared.plan.outputs:
             return Staged(target, prepared)
         storage = open_storage(target.location)
         try:
-            results = results_of(outcomes)
-            verify(prepared, results)
-            assemble(storage, prepared, results, layout=LAYOUT)
+            if isinstance(merged, JobError):
+                raise merged
+            verify(prepared, merged)
+            assemble(storage, prepared, merged, layout=LAYOUT)
         except (JobError, StorageError) as error:
             self._give_up(target.location, _job_error(error))
             return None
-        return Staged(target, prepared, totals_of(prepared, results, layout=LAYOUT))
+        return Staged(target, prepared, totals_of(prepared, merged, layout=LAYOUT))
+
+    def _spare_older_snapshots(self, staged: Sequence[Staged], mark: Mark) -> list[Staged]:
+        """Guard a first base against older snapshots, or wait for them where a guard would hide original files (H24).
+
+        NB: after the merging, in whose time most of them have ended, and before the journal, which names the guard.
+        """
+        waiting = [item for item in staged if _must_wait(item.prepared)]
+        kept = [item for item in staged if item not in waiting]
+        if waiting:
+            try:
+                self._older.wait(mark)
+                kept = list(staged)
+            except JobError as error:
+                for item in waiting:
+                    self._give_up(item.target.location, JobError(error.reason, f"{item.target.location}: {error}"))
+        if not self._older.open(mark):
+            return kept
+        return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
 
     def _publish(self, item: Staged, lock: HeldLock) -> None:
         try:
@@ -181,7 +224,8 @@ class HiveCompaction:
             return
         names = ", ".join(output.name for output in item.prepared.plan.outputs)
         log.info("published %s in %s: %s", names, item.target.location, item.totals)
-        self._progress.totals += item.totals
+        self._tally.totals += item.totals
+        self._meter.partition_done()
 
     def _publish_pair(self, item: Staged) -> None:
         try:
@@ -199,7 +243,16 @@ class HiveCompaction:
             retire(open_storage(location), location, self._staging_name)
         except StorageError as left:
             log.warning("staging is left behind: %s", left)
-        self._progress.fail(error)
+        self._tally.fail(error)
+        self._meter.partition_done()
+
+
+def _must_wait(prepared: Prepared) -> bool:
+    return prepared.plan.breaks_older_snapshots and prepared.plan.has_originals
+
+
+def _guarded(item: Staged) -> Staged:
+    return replace(item, prepared=replace(item.prepared, plan=with_guard(item.prepared.plan)))
 
 
 def batches(targets: Sequence[Target]) -> Iterable[Sequence[Target]]:

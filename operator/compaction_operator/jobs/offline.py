@@ -9,16 +9,10 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.jobs.partition import (
-    Prepared,
-    Request,
-    assemble,
-    make_staging,
-    prepare,
-    results_of,
-    totals_of,
-    verify,
-)
+from compaction_operator.jobs.arithmetic import verify
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.merge import merge
+from compaction_operator.jobs.partition import Prepared, Request, assemble, make_staging, prepare, totals_of
 from compaction_operator.jobs.publish import publish
 from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.storage import EntryKind, Storage, StorageError, open_storage
@@ -50,9 +44,7 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
     )
 
 
-def compact_directory(
-    location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner
-) -> Compacted:
+def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
     """Compact the directory in place and leave what became obsolete; no reader may run meanwhile.
 
     Raises what `plan_directory` does, and JobError for a file that cannot be read or rows that do not add up;
@@ -76,7 +68,9 @@ def compact_directory(
 
 
 def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskRunner) -> Totals:
-    results = results_of(runner.run(prepared.all_tasks()))
+    (results,) = merge([prepared], runner)
+    if isinstance(results, JobError):
+        raise results
     verify(prepared, results)
     assemble(storage, prepared, results, layout=request.layout)
     return totals_of(prepared, results, layout=request.layout)

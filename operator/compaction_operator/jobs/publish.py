@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 
-from compaction_operator.acid.plan import check_still_publishable
+from compaction_operator.acid.plan import Layout, check_still_publishable
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.staging import INTENT
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.partition import Prepared
+from compaction_operator.jobs.partition import Prepared, make_output
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 Guard = Callable[[], None]
@@ -30,6 +31,7 @@ def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
     if needs_exclusive(prepared):
         _write_intent(storage, prepared)
     try:
+        _publish_guard(storage, prepared)
         for output in prepared.plan.outputs:
             storage.publish(join(prepared.staging, output.name), join(prepared.location, output.name))
     except (AlreadyExistsError, NotFoundError) as error:
@@ -41,6 +43,16 @@ def _check(storage: Storage, prepared: Prepared) -> None:
     reason = check_still_publishable(prepared.plan, storage.list_partition(prepared.location))
     if reason:
         raise JobError(Reason.TABLE_CHANGED, f"{prepared.location}: not published: {reason}")
+
+
+def _publish_guard(storage: Storage, prepared: Prepared) -> None:
+    """Publish the empty base that older snapshots go on with (hazard H24); it may be left from another attempt."""
+    guard = prepared.plan.guard
+    if guard is None:
+        return
+    staged = make_output(storage, prepared, guard, layout=Layout.HIVE3)
+    with suppress(AlreadyExistsError):
+        storage.publish(staged, join(prepared.location, guard.name))
 
 
 def _write_intent(storage: Storage, prepared: Prepared) -> None:

@@ -11,6 +11,8 @@ from compaction_operator.api.pods import container_security, pod_security, volum
 from compaction_operator.api.request import JobRequest
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+PYTHON_MIB = 512
+"""For the interpreters, their libraries, and what the JVM needs beside its heap."""
 
 
 def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
@@ -25,13 +27,24 @@ def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
 
 def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the Spark configuration: the profile's own settings, under those that must hold."""
-    settings = dict(request.profile.spark_conf)
+    settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"} | request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.driver.memory": request.spark.driver.memory}
     if request.spark.executors.instances == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
     return settings | _executor_settings(request, environment)
+
+
+def slots(request: JobRequest) -> int:
+    """Return how many Spark tasks run at a time."""
+    executors = request.spark.executors
+    return executors.instances * executors.cores or request.spark.driver.cores
+
+
+def _python_mib(request: JobRequest) -> int:
+    """Return the MiB of an executor's pod beside the JVM's heap: what its tasks may hold, and Python itself."""
+    return PYTHON_MIB + request.spark.executors.cores * -(-request.profile.task_memory // 1024**2)
 
 
 def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:

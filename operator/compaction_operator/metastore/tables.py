@@ -23,6 +23,16 @@ class Table:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def row_type(self) -> str | None:
+        """The type of a row as Hive writes it, `struct<a:int,b:string>`.
+
+        None where a column's name could be taken for a part of the type: backquoted ones may hold anything.
+        """
+        if any(name != name.strip() or set(name) & set("<>:,()") for name, _ in self.columns):
+            return None
+        return f"struct<{','.join(f'{name}:{type_}' for name, type_ in self.columns)}>"
+
+    @property
     def is_transactional(self) -> bool:
         """Whether it is an ACID table of either sort (AcidUtils.isTransactionalTable)."""
         return self._parameter("transactional") == "true"

@@ -1,10 +1,11 @@
-"""What several tests of the job share: a request, and journals in a dictionary."""
+"""What several tests of the job share: a request, journals in a dictionary, progress in a list."""
 
 from collections.abc import Callable
 from typing import Any
 
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import JobRequest
 
 REQUEST = JobRequest(
@@ -40,3 +41,15 @@ class Store:
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
         return self.resources[name]
+
+
+class Reports:
+    """What the driver said of its progress."""
+
+    def __init__(self) -> None:
+        self.said: list[Progress] = []
+        self.batches = 0
+
+    def update(self, progress: Progress, *, at_once: bool = False) -> None:
+        self.said.append(progress)
+        self.batches += at_once

@@ -12,24 +12,41 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.jobs import hive, partition
+from compaction_operator.jobs import arithmetic, hive, partition
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.hive import HiveCompaction, Progress, identity_of
+from compaction_operator.jobs.hive import HiveCompaction, Tally, identity_of
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import HeldLock, Locks
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.jobs.support import REQUEST, Reports, Store
 
 THREE_INSERTS = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3" / "table_txn_001" / "before"
 OTHERS = "_compaction_0a1b2c3d-9-22222222"
+GUARD = "base_-9223372036854775808"
+HIGHEST_TXN = 40
 
 
 class Metastore:
+    """Three write ids are committed; `open` are the transactions that are open, by the number of the question."""
+
+    def __init__(self, *open_: tuple[int, ...]) -> None:
+        self.asked: list[str] = []
+        self._open = open_ or ((),)
+
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
+        self.asked.append("write ids")
         return ValidWriteIdList.parse(f"{database}.{name}:3:{2**63 - 1}::")
+
+    def open_transactions(self) -> OpenTransactions:
+        number = self.asked.count("transactions")
+        self.asked.append("transactions")
+        txns = self._open[min(number, len(self._open) - 1)]
+        infos = tuple(TxnInfo(txn=txn, state="OPEN", user="alice", host="desk") for txn in txns)
+        return OpenTransactions(HIGHEST_TXN + number, infos)
 
 
 class Held:
@@ -54,15 +71,23 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "p1", tmp_path / "p2"
 
 
-def run(*locations: Path | str, locks: Held | None = None, store: Store | None = None) -> DriverResult:
+def run(
+    *locations: Path | str,
+    locks: Held | None = None,
+    store: Store | None = None,
+    metastore: Metastore | None = None,
+    reports: Reports | None = None,
+) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
     identity = identity_of("sales", "orders", create_time=1, location="/t")
     compaction = HiveCompaction(
         request,
-        client=cast(MetastoreClient, Metastore()),
+        client=cast(MetastoreClient, metastore or Metastore()),
         runner=LocalRunner(),
         locks=cast(Locks, locks or Held()),
         pod_uid="pod1",
+        row_type=None,
+        report=reports or Reports(),
     )
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
     return compaction.run(targets, Journal(store or Store(), request, identity=identity, pod_uid="pod1"))
@@ -72,9 +97,14 @@ def names(place: Path) -> set[str]:
     return {path.name for path in place.iterdir()} - {path.name for path in THREE_INSERTS.iterdir()}
 
 
-def failed(*locations: Path | str, locks: Held | None = None, store: Store | None = None) -> JobError:
+def failed(
+    *locations: Path | str,
+    locks: Held | None = None,
+    store: Store | None = None,
+    metastore: Metastore | None = None,
+) -> JobError:
     with pytest.raises(JobError) as caught:
-        run(*locations, locks=locks, store=store)
+        run(*locations, locks=locks, store=store, metastore=metastore)
     return caught.value
 
 
@@ -142,11 +172,11 @@ def test_a_driver_that_lost_its_lock_leaves_its_successors_staging(places: tuple
     ],
 )
 def test_the_attempt_ends_with_the_reason_that_another_attempt_can_mend(reasons: list[Reason], verdict: Reason) -> None:
-    progress = Progress()
+    tally = Tally()
     for reason in reasons:
-        progress.fail(JobError(reason, reason))
+        tally.fail(JobError(reason, reason))
     with pytest.raises(JobError) as caught:
-        progress.result()
+        tally.result()
     assert caught.value.reason is verdict
 
 
@@ -171,7 +201,7 @@ def test_a_fenced_driver_does_not_bring_its_staging_back(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = places[0]
-    verify = partition.verify
+    verify = arithmetic.verify
 
     def fenced(*arguments: Any) -> None:
         verify(*arguments)

@@ -10,19 +10,12 @@ from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs.arithmetic import verify
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.partition import (
-    Prepared,
-    Request,
-    assemble,
-    make_staging,
-    prepare,
-    results_of,
-    totals_of,
-    verify,
-)
-from compaction_operator.jobs.runner import LocalRunner, Outcome
-from compaction_operator.orc import EventKind, MergeResult
+from compaction_operator.jobs.merge import merge
+from compaction_operator.jobs.partition import Prepared, Request, assemble, make_staging, prepare, totals_of
+from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.orc import EventKind, MergeResult, MergeTask
 from compaction_operator.storage import LocalStorage
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -42,36 +35,40 @@ def prepared(place: Path, fixture: str, kind: CompactionType) -> Prepared:
 
 
 def merged(work: Prepared) -> list[MergeResult]:
-    return results_of(LocalRunner().run(work.all_tasks()))
+    (results,) = merge([work], LocalRunner())
+    assert not isinstance(results, JobError), results
+    return results
+
+
+def tasks(work: Prepared) -> list[MergeTask]:
+    return [bucket.whole for _, bucket in work.buckets()]
 
 
 def test_each_output_and_bucket_is_a_task_of_its_own(tmp_path: Path) -> None:
     work = prepared(tmp_path, "bucketed", MINOR)
-    cut = {output.name: [task.bucket for task in tasks] for output, tasks in work.tasks.items()}
+    cut = {output.name: [bucket.whole.bucket for bucket in found] for output, found in work.outputs.items()}
     assert cut == {"delta_0000001_0000005": [0, 1, 2, 3], "delete_delta_0000001_0000005": [0, 1, 2, 3]}
 
 
 def test_a_bucket_that_only_some_deltas_have_is_not_forgotten(tmp_path: Path) -> None:
     """H9: the union of the buckets of base and deltas."""
     work = prepared(tmp_path, "overwrite", MAJOR)
-    (tasks,) = work.tasks.values()
-    assert [task.bucket for task in tasks] == [0, 1]
-    assert [len(task.inputs) for task in tasks] == [2, 1]
-    assert [len(task.deletes) for task in tasks] == [0, 1]
+    assert [task.bucket for task in tasks(work)] == [0, 1]
+    assert [len(task.inputs) for task in tasks(work)] == [2, 1]
+    assert [len(task.deletes) for task in tasks(work)] == [0, 1]
 
 
 def test_every_delete_task_reads_all_delete_files(tmp_path: Path) -> None:
     """Hive 3.1.3's own minor copies each event into every bucket's file."""
     work = prepared(tmp_path, "bucketed", MINOR)
-    deletes = [task for task in work.all_tasks() if task.kind is EventKind.DELETE]
+    deletes = [task for task in tasks(work) if task.kind is EventKind.DELETE]
     assert len({task.inputs for task in deletes}) == 1
     assert len(deletes[0].inputs) == 7
 
 
 def test_rows_of_original_files_are_numbered_through_their_copies(tmp_path: Path) -> None:
     work = prepared(tmp_path, "original", MAJOR)
-    (tasks,) = work.tasks.values()
-    originals = [file for file in tasks[0].inputs if file.original]
+    originals = [file for file in tasks(work)[0].inputs if file.original]
     assert [Path(file.path).name for file in originals] == ["000000_0", "000000_0_copy_1"]
     firsts = [file.original.first_row_id for file in originals if file.original]
     assert firsts[0] == 0
@@ -107,7 +104,7 @@ def test_a_lost_row_publishes_nothing(tmp_path: Path) -> None:
     work = prepared(tmp_path, "bucketed", MAJOR)
     results = merged(work)
     results[2] = replace(results[2], rows_out=results[2].rows_out - 1)
-    with pytest.raises(JobError, match="nothing is published") as failed:
+    with pytest.raises(JobError, match=r"base_0000005/bucket_00002: .* nothing is published") as failed:
         verify(work, results)
     assert failed.value.reason is Reason.VERIFICATION_FAILED
 
@@ -123,11 +120,5 @@ def test_a_delete_event_that_no_bucket_took_publishes_nothing(tmp_path: Path) ->
 
 def test_a_missing_result_publishes_nothing(tmp_path: Path) -> None:
     work = prepared(tmp_path, "bucketed", MAJOR)
-    with pytest.raises(JobError, match="4 tasks gave 3 results"):
+    with pytest.raises(JobError, match="4 buckets gave 3 results"):
         verify(work, merged(work)[:-1])
-
-
-def test_a_failed_task_is_the_partitions_failure() -> None:
-    with pytest.raises(JobError, match="bucket_00002: broken") as failed:
-        results_of([Outcome(error="bucket_00002: broken")])
-    assert failed.value.reason is Reason.UNREADABLE_FILE

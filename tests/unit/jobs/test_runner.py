@@ -2,20 +2,23 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compaction_operator.jobs import runner
 from compaction_operator.jobs.runner import LocalRunner, Outcome, SparkRunner
-from compaction_operator.orc import EventKind, InputFile, MergeTask
+from compaction_operator.jobs.work import Work
+from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
 
 
-def tasks(directory: Path) -> list[MergeTask]:
-    """One task that works and one whose input is not there."""
-    return [
+def work(directory: Path) -> list[Work]:
+    """One task that works and one whose input is not there, of 100 bytes each."""
+    tasks = [
         MergeTask(
             kind=EventKind.INSERT,
             bucket=0,
@@ -25,6 +28,7 @@ def tasks(directory: Path) -> list[MergeTask]:
         )
         for number, path in enumerate([DELTA, directory / "missing"])
     ]
+    return [Work(task, 100) for task in tasks]
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +52,50 @@ def check(outcomes: list[Outcome]) -> None:
 
 
 def test_in_this_process(tmp_path: Path) -> None:
-    check(LocalRunner().run(tasks(tmp_path)))
+    """And after each task it is told how much is done."""
+    done: list[int] = []
+    check(LocalRunner().run(work(tmp_path), done.append))
+    assert done == [100, 200]
 
 
-def test_in_spark(tmp_path: Path, spark: Any) -> None:
-    check(SparkRunner(lambda: spark).run(tasks(tmp_path)))
+@pytest.mark.parametrize("together", [1, 1000])
+def test_in_spark(together: int, tmp_path: Path, spark: Any) -> None:
+    """Whether each is a Spark task of its own or both are one."""
+    check(SparkRunner(lambda: spark, slots=1, task_bytes=together).run(work(tmp_path), lambda _: None))
+
+
+def test_spark_tells_how_much_is_done_while_it_works(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of the Spark tasks that are over; never more than there are."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    done: list[int] = []
+    SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), done.append)
+    assert done == sorted(done)
+    assert set(done) <= {0, 100, 200}
+    assert 100 in done or 200 in done
 
 
 def test_spark_is_not_started_for_nothing() -> None:
     def start() -> Any:
         raise AssertionError("nothing is to be done")
 
-    runner = SparkRunner(start)
-    assert runner.run([]) == []
-    runner.stop()
+    idle = SparkRunner(start, slots=1, task_bytes=1)
+    assert idle.run([], lambda _: None) == []
+    idle.stop()
+
+
+def test_rows_that_an_engine_passes_over_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H18: what it says adds up, and the file is as it says; but the input's footer tells of one row more."""
+
+    class Negligent(StripeEngine):
+        def merge(self, task: MergeTask) -> MergeResult:
+            return super().merge(replace(task, inputs=task.inputs[:1]))
+
+    monkeypatch.setattr(runner, "StripeEngine", Negligent)
+    second = DELTA.parents[1] / "delta_0000002_0000002_0000/bucket_00000"
+    (task, _) = (piece.task for piece in work(tmp_path))
+    assert isinstance(task, MergeTask)
+    both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=f"d.t:2:{2**63 - 1}::")
+    (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
+    assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
