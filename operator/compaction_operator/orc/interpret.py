@@ -12,7 +12,7 @@ MAX_DECIMAL_DIGITS = 38
 _EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds
 _MILLISECOND = 1_000_000
 _SECONDS_LIMIT = 2**53  # beyond what milliseconds in 64 bits can say, with room for the epoch
-_LONGEST_VARINT = 19  # bytes of a base-128 number of 128 bits
+_LONGEST_VARINT = 24  # bytes; 128 bits take 19
 
 
 def offsets_of(values: pa.Array) -> Integers:
@@ -49,7 +49,7 @@ def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | N
     encoded = values.field("nanos").to_numpy()
     zeros = encoded & 7
     nanos = (encoded >> 3) * 10 ** np.where(zeros, zeros + 1, 0)
-    strange = (encoded < 0) | (encoded >> 33 != 0) | (nanos > 999_999_999)
+    strange = (encoded >> 33 != 0) | (nanos > 999_999_999)
     if np.any(strange | (seconds > _SECONDS_LIMIT) | (seconds < -_SECONDS_LIMIT)):
         return None
     result = (seconds + _EPOCH) * 1000 + nanos // _MILLISECOND
@@ -94,6 +94,8 @@ def _unscaled(values: pa.Array) -> Words | None:
         return None
     data = words_at(values.buffers()[2])
     parts = [_seven_of_eight(word_of(data, starts, lengths, part)) for part in range(-(-longest // 8))]
+    if len(parts) > 2 and np.any(parts[2] >> np.uint64(128 - 112)):
+        return None
     words = np.zeros((len(values), 2), np.uint64)
     for part, shift in zip(parts, (0, 56, 112), strict=False):
         word, within = divmod(shift, 64)

@@ -157,14 +157,16 @@ def test_fractions_before_1970_are_as_java_reads_them() -> None:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (Kind.DATE, 2**31),
         (Kind.TIMESTAMP, {"seconds": 2**62, "nanos": 0}),
         (Kind.TIMESTAMP, {"seconds": -(2**63), "nanos": 0}),
         (Kind.TIMESTAMP, {"seconds": 0, "nanos": -8}),
-        (Kind.TIMESTAMP, {"seconds": 0, "nanos": 2**62}),
+        (Kind.TIMESTAMP, {"seconds": 0, "nanos": 10**9 << 3}),
+        (Kind.TIMESTAMP, {"seconds": 0, "nanos": 2**59 | 7}),
         (Kind.DECIMAL, decimal(10**38, 0)),
         (Kind.DECIMAL, decimal(1, 39)),
         (Kind.DECIMAL, decimal(1, -1)),
+        (Kind.DECIMAL, decimal(2**128, 0)),
+        (Kind.DECIMAL, {"value": b"\x80" * 22 + b"\x01", "scale": 0}),
         (Kind.DECIMAL, {"value": b"\x80" * 30 + b"\x01", "scale": 0}),
     ],
 )
@@ -172,6 +174,11 @@ def test_values_that_the_writer_cannot_have_written_leave_the_range_unknown(kind
     found = statistics(kind, [value])
     assert found.number_of_values == 1
     assert [field.name for field, _ in found.ListFields()] == ["number_of_values", "has_null"]
+
+
+@pytest.mark.parametrize("days", [2**31, -(2**31) - 1])
+def test_dates_beyond_32_bits_leave_the_range_unknown(days: int) -> None:
+    assert not statistics(Kind.DATE, [0, days]).HasField("date_statistics")
 
 
 @given(st.lists(st.tuples(st.integers(1 - 10**38, 10**38 - 1), st.integers(0, 38)), min_size=1, max_size=8))
@@ -215,11 +222,12 @@ def test_merged_slices_are_the_whole(slices: list[list[int | None]]) -> None:
 @pytest.mark.parametrize(
     "unknown",
     [
+        ColumnStatistics(),
         ColumnStatistics(number_of_values=3),
         ColumnStatistics(number_of_values=3, int_statistics={"sum": 5}),
         ColumnStatistics(number_of_values=3, string_statistics={"minimum": b"a", "maximum": b"b"}),
     ],
-    ids=["untyped", "without bounds", "of another type"],
+    ids=["untyped, empty", "untyped", "without bounds", "of another type"],
 )
 def test_a_part_that_says_nothing_makes_the_whole_unknown(unknown: Any) -> None:
     """ORC 1.5 takes a typed message without a minimum for "all are null": only its absence is safe."""
@@ -227,7 +235,7 @@ def test_a_part_that_says_nothing_makes_the_whole_unknown(unknown: Any) -> None:
     for parts in ([known, unknown], [unknown, known]):
         found = merge(parts)
         assert [field.name for field, _ in found.ListFields()] == ["number_of_values", "has_null"]
-        assert found.number_of_values == 5
+        assert found.number_of_values == 2 + unknown.number_of_values
 
 
 @pytest.mark.parametrize(
