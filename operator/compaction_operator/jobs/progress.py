@@ -1,6 +1,7 @@
 """Tells how far the driver is: in its log, and by an annotation of its own pod that the controller reads."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -12,10 +13,17 @@ from compaction_operator.api.progress import ANNOTATION_PROGRESS, Progress
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 10.0
-"""The shortest time between two reports that nobody insisted on."""
+"""The time between two reports that nobody insisted on."""
 
 TIMEOUT_SECONDS = (2.0, 3.0)
 """To connect and to read. NB: the driver waits for it, so it is shorter than the pause."""
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    """Call something in so many seconds, unless the process has ended by then."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 class OwnPod:
@@ -40,23 +48,55 @@ class OwnPod:
 
 
 class ProgressReporter:
-    """Reports progress at a sane rate: the first one, then at most one in PAUSE_SECONDS, or when told to."""
+    """Reports progress at a sane rate: the first one, then the newest every PAUSE_SECONDS, or when told to.
 
-    def __init__(self, annotate: Callable[[str], None], *, ticks: Callable[[], float] = time.monotonic) -> None:
+    NB: what came too soon is reported later, also when nobody calls any more: a driver may wait for a lock for minutes.
+    """
+
+    def __init__(
+        self,
+        annotate: Callable[[str], None],
+        *,
+        ticks: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], None] = _later,
+    ) -> None:
         self._annotate = annotate
         self._ticks = ticks
+        self._later = later
+        self._lock = threading.Lock()
+        self._newest: Progress | None = None
         self._reported: Progress | None = None
         self._due = ticks()
+        self._waiting = False
 
     def update(self, progress: Progress, *, at_once: bool = False) -> None:
-        """Log and annotate the progress if it is news and its time has come, or `at_once` (a batch has ended).
+        """Log and annotate the progress if it is news, now or when its time has come; `at_once` when a batch has ended.
 
         Never raises: nobody's data depends on it.
         """
-        now = self._ticks()
-        if progress == self._reported or (now < self._due and not at_once):
+        with self._lock:
+            self._newest = progress
+            if at_once:
+                self._due = self._ticks()
+            self._report_when_due()
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._waiting = False
+            self._report_when_due()
+
+    def _report_when_due(self) -> None:
+        if self._newest is None or self._newest == self._reported:
             return
-        self._reported, self._due = progress, now + PAUSE_SECONDS
+        left = self._due - self._ticks()
+        if left <= 0:
+            self._report(self._newest)
+        elif not self._waiting:
+            self._waiting = True
+            self._later(left, self._wake)
+
+    def _report(self, progress: Progress) -> None:
+        self._reported, self._due = progress, self._ticks() + PAUSE_SECONDS
         log.info("progress: %s (%d of %d bytes)", progress, progress.bytes_done, progress.bytes_total)
         try:
             self._annotate(progress.model_dump_json(by_alias=True))

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import threading
+from collections.abc import Callable
+from queue import Queue
 from typing import Any
 
 import kubernetes
@@ -16,43 +19,81 @@ def progress(partitions: int = 0, *, bytes_done: int = 0) -> Progress:
 
 
 class Watch:
-    """A clock that goes only when told to, and what was annotated."""
+    """A clock that goes only when told to, with what is due then, and what was annotated."""
 
     def __init__(self) -> None:
         self.now = 500.0
         self.said: list[str] = []
-        self.reporter = ProgressReporter(self.said.append, ticks=lambda: self.now)
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.reporter = ProgressReporter(self.said.append, ticks=lambda: self.now, later=self.later)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.timers.append((self.now + seconds, call))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for time, call in self.timers if time <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for call in due:
+            call()
 
     def partitions(self) -> list[int]:
         return [json.loads(said)["partitionsDone"] for said in self.said]
 
 
 def test_at_most_one_report_in_ten_seconds() -> None:
-    """The first at once, then the newest whenever the pause is over; what came in between is not made up for."""
+    """The first at once, then the newest whenever the pause is over; one timer waits for that."""
     watch = Watch()
     for second in range(25):
-        watch.now = 500.0 + second
         watch.reporter.update(progress(second % 12, bytes_done=second))
-    assert watch.partitions() == [0, 10, 8]
+        assert len(watch.timers) <= 1
+        watch.pass_time(1)
+    assert watch.partitions() == [0, 9, 7]
     assert PAUSE_SECONDS == 10.0
 
 
-def test_a_batchs_end_is_told_at_once() -> None:
-    """And the pause counts from it."""
+def test_what_came_too_soon_is_told_later() -> None:
+    """Though nobody calls any more, and once only."""
     watch = Watch()
     watch.reporter.update(progress(0))
-    watch.now += 1
+    watch.reporter.update(progress(1))
+    watch.reporter.update(progress(2))
+    watch.pass_time(9.9)
+    assert watch.partitions() == [0]
+    watch.pass_time(0.1)
+    assert watch.partitions() == [0, 2]
+    watch.pass_time(100)
+    assert (watch.partitions(), watch.timers) == ([0, 2], [])
+
+
+def test_a_batchs_end_is_told_at_once() -> None:
+    """The pause counts from it, for what waited before, too."""
+    watch = Watch()
+    watch.reporter.update(progress(0))
+    watch.pass_time(1)
+    watch.reporter.update(progress(4))
     watch.reporter.update(progress(5), at_once=True)
-    watch.now += 9.5
     watch.reporter.update(progress(6))
+    watch.pass_time(9.5)
     assert watch.partitions() == [0, 5]
+    watch.pass_time(0.5)
+    assert watch.partitions() == [0, 5, 6]
+
+
+def test_the_real_timer_calls_and_keeps_no_driver_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compaction_operator.jobs.progress.PAUSE_SECONDS", 0.05)
+    told: Queue[bool] = Queue()
+    reporter = ProgressReporter(lambda _: told.put(threading.current_thread().daemon))
+    reporter.update(progress(0))
+    reporter.update(progress(1))
+    assert [told.get(timeout=30) for _ in range(2)] == [False, True]
 
 
 def test_the_same_progress_is_told_once() -> None:
     watch = Watch()
     for _ in range(3):
         watch.reporter.update(progress(5), at_once=True)
-        watch.now += 60
+        watch.pass_time(60)
     assert watch.partitions() == [5]
 
 
@@ -74,7 +115,7 @@ def test_a_failure_is_no_trouble(error: Exception, caplog: pytest.LogCaptureFixt
         calls.append(value)
         raise error
 
-    reporter = ProgressReporter(refuse, ticks=lambda: 500.0)
+    reporter = ProgressReporter(refuse, ticks=lambda: 500.0, later=lambda *_: None)
     with caplog.at_level(logging.DEBUG):
         reporter.update(progress(1))
         reporter.update(progress(2))
