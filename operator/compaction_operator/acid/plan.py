@@ -13,6 +13,7 @@ from compaction_operator.acid.names import (
     GUARD_BASE,
     INT64_MIN,
     METADATA_ACID,
+    ORC_ACID_VERSION,
     AcidDirectory,
     DirectoryKind,
     is_hidden,
@@ -176,8 +177,10 @@ def _outputs(
 def _obsolete_after(
     below: Listing, settled: ValidWriteIdList, outputs: tuple[AcidDirectory, ...], visible: Visibility
 ) -> tuple[Obsolete, ...]:
-    marker = (File(METADATA_ACID, 0),)
-    written = tuple(Directory(output.name, marker if output.is_base else ()) for output in outputs)
+    files = (File(ORC_ACID_VERSION, 1),)
+    written = tuple(
+        Directory(output.name, (*files, File(METADATA_ACID, 0)) if output.is_base else files) for output in outputs
+    )
     after = Listing((*below.directories, *written), below.files)
     return resolve(after, settled, visible=lambda directory: directory in outputs or visible(directory)).obsolete
 

@@ -57,8 +57,8 @@ def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: Valid
     """Return what a reader with these write ids sees of a directory.
 
     A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
-    Raises UnsupportedLayout for a `_v` directory when no transactions are given, and NotEnoughHistory when there are
-    bases but none is usable.
+    Raises UnsupportedLayout for a `_v` directory when no transactions are given and for an empty directory that would
+    cover others, NotEnoughHistory when there are bases but none is usable.
     """
     return resolve(listing, write_ids, visible=visibility(valid_txns))
 
@@ -104,6 +104,7 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibilit
     aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
     readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
     deltas, covered = _walk(sorted(readable, key=_walk_order), write_ids, base)
+    _require_files(listing, [base, *deltas])
     lower = [directory for directory in _lower_bases(found, base) if directory not in aborted]
     obsolete = [
         *(Obsolete(directory.name, "aborted") for directory in aborted),
@@ -149,6 +150,18 @@ def compacted_bases(listing: Listing) -> frozenset[str]:
         if parsed and parsed.is_base and (marked or parsed.visibility_txn is not None):
             found.add(directory.name)
     return frozenset(found)
+
+
+def _require_files(listing: Listing, read: Iterable[AcidDirectory | None]) -> None:
+    """Refuse a base or compacted delta without a single file. No writer leaves one (half of a copy or a deletion?).
+
+    Hive 3 takes it for all that there is, Hive 4 (which lists files, getHdfsDirSnapshots) does not know of it.
+    """
+    for directory in read:
+        if directory and directory.statement_id is None:
+            found = listing.directory(directory.name)
+            if found and not found.files:
+                raise UnsupportedLayout(f"{directory.name} is empty: Hive 3 hides what it covers, Hive 4 does not")
 
 
 def _best_base(

@@ -3,6 +3,7 @@
 import pytest
 
 from compaction_operator.acid.names import (
+    GUARD_BASE,
     METADATA_ACID,
     METADATA_ACID_CONTENT,
     ORC_ACID_VERSION,
@@ -14,11 +15,15 @@ from compaction_operator.acid.names import (
     bucket_file_name,
     bucket_of_property,
     encode_bucket_property,
+    is_flush_length,
     is_hidden,
+    is_union_directory,
     looks_like_directory,
+    may_become_obsolete,
     parse_bucket_file,
     parse_directory,
     parse_original_file,
+    parse_original_path,
 )
 from tests.unit.acid.listings import FIXTURES
 
@@ -111,9 +116,65 @@ def test_original_files_and_their_copies():
     assert parse_original_file("bucket_00000") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "bucket"),
+    [
+        ("000002_0", 2),
+        ("HIVE_UNION_SUBDIR_1/000002_0_copy_1", 2),
+        ("HIVE_UNION_SUBDIR_1/HIVE_UNION_SUBDIR_12/000000_0", 0),
+    ],
+)
+def test_originals_may_lie_in_the_directories_of_a_union(path, bucket):
+    original = parse_original_path(path)
+    assert original is not None
+    assert (original.bucket, original.name) == (bucket, path)
+
+
+@pytest.mark.parametrize(
+    "path", ["sub/000000_0", "HIVE_UNION_SUBDIR_1/sub/000000_0", "../000000_0", "/000000_0", "part-0"]
+)
+def test_originals_lie_nowhere_else(path):
+    assert parse_original_path(path) is None
+
+
+def test_only_direct_children_of_the_grammar_may_become_obsolete():
+    names = ("base_3", "delete_delta_1_3_v0000007", "000000_0_copy_1", "HIVE_UNION_SUBDIR_15")
+    assert all(may_become_obsolete(name) for name in names)
+    others = (
+        "HIVE_UNION_SUBDIR_1/000000_0",
+        "HIVE_UNION_SUBDIR_",
+        "sub",
+        "..",
+        "",
+        "part-0",
+        "delta_1_1/..",
+        "bucket_00000",
+    )
+    assert not any(may_become_obsolete(name) for name in others)
+
+
+def test_union_directories_are_told_from_others():
+    assert is_union_directory("HIVE_UNION_SUBDIR_0")
+    assert not any(
+        is_union_directory(name) for name in ("HIVE_UNION_SUBDIR_", "HIVE_UNION_SUBDIR_1/", "hive_union_subdir_1")
+    )
+
+
+def test_the_side_file_of_a_streaming_writer_is_told_from_a_bucket_file():
+    assert is_flush_length("bucket_00000_flush_length")
+    assert is_flush_length("bucket_00000_0_flush_length")
+    assert not any(is_flush_length(name) for name in ("bucket_00000", "000000_0_flush_length", "_flush_length"))
+
+
 def test_hidden_names_are_those_that_readers_skip():
     assert all(is_hidden(name) for name in ("_orc_acid_version", ".hive-staging_1", "_compaction_x", "_tmp"))
-    assert not is_hidden("base_0000001")
+    assert all(is_hidden(path) for path in ("_tmp/bucket_00000", "sub/.x/000000_0", "sub/_x"))
+    assert not any(is_hidden(name) for name in ("base_0000001", "sub/000000_0"))
+
+
+def test_the_guard_base_is_the_lowest_of_all():
+    assert GUARD_BASE.name == "base_-9223372036854775808"
+    assert parse_directory(GUARD_BASE.name) == GUARD_BASE
 
 
 @pytest.mark.parametrize(

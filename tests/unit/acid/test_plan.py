@@ -330,13 +330,6 @@ def test_side_files_and_hidden_folders_are_skipped():
     assert _outputs(_plan(found, write_ids(2), MINOR)) == ["delta_0000001_0000002"]
 
 
-def test_a_bucket_that_is_there_twice_is_refused():
-    twice = with_files("delta_2_2_0000", "bucket_00000_0", "bucket_00000_1")
-    found = Listing((*listing("delta_1_1_0000").directories, twice), ())
-    with pytest.raises(UnsupportedLayout, match="holds a bucket twice: bucket_00000_0 and bucket_00000_1"):
-        _plan(found, write_ids(2), MINOR)
-
-
 @pytest.mark.parametrize("name", ["sub", "HIVE_UNION_SUBDIR_", "HIVE_UNION_SUBDIR_1x", "part-1"])
 def test_an_unknown_directory_is_refused_where_a_major_would_have_to_read_it(name):
     """H15: whose it is and what is in it, nobody knows; so it is never given up either."""

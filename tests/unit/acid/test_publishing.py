@@ -3,9 +3,10 @@
 import pytest
 
 from compaction_operator.acid.listing import File, Listing
-from compaction_operator.acid.plan import CompactionPlan, Layout, check_still_publishable, plan_compaction
+from compaction_operator.acid.names import GUARD_BASE, METADATA_ACID
+from compaction_operator.acid.plan import CompactionPlan, Layout, check_still_publishable, plan_compaction, with_guard
 from compaction_operator.api.compaction import CompactionType
-from tests.unit.acid.listings import listing, write_ids
+from tests.unit.acid.listings import listing, with_files, write_ids
 
 NAMES = ("base_2*", "delta_2_2_0000", "delta_4_4_0000", "delta_5_5_0000", "delete_delta_5_5_0000")
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -67,3 +68,76 @@ def test_other_original_files_forbid_a_major_that_reads_them():
         assert check_still_publishable(_plan(MINOR, *names), now) is None
     grown = Listing(listing(*names).directories, (File("000000_0", 301),))
     assert check_still_publishable(_plan(MAJOR, *names), grown) is not None
+
+
+FIRST = ("delta_1_1_0000", "delta_2_2_0000")
+GUARD = f"{GUARD_BASE.name}*"
+
+
+def _with(found: Listing, *files: str) -> Listing:
+    return Listing((*found.directories, with_files(GUARD_BASE.name, METADATA_ACID, *files)), found.files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout", "names", "breaks"),
+    [
+        (MAJOR, Layout.HIVE3, FIRST, True),
+        (MAJOR, Layout.HIVE3, ("000000_0", *FIRST), True),
+        (MAJOR, Layout.HIVE4, FIRST, False),
+        (MINOR, Layout.HIVE3, FIRST, False),
+        (MAJOR, Layout.HIVE3, ("base_1*", *FIRST), False),
+        (MAJOR, Layout.HIVE3, (GUARD, *FIRST), False),
+        (MAJOR, Layout.HIVE3, (), False),
+        (MAJOR, Layout.HIVE3, ("000000_0",), False),
+    ],
+)
+def test_only_a_first_bare_base_breaks_older_snapshots(kind, layout, names, breaks):
+    """H24: `_v` hides a base from snapshots in which its transaction is open, and with a base below they go on."""
+    txn = None if layout is Layout.HIVE3 else 9
+    plan = plan_compaction(listing(*names), write_ids(2), type=kind, layout=layout, visibility_txn=txn)
+    assert plan.breaks_older_snapshots is breaks
+    assert plan.has_originals is ("000000_0" in names)
+
+
+def test_the_guard_is_given_up_with_the_rest():
+    plan = with_guard(_plan(MAJOR, *FIRST))
+    assert plan.guard == GUARD_BASE
+    assert [output.name for output in plan.outputs] == ["base_0000002"]
+    assert {entry.name: entry.reason for entry in plan.obsolete} == dict.fromkeys(
+        (*FIRST, GUARD_BASE.name), "covered by base_0000002"
+    )
+
+
+@pytest.mark.parametrize("names", [("000000_0", *FIRST), ("base_1*", *FIRST), ()])
+def test_there_is_no_guard_that_would_hide_rows_or_serves_nobody(names):
+    with pytest.raises(ValueError, match="a guard base is for a first major"):
+        with_guard(_plan(MAJOR, *names))
+
+
+def test_the_own_guard_is_no_hindrance_but_anyone_elses_is():
+    before, plan = listing(*FIRST), _plan(MAJOR, *FIRST)
+    assert check_still_publishable(with_guard(plan), before) is None
+    assert check_still_publishable(with_guard(plan), _with(before)) is None
+    appeared = f"{GUARD_BASE.name} appeared after the plan was made"
+    assert check_still_publishable(plan, _with(before)) == appeared
+    assert check_still_publishable(with_guard(plan), _with(before, "bucket_00000")) == appeared
+
+
+def test_a_guard_that_is_there_already_is_an_empty_base():
+    """An attempt before ours died between the guard and its base."""
+    found = _with(listing(*FIRST))
+    for kind, output in ((MAJOR, "base_0000002"), (MINOR, "delta_0000001_0000002")):
+        plan = plan_compaction(found, write_ids(2), type=kind, layout=Layout.HIVE3)
+        assert [one.name for one in plan.outputs] == [output]
+        assert (GUARD_BASE.name in {entry.name for entry in plan.obsolete}) is (kind is MAJOR)
+        assert plan.best_base == GUARD_BASE
+        assert check_still_publishable(plan, found) is None
+
+
+def test_what_a_union_wrote_must_not_change_either():
+    union = with_files("HIVE_UNION_SUBDIR_1", "000000_0")
+    found = Listing((*listing(*FIRST).directories, union), ())
+    plan = plan_compaction(found, write_ids(2), type=MAJOR, layout=Layout.HIVE3)
+    assert check_still_publishable(plan, found) is None
+    more = Listing((*listing(*FIRST).directories, with_files("HIVE_UNION_SUBDIR_1", "000000_0", "000001_0")), ())
+    assert check_still_publishable(plan, more) == "the original files have changed since the plan was made"

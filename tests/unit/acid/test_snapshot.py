@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from compaction_operator.acid.listing import File, Listing
+from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, UnsupportedLayout, obsolete_now, snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from tests.unit.acid.listings import FIXTURES, listing, recorded_listing, txns, write_ids
+from tests.unit.acid.listings import FIXTURES, listing, recorded_listing, txns, with_files, write_ids
 
 
 def _seen(found: Snapshot) -> tuple[str | None, list[str]]:
@@ -219,3 +219,33 @@ def test_obsolete_now_says_that_it_cannot_know():
         obsolete_now(listing("base_4*", "delta_1_1_0000"), write_ids(4, open=(2,)), highest_write_id=4)
     with pytest.raises(UnsupportedLayout):
         obsolete_now(listing("base_4_v0000001", "delta_1_1_0000"), write_ids(4), highest_write_id=4)
+
+
+def test_a_union_directory_is_obsolete_once_there_is_a_base_and_only_with_nothing_else_in_it():
+    """HIVE-25915 and H15: Hive gives up every unknown directory then; here only what is surely the table's own."""
+    own = with_files("HIVE_UNION_SUBDIR_1", "000000_0", "_tmp/x")
+    odd = with_files("HIVE_UNION_SUBDIR_2", "000000_0", "notes.txt")
+    found = Listing((*listing("base_2*").directories, own, odd, with_files("sub", "000000_0")), ())
+    assert _obsolete(snapshot(found, write_ids(2))) == {"HIVE_UNION_SUBDIR_1": "covered by base_2"}
+    assert obsolete_now(Listing((own,), ()), write_ids(2), highest_write_id=2) == {}
+
+
+@pytest.mark.parametrize("name", ["base_2", "delta_1_2", "delta_1_1"])
+def test_an_empty_directory_that_would_cover_others_is_refused(name):
+    """R: 3.1.3 reads nothing else then, and 4.0.1, which lists files, reads what is below."""
+    found = Listing((*listing("delta_1_1_0000").directories, Directory(name, ())), ())
+    with pytest.raises(UnsupportedLayout, match=f"{name} is empty"):
+        snapshot(found, write_ids(2))
+    covered = Listing((*listing("base_2*").directories, Directory("base_1", ()), Directory("delta_2_2_0000", ())), ())
+    assert {*_obsolete(snapshot(covered, write_ids(2)))} == {"base_1", "delta_2_2_0000"}
+
+
+def test_the_guard_base_serves_every_snapshot_and_is_covered_by_any_other_base():
+    """H24."""
+    names = ("base_-9223372036854775808*", "delta_1_1_0000", "delta_2_2_0000")
+    assert _seen(snapshot(listing(*names), write_ids(1)))[1] == ["delta_1_1_0000"]
+    published = listing(*names, "base_2*")
+    for open_ids in ((1,), (2,)):
+        found = snapshot(published, write_ids(2, open=open_ids))
+        assert _seen(found)[0] == "base_-9223372036854775808"
+    assert _obsolete(snapshot(published, write_ids(2)))["base_-9223372036854775808"] == "covered by base_2"
