@@ -1,5 +1,6 @@
 """The file that a merge writes: runs of rows become stripes of a good size, in the order of their keys."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,10 +34,10 @@ from compaction_operator.orc.source import (
 from compaction_operator.orc.stripe_builder import Layout, StripeBuilder
 
 STRIPE_BYTES = 64 * 1024 * 1024
-"""Stripes of the output are made of about that many bytes of input."""
+"""Stripes of the output are made of about that many bytes of input, or fewer where memory is short."""
 
-MEMORY_PER_BYTE = 8
-"""How many bytes of memory one byte of input takes while an output stripe is made of it, by experience."""
+_FULL = 0.9
+"""From what size on a stripe is written."""
 
 _OPEN_FILES = 200
 """How many stripes that are too large to be read at once are open at a time."""
@@ -52,10 +53,10 @@ class Run:
     rows: Integers
     keys: Keys
 
-    @property
-    def bytes(self) -> int:
-        """The share of the stripe's bytes that these rows take."""
-        return self.stripe.bytes * len(self.rows) // self.stripe.rows
+    def size(self, memory: int) -> float:
+        """How much of a stripe of the output they are: 1 is a full one, by its bytes or by the memory it takes."""
+        full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
+        return full * len(self.rows) / self.stripe.rows
 
     def part(self, which: Integers) -> "Run":
         """Return some of the rows, by their positions in this run."""
@@ -75,7 +76,7 @@ class InsertFile:
         self._path = path
         self._columns = columns
         self._writer = OrcWriter(path, layout)
-        self._stripe_bytes = max(1, min(STRIPE_BYTES, memory // MEMORY_PER_BYTE))
+        self._memory = memory
         self._pending: list[Run] = []
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
@@ -104,11 +105,11 @@ class InsertFile:
 
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; OrcError when two of them have one ROW__ID."""
-        for group in _of_a_size(runs, self._stripe_bytes):
+        for group in _of_a_size(runs, self._memory):
             self._pending += group
-            size = sum(run.bytes for run in self._pending)
+            size = sum(run.size(self._memory) for run in self._pending)
             files = sum(run.stripe.bytes > SMALL_BYTES for run in self._pending)
-            if size >= self._stripe_bytes or files >= _OPEN_FILES:
+            if size > _FULL or files >= _OPEN_FILES:
                 self._flush()
 
     def finish(self) -> int:
@@ -135,13 +136,13 @@ class InsertFile:
         self.rows.update(keys.count_by(keys.write_id))
 
 
-def _of_a_size(runs: Sequence[Run], stripe_bytes: int) -> Iterator[list[Run]]:
+def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     """Cut runs into pieces of about an output stripe, in the order of their keys."""
     keys = Keys.concatenate([run.keys for run in runs])
     order = keys.order()
     _check_unique(keys[order], runs)
-    pieces = -(-sum(run.bytes for run in runs) // stripe_bytes) or 1
-    if pieces == 1:
+    pieces = min(len(keys), math.ceil(sum(run.size(memory) for run in runs)))
+    if pieces <= 1:
         yield list(runs)
         return
     piece = np.empty(len(keys), np.int64)

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,9 @@ OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT = 1, 2, 3, 4, 5
 
 SMALL_BYTES = 256 * 1024
 """A stripe of at most that size is read at once and its file closed."""
+
+_MEMORY_PER_BYTE, _MEMORY_PER_ROW, _COPIES = 4, 150, 3
+"""What a byte and a row of a stripe take in memory while they are rewritten, and how often a column is there."""
 
 LOWEST: RowId = (INT64_MIN, INT64_MIN, INT64_MIN)
 HIGHEST: RowId = (INT64_MAX, INT64_MAX, INT64_MAX)
@@ -93,6 +96,11 @@ class Source:
             return []
         found = [stripe_statistics(self.tail, index) for index in range(len(self.tail.footer.stripes))]
         return found if all(len(one.column_stats) == len(self.tail.types) for one in found) else []
+
+    def widest(self, index: int) -> int:
+        """The bytes of the longest string or binary column of a stripe, as far as its statistics say."""
+        columns = self._statistics[index].column_stats if self._statistics else ()
+        return max((max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns), default=0)
 
     def integer_range(self, index: int, column: int) -> tuple[int, int] | None:
         """The lowest and highest value of an integer column in a stripe, where its statistics say so."""
@@ -156,6 +164,12 @@ class Stripe:
         """The bounds of its keys; what is not known is without bound."""
         return self.low or LOWEST, self.high or HIGHEST
 
+    @property
+    def memory(self) -> int:
+        """About how many bytes of memory it takes to rewrite it: its keys, one column at a time, what is encoded."""
+        widest = self.source.widest(self.index)
+        return max(_MEMORY_PER_BYTE * self.bytes, _MEMORY_PER_ROW * self.rows + _COPIES * widest)
+
     def touches(self, keys: KeyRange) -> bool:
         """Whether it may hold keys of that range."""
         low, high = self.bounds
@@ -194,15 +208,19 @@ class Stripe:
             yield OpenStripe(self, reader, file)
 
 
-    def _file(self) -> BinaryIO:
+    @contextmanager
+    def _file(self) -> Iterator[BinaryIO]:
         """The file, or in memory the part of it that a small stripe is: there may be thousands of these at once."""
-        file = Path(self.path).open("rb")
-        if self.bytes > SMALL_BYTES:
-            return file
-        with file:
+        with ExitStack() as stack:
+            file = stack.enter_context(Path(self.path).open("rb"))
+            if self.bytes > SMALL_BYTES:
+                yield file
+                return
             start = self.source.tail.footer.stripes[self.index].offset
             file.seek(start)
-            return _Section(file.read(self.bytes), start)
+            section = _Section(file.read(self.bytes), start)
+            stack.close()
+            yield section
 
 
 class _Section(io.BytesIO):
