@@ -181,7 +181,7 @@ class HiveCompaction:
         total = sum(piece.bytes for piece in work)
         size = sum(item.bytes_in for item in prepared)
         log.info("%d tasks for %d bytes in %d files", len(work), size, sum(len(item.inputs) for item in prepared))
-        self._meter.begin(size)
+        self._meter.begin(size, partitions=len(prepared))
         return merge(prepared, self._runner, done=lambda done: self._meter.merged(done=done, total=total))
 
     def _finish(self, target: Target, prepared: Prepared, merged: Merged) -> Staged | None:
@@ -244,7 +244,6 @@ class HiveCompaction:
         except StorageError as left:
             log.warning("staging is left behind: %s", left)
         self._tally.fail(error)
-        self._meter.partition_done()
 
 
 def _must_wait(prepared: Prepared) -> bool:
