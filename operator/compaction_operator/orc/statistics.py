@@ -15,13 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds
+from compaction_operator.orc.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
 from compaction_operator.orc.messages import ColumnStatistics, Kind
 
 _LONG = range(-(2**63), 2**63)
 _INT = range(-(2**31), 2**31)
 _EXACT = Context(prec=4 * MAX_DECIMAL_DIGITS)
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
+
+# Writers order strings by their bytes, Java's readers by UTF-16: there U+E000 to U+FFFF (in UTF-8 EE and EF come first)
+# are behind what takes four bytes (F0 to F4). A table for bytes.translate.
+_FOUR_BYTES = 0xF0
+_JAVA_ORDER = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
 
 _FIELDS = {
     Kind.BOOLEAN: "bucket_statistics",
@@ -55,6 +60,8 @@ def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any
 
     - a NaN among floating point numbers: ORC 1.5 does not mind that the sum is NaN, and skips rows that are <> x
       when minimum and maximum are x;
+    - strings whose bounds by bytes are none in the order of Java's strings (emoji beside full-width forms), or are not
+      UTF-8: a reader looks for a literal in Java's order, and would skip rows that it found before they were merged;
     - decimals of more than 38 digits, dates beyond 32 bits, timestamps that ORC's writer cannot have written.
 
     The sum of integers is absent when it overflows 64 bits, that of decimals when it has more than 38 digits.
@@ -144,9 +151,42 @@ def _signed(bound: np.float64, sign: int, numbers: npt.NDArray[np.float64]) -> f
 
 def _strings_of(typed: Any, values: pa.Array) -> None:
     if len(values):
-        bounds = pc.min_max(values)
-        typed.minimum, typed.maximum = bounds["min"].as_py(), bounds["max"].as_py()
+        low, high = _least_and_greatest(values)
+        moved = _in_java_order(values)
+        if moved is not None and (_java_order(low), _java_order(high)) != _least_and_greatest(moved):
+            raise _UnknownError
+        _set_text_bounds(typed, low, high)
         typed.sum = _length(values)
+
+
+def _least_and_greatest(values: pa.Array) -> tuple[bytes, bytes]:
+    bounds = pc.min_max(values)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _in_java_order(values: pa.Array) -> pa.Array | None:
+    """The byte strings with each byte as `_java_order` has it; None when that changes no order."""
+    offsets = offsets_of(values)
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    if not np.any(data >= _FOUR_BYTES):
+        return None
+    moved = np.frombuffer(_JAVA_ORDER, np.uint8)[data]
+    buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(moved)]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def _java_order(text: bytes) -> bytes:
+    return text.translate(_JAVA_ORDER)
+
+
+def _set_text_bounds(typed: Any, low: bytes, high: bytes) -> None:
+    try:
+        low.decode()
+        high.decode()
+    except UnicodeDecodeError:
+        # Java would read a U+FFFD, which is somewhere else in the order
+        raise _UnknownError from None
+    typed.minimum, typed.maximum = low, high
 
 
 def _binaries_of(typed: Any, values: pa.Array) -> None:
@@ -240,8 +280,12 @@ def _zeros_apart(number: float) -> tuple[float, float]:
 def _merge_strings(typed: Any, parts: Sequence[Any]) -> None:
     if not parts:
         return
-    typed.minimum = min(_bound(part, "minimum", "lower_bound") for part in parts)
-    typed.maximum = max(_bound(part, "maximum", "upper_bound") for part in parts)
+    lows = [_bound(part, "minimum", "lower_bound") for part in parts]
+    highs = [_bound(part, "maximum", "upper_bound") for part in parts]
+    low, high = min(lows), max(highs)
+    if low != min(lows, key=_java_order) or high != max(highs, key=_java_order):
+        raise _UnknownError
+    _set_text_bounds(typed, low, high)
     if all(part.HasField("sum") for part in parts):
         typed.sum = sum(part.sum for part in parts)
 

@@ -128,10 +128,39 @@ def test_infinities() -> None:
 
 
 def test_strings_are_compared_as_bytes_and_kept_whole() -> None:
-    values = [b"\xff", b"b" * 3000, b"\xc3\xa4", b"B", None, b""]
+    values = ["ä".encode(), b"b" * 3000, b"B", None, b""]
     typed = statistics(Kind.STRING, values).string_statistics
-    assert (typed.minimum, typed.maximum, typed.sum) == (b"", b"\xff", 3004)
+    assert (typed.minimum, typed.maximum, typed.sum) == (b"", "ä".encode(), 3003)
     assert statistics(Kind.VARCHAR, values[1:2]).string_statistics.maximum == b"b" * 3000
+
+
+@given(st.lists(st.text("aé中豈！，\uffff\U00010000😀\U0010ffff", max_size=3), min_size=1, max_size=6))
+def test_what_strings_say_holds_in_the_order_of_java_too(texts: list[str]) -> None:
+    """Readers compare UTF-16: with bounds of another order `s = '，'` would skip a row group that has it."""
+    java = sorted(texts, key=lambda text: text.encode("utf-16-be"))
+    ours = sorted(text.encode() for text in texts)
+    agreed = (java[0].encode(), java[-1].encode()) == (ours[0], ours[-1])
+    array = pa.array([b"\xf0\xff", *(text.encode() for text in texts)], pa.large_binary())
+    slice_ = column_statistics([Type(kind=Kind.STRING)], 0, array.slice(1))
+    merged = merge([statistics(Kind.STRING, [text.encode()]) for text in texts])
+    for found in (slice_, merged):
+        assert found.HasField("string_statistics") == agreed
+        typed = found.string_statistics
+        assert not agreed or (typed.minimum, typed.maximum) == (ours[0], ours[-1])
+
+
+@pytest.mark.parametrize("bounds", [("！", "😀😀"), ("a", "，")], ids=["minimum", "maximum"])
+def test_bounds_of_java_that_disagree_with_its_order_are_not_merged(bounds: tuple[str, str]) -> None:
+    low, high = (bound.encode() for bound in bounds)
+    java = ColumnStatistics(number_of_values=2, string_statistics={"minimum": low, "maximum": high, "sum": 9})
+    assert not merge([java, statistics(Kind.STRING, ["😀".encode()])]).HasField("string_statistics")
+
+
+@pytest.mark.parametrize("values", [[b"\xa0x", "中".encode()], [b"a", b"\xff"]])
+def test_bounds_that_are_no_utf_8_are_not_said(values: list[bytes]) -> None:
+    """Java reads U+FFFD for them, behind nearly everything: as a minimum it would hide the row with 中."""
+    assert not statistics(Kind.STRING, values).HasField("string_statistics")
+    assert statistics(Kind.STRING, [b"a", b"b\xff", b"c"]).HasField("string_statistics")
 
 
 def since_1970(seconds: int, nanos: int) -> dict[str, int]:
