@@ -3,7 +3,13 @@
 from pathlib import Path
 
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.names import METADATA_ACID, ORC_ACID_VERSION, parse_directory
+from compaction_operator.acid.names import (
+    GUARD_BASE,
+    METADATA_ACID,
+    ORC_ACID_VERSION,
+    is_union_directory,
+    parse_directory,
+)
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -26,17 +32,21 @@ def _directory(name: str) -> Directory:
 def recorded_listing(entries: list[str]) -> Listing:
     """Make a listing of recorded entries: names, each with one of its files if that matters (`base_3/_metadata_acid`).
 
-    A directory's name alone stands for one with a bucket file; `000000_0` makes a raw one of it.
+    A directory's name alone stands for one with a bucket file; `000000_0` makes a raw one of it. The guard is empty.
     """
     paths = [entry.partition("/") for entry in sorted(entries)]
     files: dict[str, tuple[File, ...]] = {}
     for name, _, inside in paths:
-        if name[0].isdigit():
-            continue
-        acid = () if inside[:1].isdigit() or "HIVE_UNION" in name else ACID_FILES
-        files[name] = (*files.get(name, acid), *((File(inside, 48),) if inside else ()))
+        if not name[0].isdigit():
+            files[name] = files.get(name, _usual_files(name, inside)) + ((File(inside, 48),) if inside else ())
     directories = tuple(Directory(name, held) for name, held in files.items())
     return Listing(directories, tuple(File(name, 3) for name, _, _ in paths if name[0].isdigit()))
+
+
+def _usual_files(name: str, inside: str) -> tuple[File, ...]:
+    if name == GUARD_BASE.name:
+        return ACID_FILES[:1]
+    return () if is_union_directory(name) or inside[:1].isdigit() else ACID_FILES
 
 
 def with_files(name: str, *files: str) -> Directory:
