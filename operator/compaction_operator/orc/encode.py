@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compaction_operator.orc.bit_packing import Integers
 from compaction_operator.orc.messages import Encoding, Kind, StreamKind
 from compaction_operator.orc.rle_encode import (
     Encoded,
-    Integers,
     Positions,
     encode_booleans,
     encode_bytes,

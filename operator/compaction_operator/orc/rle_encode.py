@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Unsigned = npt.NDArray[np.uint64]
+from compaction_operator.orc.bit_packing import WIDTHS, Integers, Unsigned, code_of, pack, width_of
+from compaction_operator.orc.patched_base import patched_base
+
 Bytes = npt.NDArray[np.uint8]
 Booleans = npt.NDArray[np.bool_]
 Positions = list[tuple[int, ...]]
@@ -19,10 +20,10 @@ _SHORTEST_SEQUENCE = 128
 _SHORTEST_REPEAT, _LONGEST_SHORT_REPEAT = 3, 10
 _LONGEST_BYTE_REPEAT, _LONGEST_BYTE_LITERALS = 130, 128
 _TAME = 1 << 62
+_FEW = 20
+"""Patches pay when fewer than one in so many values needs the full width."""
 
-_WIDTHS = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])
-_LARGEST = np.array([(1 << int(width)) - 1 for width in _WIDTHS[:-1]], np.uint64)
-_WIDTH_CODES = {0: 0, 1: 0, 2: 1, 4: 3, 8: 7, 16: 15, 24: 23, 32: 27, 40: 28, 48: 29, 56: 30, 64: 31}
+
 _SHORT_REPEAT, _DIRECT, _DELTA = 0x00, 0x40, 0xC0
 
 
@@ -114,7 +115,8 @@ class _Blocks:
 
     By value: `codes`, what a direct run holds; `steps`, the difference to the value before (a block's first has that
     of its second). By block: `starts`, `lengths`, `repeat`, `fixed` (one step throughout), `delta` (steps all in one
-    direction and narrower than the codes), and `widths`, the bits of what is packed, 0 for none.
+    direction and narrower than the codes), and `widths`, the bits of what is packed, 0 for none. `patched` has whole
+    runs by the number of the block.
     """
 
     def __init__(self, values: Integers, *, signed: bool) -> None:
@@ -130,12 +132,28 @@ class _Blocks:
         low, high = np.minimum.reduceat(self.steps, starts), np.maximum.reduceat(self.steps, starts)
         self.fixed = many & (low == high)
         self.repeat = self.fixed & (low == 0) & (self.lengths <= _LONGEST_SHORT_REPEAT)
-        direct = _width(np.maximum.reduceat(self.codes, starts))
+        direct = width_of(np.maximum.reduceat(self.codes, starts))
         # NB: a width of 1 has the code of a fixed step
-        steps = np.maximum(_width(np.maximum(np.abs(low), np.abs(high)).view(np.uint64)), 2)
+        steps = np.maximum(width_of(np.maximum(np.abs(low), np.abs(high)).view(np.uint64)), 2)
         one_way = (low >= 0) | ((high <= 0) & (self.steps[starts] < 0))
         self.delta = many & ~self.fixed & one_way & (steps < direct)
         self.widths = np.where(self.fixed, 0, np.where(self.delta, steps, direct))
+        self.patched = self._patch() if tame else {}
+        self.widths[list(self.patched)] = 0
+
+    def _patch(self) -> dict[int, bytes]:
+        """Those of the directly written blocks that are shorter as runs with patches."""
+        direct = ~self.fixed & ~self.delta & (self.lengths > _FEW) & (self.widths > WIDTHS[0])
+        narrower = WIDTHS[np.searchsorted(WIDTHS, self.widths) - 1].astype(np.uint64)
+        wide = self.codes >> np.repeat(narrower, self.lengths) != 0
+        few = np.add.reduceat(wide, self.starts, dtype=np.int64) * _FEW <= self.lengths
+        found = {}
+        for block in np.flatnonzero(direct & few).tolist():
+            start, length = self.starts[block], int(self.lengths[block])
+            run = patched_base(self.values[start : start + length])
+            if run and len(run) < length * int(self.widths[block]) // 8:
+                found[block] = run
+        return found
 
 
 def _zigzag(values: Integers) -> Unsigned:
@@ -164,11 +182,6 @@ def _steps(values: Integers, starts: Integers) -> Integers:
     return steps
 
 
-def _width(largest: Unsigned) -> Integers:
-    """The bits for a number, as Java's writer rounds them for speed."""
-    return _WIDTHS[np.searchsorted(_LARGEST, largest)]
-
-
 def _packed(blocks: _Blocks) -> Iterator[tuple[int, memoryview, list[int]]]:
     """For each width the blocks' packed values, one after the other, and the ends of the blocks in these bytes."""
     widths = np.repeat(blocks.widths, blocks.lengths)
@@ -180,26 +193,8 @@ def _packed(blocks: _Blocks) -> Iterator[tuple[int, memoryview, list[int]]]:
     counts = blocks.lengths - 2 * blocks.delta
     for width in np.unique(blocks.widths[blocks.widths > 0]).tolist():
         sizes = counts[blocks.widths == width]
-        pack = _pack_bytes if width >= 8 else _pack_bits
         ends = np.cumsum(-(-sizes * width // 8)).tolist()
         yield width, memoryview(pack(values[widths == width], sizes, width)), ends
-
-
-def _pack_bytes(values: Unsigned, _: Integers, width: int) -> bytes:
-    big_endian = values.astype(">u8").view(np.uint8).reshape(-1, 8)
-    return big_endian[:, 8 - width // 8 :].tobytes()
-
-
-def _pack_bits(values: Unsigned, sizes: Integers, width: int) -> bytes:
-    """Pack values of less than a byte; each block is filled up to a whole byte."""
-    share = 8 // width
-    filled = -(-sizes // share) * share
-    room = np.zeros(filled.sum(), np.uint8)
-    moved = np.repeat(np.cumsum(filled) - filled - (np.cumsum(sizes) - sizes), sizes)
-    room[np.arange(len(values)) + moved] = values
-    shifts = np.arange(8 - width, -1, -width, dtype=np.uint8)
-    packed: Bytes = np.bitwise_or.reduce(room.reshape(-1, share) << shifts, axis=1)
-    return packed.tobytes()
 
 
 def _write_blocks(blocks: _Blocks) -> Iterator[bytes | memoryview]:
@@ -207,9 +202,9 @@ def _write_blocks(blocks: _Blocks) -> Iterator[bytes | memoryview]:
     columns = (blocks.lengths, blocks.widths, blocks.repeat, blocks.fixed | blocks.delta)
     firsts = (blocks.codes[blocks.starts], blocks.steps[blocks.starts])
     rows: Any = zip(*(column.tolist() for column in (*columns, *firsts)), strict=True)
-    for length, width, repeat, delta, code, step in rows:
-        if repeat:
-            yield _short_repeat(code, length)
+    for block, (length, width, repeat, delta, code, step) in enumerate(rows):
+        if repeat or block in blocks.patched:
+            yield blocks.patched.get(block) or _short_repeat(code, length)
             continue
         yield _head(_DELTA if delta else _DIRECT, width, length)
         if delta:
@@ -221,7 +216,8 @@ def _write_blocks(blocks: _Blocks) -> Iterator[bytes | memoryview]:
 
 
 def _head(kind: int, width: int, length: int) -> bytes:
-    return (kind << 8 | _WIDTH_CODES[width] << 9 | (length - 1)).to_bytes(2, "big")
+    code = code_of(width) if width else 0
+    return (kind << 8 | code << 9 | (length - 1)).to_bytes(2, "big")
 
 
 def _short_repeat(code: int, length: int) -> bytes:

@@ -131,7 +131,8 @@ def _random_primitive(kind: Kind, source: random.Random) -> Any:
         return source.random() < 0.3
     if kind in BITS:
         half = 1 << (BITS[kind] - 1)
-        return source.choice((7, 7, 7, source.randrange(min(half, 500)), source.randrange(-half, half)))
+        few = source.random() < 0.03
+        return source.randrange(-half, half) if few else source.choice((7, 7, source.randrange(min(half, 500))))
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return source.choice((0.0, -0.0, 1.5, float(source.randrange(1000)), float("inf")))
     if kind is Kind.DECIMAL:

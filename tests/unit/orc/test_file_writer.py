@@ -1,5 +1,7 @@
 """Files that are written are read back: every type and codec, stripes, row groups, nulls at every level."""
 
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,13 @@ from tests.unit.orc.columns import (
     STRING,
     add_stripe,
     arrays_of,
+    decimal,
     layout,
     random_arrays,
     read,
     same_bits,
     shapes,
+    timestamp,
     tree,
     values,
     write,
@@ -217,3 +221,25 @@ def test_a_file_that_exists_is_left_alone(path: Path):
     with pytest.raises(OrcError, match="cannot be created: File exists"), writer_of(path):
         pass
     assert path.read_text() == "mine"
+
+
+def test_arrow_reads_what_is_nested_scaled_and_timed(path: Path):
+    shapes_ = [NESTED[0], NESTED[1], NESTED[2], (Kind.DECIMAL, ()), (Kind.TIMESTAMP, ())]
+    types = tree(*shapes_)
+    inner = {"0": 1, "1": {"0": b"x", "1": True}}
+    rows = [
+        ([1, None, 3], [{"key": b"k", "value": [b"a", None]}], inner, decimal(-15, 1), timestamp(86_400, 120_000_000)),
+        ([], [], {"0": None, "1": None}, decimal(10**37, 18), timestamp(-2 * 10**8, 0)),
+        (None, None, None, None, None),
+    ]
+    write(path, layout(types), arrays_of(types, rows * 20))
+    found = [list(row.values()) for row in po.ORCFile(str(path)).read().to_pylist()]
+    first = [
+        [1, None, 3],
+        [("k", ["a", None])],
+        {"c0": 1, "c1": {"c0": "x", "c1": True}},
+        Decimal("-1.5"),
+        datetime(2015, 1, 2, microsecond=120_000),
+    ]
+    second = [[], [], {"c0": None, "c1": None}, Decimal(10**19), datetime(2015, 1, 1) - timedelta(seconds=2 * 10**8)]
+    assert found == [first, second, [None] * 5] * 20

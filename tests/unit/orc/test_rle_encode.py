@@ -5,12 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compaction_operator.orc.bit_packing import Integers
+from compaction_operator.orc.patched_base import patched_base
 from compaction_operator.orc.rle import decode_booleans, decode_bytes, decode_integers
-from compaction_operator.orc.rle_encode import Encoded, Integers, encode_booleans, encode_bytes, encode_integers
+from compaction_operator.orc.rle_encode import Encoded, encode_booleans, encode_bytes, encode_integers
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 SIZES = st.integers(0, 1100)
+
+
+@st.composite
+def mostly_small(draw: st.DrawFn) -> list[int]:
+    base, width = draw(st.integers(-(2**61), 2**61)), draw(st.integers(0, 56))
+    values = [base + draw(st.integers(0, 2**width - 1))] * draw(st.integers(25, 1100))
+    for place in draw(st.lists(st.integers(0, len(values) - 1), max_size=30)):
+        values[place] += draw(st.integers(0, 2**60))
+    return values
+
+
 RUNS = st.one_of(
+    mostly_small(),
     st.lists(LONGS, max_size=20),
     st.lists(st.integers(0, 3), max_size=20),
     st.builds(lambda value, size: [value] * size, LONGS, SIZES),
@@ -20,6 +34,7 @@ RUNS = st.one_of(
         st.integers(-(2**40), 2**40),
         SIZES,
     ),
+    st.lists(st.integers(0, 1), min_size=3, max_size=600).map(lambda steps: np.cumsum(steps).tolist()),
     st.lists(st.integers(0, 100), min_size=3, max_size=600).map(lambda steps: np.cumsum(steps).tolist()),
     st.lists(st.integers(0, 100), min_size=3, max_size=600).map(lambda steps: (-np.cumsum(steps)).tolist()),
 )
@@ -55,6 +70,47 @@ def slices(encoded: Encoded) -> list[bytes]:
 def test_integers_of_the_specification(values: list[int], written: str):
     array = np.array(values)
     assert encode_integers(array, whole(array), signed=False).data == bytes.fromhex(written)
+
+
+def test_patched_integers_of_the_specification():
+    values = np.array([2030, 2000, 2020, 1_000_000, *range(2040, 2200, 10)])
+    written = "8e 13 2b 21 07 d0 1e 00 14 70 28 32 3c 46 50 5a 64 6e 78 82 8c 96 a0 aa b4 be fc e8"
+    assert patched_base(values) == bytes.fromhex(written)
+
+
+@pytest.mark.parametrize("places", [[0, 255, 510], [511], [*range(400, 425)], [*range(487, 512)]])
+def test_patches_may_be_far_apart_and_many(places: list[int]):
+    values = np.arange(512) % 7 - 3
+    values[places] += 1000
+    run = patched_base(values)
+    assert run is not None
+    assert decode_integers(run, 512, signed=True, version=2).tolist() == values.tolist()
+
+
+def test_steps_of_one_bit_are_not_taken_for_one_step():
+    values = np.arange(100, 300) // 2
+    encoded = encode_integers(values, whole(values), signed=False)
+    assert len(encoded.data) < 60
+    assert decode_integers(encoded.data, 200, signed=False, version=2).tolist() == values.tolist()
+
+
+def test_differences_that_overflow_are_not_written():
+    values = np.array([2**63 - 2, 2**63 - 1, -(2**63), -(2**63) + 1])
+    assert encode_integers(values, whole(values), signed=True).data[:2] == bytes.fromhex("7e 03")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*range(50)],
+        [*range(30), *range(2**40, 2**40 + 30)],
+        [2**56 + (number == 5) * 2**40 for number in range(50)],
+        [(number == 5) * 2**61 for number in range(50)],
+    ],
+    ids=["no patch", "too many", "the base is too large", "the patch is too large"],
+)
+def test_what_cannot_be_patched(values: list[int]):
+    assert patched_base(np.array(values)) is None
 
 
 @pytest.mark.parametrize(("values", "written"), [([0] * 100, "61 00"), ([0x44, 0x45], "fe 44 45")])
@@ -100,9 +156,10 @@ def test_booleans_are_read_from_the_bit_where_a_row_group_begins(drawn: tuple[li
         (np.full(512, 10**12), 10),
         (np.arange(10**6, 10**6 + 512), 10),
         (np.flatnonzero(np.arange(540) % 20), 140),
+        (np.arange(512) ** 3 % 97 + 2**40 * (np.arange(512) % 60 == 7), 600),
         (np.concatenate((np.arange(200), np.arange(10**6, 10**6 + 300))), 20),
     ],
-    ids=["one value", "a sequence", "a sequence with gaps", "two sequences"],
+    ids=["one value", "a sequence", "a sequence with gaps", "a few large ones", "two sequences"],
 )
 def test_regular_integers_are_small(values: Integers, most: int):
     assert len(encode_integers(values, whole(values), signed=True).data) <= most

@@ -8,7 +8,7 @@ import pytest
 
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.file_writer import Layout, OrcWriter
-from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression, Kind
+from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression, Kind, StreamKind, StripeFooter
 from compaction_operator.orc.stripe_copy import can_copy, stripe_statistics
 from compaction_operator.orc.tail import Tail, read_tail
 from tests.unit.orc.build import FIXTURES
@@ -102,6 +102,19 @@ def test_a_stripe_with_bloom_filters_goes_where_they_are_wanted(tmp_path: Path):
     assert can_copy(tail, 0, wanted)
     assert can_copy(tail, 0, LAYOUT)
     assert not can_copy(tail, 0, replace(LAYOUT, bloom_filters={1: 0.05, 2: 0.05}))
+
+
+def test_a_stripe_without_a_row_index_of_each_column_cannot_be_copied(tmp_path: Path):
+    plain = replace(LAYOUT, compression=Compression.NONE)
+    path = write(tmp_path / "input", plain, stripe_of(1))
+    tail = read_tail(str(path))
+    stripe = tail.footer.stripes[0]
+    start = stripe.offset + stripe.index_length + stripe.data_length
+    written = path.read_bytes()
+    footer = StripeFooter.FromString(written[start : start + stripe.footer_length])
+    footer.streams[1].kind = StreamKind.BLOOM_FILTER
+    path.write_bytes(written[:start] + footer.SerializeToString() + written[start + stripe.footer_length :])
+    assert not can_copy(tail, 0, plain)
 
 
 def test_what_hives_own_minor_compaction_wrote_is_never_copied():

@@ -1,0 +1,64 @@
+"""Integers of a fixed number of bits, as the runs of version 2 hold them (ORC specification, "Direct")."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Unsigned = npt.NDArray[np.uint64]
+
+WIDTHS: Integers = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])
+"""The widths that are written: those to which Java's writer rounds when it is to be fast."""
+
+_LARGEST = np.array([(1 << int(width)) - 1 for width in WIDTHS[:-1]], np.uint64)
+_ALL_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_CODES = {width: code for code, width in enumerate(_ALL_WIDTHS)}
+
+
+def width_of(largest: Unsigned) -> Integers:
+    """The width in which each number, and all below it, is written."""
+    return WIDTHS[np.searchsorted(_LARGEST, largest)]
+
+
+def code_of(width: int) -> int:
+    """The five bits by which a run's header names a width that the specification has."""
+    return _CODES[width]
+
+
+def any_width(bits: int) -> int:
+    """The narrowest width of the specification for a number of so many bits."""
+    return next(width for width in _ALL_WIDTHS if width >= bits)
+
+
+def pack(values: Unsigned, sizes: Integers, width: int) -> bytes:
+    """Pack blocks of values, which follow each other and are as long as `sizes` says, each into whole bytes.
+
+    Only the lowest `width` bits count, which must be one of `WIDTHS`.
+    """
+    return _pack_bytes(values, width) if width >= 8 else _pack_bits(values, sizes, width)
+
+
+def _pack_bytes(values: Unsigned, width: int) -> bytes:
+    big_endian = values.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return big_endian[:, 8 - width // 8 :].tobytes()
+
+
+def _pack_bits(values: Unsigned, sizes: Integers, width: int) -> bytes:
+    share = 8 // width
+    filled = -(-sizes // share) * share
+    room = np.zeros(filled.sum(), np.uint8)
+    moved = np.repeat(np.cumsum(filled) - filled - (np.cumsum(sizes) - sizes), sizes)
+    room[np.arange(len(values)) + moved] = values & np.uint64((1 << width) - 1)
+    shifts = np.arange(8 - width, -1, -width, dtype=np.uint8)
+    packed: npt.NDArray[np.uint8] = np.bitwise_or.reduce(room.reshape(-1, share) << shifts, axis=1)
+    return packed.tobytes()
+
+
+def pack_few(numbers: Sequence[int], width: int) -> bytes:
+    """Pack a few numbers of any width of the specification into whole bytes."""
+    bits = 0
+    for number in numbers:
+        bits = bits << width | number
+    size = -(-len(numbers) * width // 8)
+    return (bits << (8 * size - len(numbers) * width)).to_bytes(size, "big")
