@@ -1,6 +1,6 @@
 """How far a compaction is, as its user sees it: while it runs, and after its end."""
 
-from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, fourth_write
+from sandbox.harness.tables import TABLE_TXN_001, fourth_write
 from sandbox.harness.wait import wait_until
 
 from compaction_operator.api.compaction import ProgressStatus
@@ -35,14 +35,3 @@ def test_a_running_compaction_says_how_far_it_is(scene: Scene) -> None:
     assert done
     assert done.bytes_done == done.bytes_total > 0
     assert column(scene, compaction) == done.summary == "1/1 partitions, 100%"
-
-
-def test_progress_counts_every_partition(scene: Scene) -> None:
-    """Also those in which there was nothing to do."""
-    table = scene.table(TRY_IT)
-    first = scene.compact(table, "Major", partitions=["prt='p2'"])
-    assert scene.published(first)[0]
-    second = scene.compact(table, "Major")
-    done = scene.compactions.wait_succeeded(second).progress
-    assert done
-    assert (done.partitions_done, done.partitions_total) == (3, 3)
