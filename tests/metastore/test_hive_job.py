@@ -1,8 +1,8 @@
 """The job's flow against a real metastore and real files: what it publishes, and when it must not."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from compaction_operator.storage import LocalStorage
 from tests.unit.jobs.support import REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "hive-3.1.3"
+COLUMNS = {"table_txn_001": ("id", "name"), "try_it": ("id", "a_val", "b_val")}
+GUARD = "base_-9223372036854775808"
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 
 
@@ -35,6 +37,7 @@ class Lab:
     database: str
     name: str
     directory: Path
+    open: list[int] = field(default_factory=list)
 
     def write(self, *, commit: bool = True) -> int:
         """Take a write id and end its transaction, or leave it open."""
@@ -42,6 +45,8 @@ class Lab:
         write_id = self.admin.allocate_write_id(txn, self.database, self.name)
         if commit:
             self.admin.commit_txn(txn)
+        else:
+            self.open.append(txn)
         return write_id
 
     def run(
@@ -87,23 +92,30 @@ class Lab:
 
 
 @pytest.fixture
-def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Callable[..., Lab]:
-    """Make a table of a fixture: its files, its partitions and its committed write ids."""
+def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterator[Callable[..., Lab]]:
+    """Make a table of a fixture: its files, its partitions and its committed write ids.
+
+    What a test leaves open is aborted: no other table's first base shall be guarded against it.
+    """
+    made: list[Lab] = []
 
     def make(fixture: str, *, writes: int, partitions: Sequence[str] = ()) -> Lab:
         directory = Path(server.warehouse) / f"{database}.db" / fixture
         keys = (("prt", "string"),) if partitions else ()
-        columns = (("id", "int"), ("name", "string"))
+        columns = [(name, "int" if name == "id" else "string") for name in COLUMNS[fixture]]
         admin.create_table(database, fixture, location=f"file:{directory}", columns=columns, partition_keys=keys)
         if partitions:
             admin.add_partitions(database, fixture, [[value] for value in partitions])
         shutil.copytree(FIXTURES / fixture / "before", directory, dirs_exist_ok=True)
         table = Lab(admin, database, fixture, directory)
+        made.append(table)
         for _ in range(writes):
             table.write()
         return table
 
-    return make
+    yield make
+    for txn in (txn for table in made for txn in table.open):
+        admin.abort_txn(txn)
 
 
 @pytest.fixture
@@ -242,6 +254,21 @@ def test_nothing_at_or_above_an_open_write_id_is_compacted(lab: Callable[..., La
     table.write(commit=False)
     table.run(CompactionType.MAJOR)
     assert "base_0000002" in table.names()
+
+
+def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inserts: Lab) -> None:
+    """H24: who opened a transaction before may read again; who does so afterwards sees the new base."""
+    three_inserts.open.append(three_inserts.admin.open_txn(user="reader", agent="test"))
+    store = Store()
+    three_inserts.run(CompactionType.MAJOR, store=store)
+    assert {GUARD, "base_0000003"} <= set(three_inserts.names())
+    (entry,) = spec_of(store)["partitions"]
+    assert (entry["outputs"], GUARD in [one["name"] for one in entry["obsolete"]]) == (["base_0000003"], True)
+
+
+def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: Lab) -> None:
+    three_inserts.run(CompactionType.MAJOR)
+    assert GUARD not in three_inserts.names()
 
 
 def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts: Lab) -> None:

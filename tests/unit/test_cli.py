@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from pyarrow.orc import ORCFile
 
 from compaction_operator.cli import main
 
@@ -127,7 +128,6 @@ def test_text_output_names_every_directory(three_inserts: Path) -> None:
         assert name in done.stdout
 
 
-
 @pytest.mark.parametrize("name", ["plan", "compact"])
 @pytest.mark.parametrize(
     ("place", "write_ids", "extra", "says"),
@@ -193,3 +193,31 @@ def test_a_process_of_its_own_prints_one_json_object_and_nothing_else(three_inse
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["output_directories"] == ["delta_0000001_0000003"]
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_files_of_fewer_columns_get_those_that_the_table_has_today(three_inserts: Path) -> None:
+    """Without --schema they would keep those of the newest file."""
+    row = "struct<id:bigint,name:string,added:int>"
+    json_of("compact", *arguments(three_inserts, "major", THREE), "--schema", row, "--task-memory", "64MiB")
+    written = ORCFile(str(three_inserts / "base_0000003/bucket_00000"))
+    assert str(written.schema.field("row").type) == "struct<id: int64, name: string, added: int32>"
+    assert [value["added"] for value in written.read().column("row").to_pylist()] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--schema", "struct<id:integer>", "integer"),
+        ("--schema", "struct<name:string>", "id"),
+        ("--task-memory", "512", "512MiB or 2GiB"),
+    ],
+)
+def test_a_schema_or_size_that_does_not_fit_changes_nothing(
+    option: str, value: str, says: str, three_inserts: Path
+) -> None:
+    before = tree(three_inserts)
+    done = verb("compact", *arguments(three_inserts, "major", THREE), option, value)
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert tree(three_inserts) == before

@@ -11,7 +11,7 @@ from typing import Any
 
 from compaction_operator.api import compaction as api
 from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
-from compaction_operator.api.compaction import DriverResources, TableCompactionSpec
+from compaction_operator.api.compaction import SparkOptions, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
@@ -124,11 +124,15 @@ def job_labels(request: JobRequest) -> dict[str, str]:
     }
 
 
-def driver_resources(driver: DriverResources, profile: SparkProfile) -> dict[str, Any]:
-    """Return the container's requests and limits. CPU has no limit: a JVM that starts would be held back by it."""
-    memory = f"{driver_memory_mib(driver.memory)}Mi"
-    cpu = profile.driver_cpu_request or str(driver.cores)
-    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, Any]:
+    """Return the container's requests and limits. CPU has no limit: a JVM that starts would be held back by it.
+
+    Where the driver does the work itself, each core's task may hold its memory beside that; few tables make it do so.
+    """
+    memory = driver_memory_mib(spark.driver.memory)
+    tasks = 0 if spark.executors.instances else spark.driver.cores * math.ceil(profile.task_memory / 1024**2)
+    cpu = profile.driver_cpu_request or str(spark.driver.cores)
+    return {"requests": {"cpu": cpu, "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory + tasks}Mi"}}
 
 
 def driver_memory_mib(heap: str) -> int:
@@ -203,7 +207,7 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "imagePullPolicy": request.profile.image_pull_policy,
         "args": list(DRIVER_ARGUMENTS),
         "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *_pod_environment()],
-        "resources": driver_resources(request.spark.driver, request.profile),
+        "resources": driver_resources(request.spark, request.profile),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
         "volumeMounts": volume_mounts(request.warehouse.volume),

@@ -55,7 +55,7 @@ def shares(pieces: Iterable[Piece], *, total: int, limit: int) -> list[Share]:
     ordered = sorted(pieces, key=lambda piece: piece.last)
     count = -(-total // limit)
     told = sum(piece.bytes for piece in ordered)
-    ends, sizes = _cuts(ordered, told / max(1, count))
+    ends, sizes = _cuts(ordered, max(1, told / max(1, count)))
     untold = max(0, total - told) // len(sizes)
     bounds = [None, *ends, None]
     ranges = (KeyRange(after=after, to=to) for after, to in pairwise(bounds))
@@ -66,9 +66,11 @@ def _cuts(ordered: Sequence[Piece], size: float) -> tuple[list[RowId], list[int]
     """Return the keys behind which to cut, ascending, and the bytes of each range: one more than there are cuts."""
     ends: list[RowId] = []
     sizes = [0]
-    for piece, following in zip(ordered, [*ordered[1:], None], strict=True):
-        sizes[-1] += piece.bytes
-        if following is not None and following.last > piece.last and sizes[-1] >= size:
-            ends.append(piece.last)
+    last: RowId | None = None
+    for piece in ordered:
+        if last is not None and piece.last > last and sizes[-1] >= size:
+            ends.append(last)
             sizes.append(0)
+        sizes[-1] += piece.bytes
+        last = piece.last
     return ends, sizes

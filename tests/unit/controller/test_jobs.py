@@ -147,7 +147,7 @@ def test_resources_and_placement_come_from_spec_and_profile() -> None:
     plain = pod_spec(spark={"driver": {"cores": 3, "memory": "1g"}})
     assert plain["containers"][0]["resources"] == {
         "requests": {"cpu": "3", "memory": "1536Mi"},
-        "limits": {"memory": "1536Mi"},
+        "limits": {"memory": f"{1536 + 3 * 512}Mi"},
     }
     toleration = {"key": "batch", "operator": "Exists"}
     profile = CONFIG.profiles[0].model_copy(
@@ -157,6 +157,12 @@ def test_resources_and_placement_come_from_spec_and_profile() -> None:
     assert small["containers"][0]["resources"]["requests"]["cpu"] == "250m"
     assert (small["nodeSelector"], small["tolerations"]) == ({"disk": "fast"}, [toleration])
     assert small["serviceAccountName"] == "compaction-driver"
+
+
+def test_a_driver_that_only_directs_executors_has_no_tasks_to_hold_anything_for() -> None:
+    """Without executors, each of its cores runs one task at a time."""
+    plain = pod_spec(spark={"driver": {"cores": 3, "memory": "1g"}, "executors": {"instances": 2}})
+    assert plain["containers"][0]["resources"]["limits"] == {"memory": "1536Mi"}
 
 
 def test_manifest_is_json() -> None:

@@ -1,8 +1,9 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,24 +11,30 @@ import pytest
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.jobs import arithmetic, hive, partition
+from compaction_operator.jobs import arithmetic, hive, older, partition
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, Tally, identity_of
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import HeldLock, Locks
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
+from compaction_operator.jobs.work import Work
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreUnavailable
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from compaction_operator.metastore.resolve import Target
+from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.jobs.support import REQUEST, Reports, Store
 
-THREE_INSERTS = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3" / "table_txn_001" / "before"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
+THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
 OTHERS = "_compaction_0a1b2c3d-9-22222222"
 GUARD = "base_-9223372036854775808"
 HIGHEST_TXN = 40
+ROW = "struct<id:int,name:string>"
 
 
 class Metastore:
@@ -77,16 +84,18 @@ def run(
     store: Store | None = None,
     metastore: Metastore | None = None,
     reports: Reports | None = None,
+    runner: LocalRunner | None = None,
+    row: str | None = None,
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
     identity = identity_of("sales", "orders", create_time=1, location="/t")
     compaction = HiveCompaction(
         request,
         client=cast(MetastoreClient, metastore or Metastore()),
-        runner=LocalRunner(),
+        runner=runner or LocalRunner(),
         locks=cast(Locks, locks or Held()),
         pod_uid="pod1",
-        row_type=None,
+        row_type=row,
         report=reports or Reports(),
     )
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
@@ -232,3 +241,157 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     assert names(places[1]) == set()
     assert len(store.resources) == 1
     assert [len(batch) for batch in hive.batches([Target(str(n), "/t", 1) for n in range(3)])] == [1, 1, 1]
+
+
+def obsolete_in(store: Store) -> set[str]:
+    (resource,) = store.resources.values()
+    return {entry["name"] for part in resource["spec"]["partitions"] for entry in part["obsolete"]}
+
+
+def test_a_first_base_is_guarded_while_an_older_transaction_is_open(places: tuple[Path, Path]) -> None:
+    """H24: its reader may look again; the guard is in the journal, and so goes when the reader has gone."""
+    store, metastore = Store(), Metastore((7,))
+    run(*places, store=store, metastore=metastore)
+    assert [names(place) for place in places] == [{GUARD, "base_0000003"}] * 2
+    assert GUARD in obsolete_in(store)
+    assert metastore.asked[:2] == ["write ids", "transactions"]
+
+
+def test_no_guard_for_those_who_came_later_or_have_gone(places: tuple[Path, Path]) -> None:
+    """The merging takes its time: most readers from before have gone by then."""
+    store = Store()
+    run(places[0], store=store, metastore=Metastore((7,), (HIGHEST_TXN + 1,)))
+    assert names(places[0]) == {"base_0000003"}
+    assert GUARD not in obsolete_in(store)
+
+
+def test_the_next_major_needs_no_guard(places: tuple[Path, Path]) -> None:
+    """Nor does it ask: its base is not the first."""
+    run(places[0], metastore=Metastore((7,)))
+    again = Metastore((7,))
+    assert run(places[0], metastore=again).reason is Reason.NOTHING_TO_COMPACT
+    assert again.asked == ["write ids"]
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    """A table with files from before it was ACID; its write ids begin at 10000001."""
+    return Path(shutil.copytree(FIXTURES / "original" / "before", tmp_path / "original"))
+
+
+class Converted(Metastore):
+    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
+        self.asked.append("write ids")
+        return ValidWriteIdList.parse(f"{database}.{name}:10000003:{2**63 - 1}::")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(older, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(older, "POLL_SECONDS", 0.001)
+
+
+def bases(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir() if path.name.startswith(("base", "_compaction")))
+
+
+def test_with_originals_nothing_is_published_while_an_older_transaction_is_open(
+    original: Path, impatient: None
+) -> None:
+    """H24: a guard would hide them. Whom it waits for is said, and the staging of what waits is given up."""
+    error = failed(original, metastore=Converted((7,)))
+    assert error.reason is Reason.WAITING_FOR_OPEN_TRANSACTIONS
+    assert "transaction 7 of alice@desk" in str(error)
+    assert bases(original) == []
+
+
+def test_with_originals_the_base_is_published_once_they_have_gone(original: Path) -> None:
+    store = Store()
+    run(original, store=store, metastore=Converted((7,), ()))
+    assert bases(original) == ["base_10000003"]
+    assert GUARD not in obsolete_in(store)
+
+
+def test_a_partition_that_waits_holds_up_no_other(original: Path, places: tuple[Path, Path], impatient: None) -> None:
+    """The others are guarded and published."""
+    failed(original, places[0], metastore=Converted((7,)))
+    assert bases(original) == []
+    assert names(places[0]) == {GUARD, "base_0000003"}
+
+
+def test_a_metastore_that_does_not_say_who_is_there_ends_the_attempt(places: tuple[Path, Path]) -> None:
+    """H13, H24: it is not taken for nobody."""
+
+    class Silent(Metastore):
+        def open_transactions(self) -> OpenTransactions:
+            raise MetastoreUnavailable("no answer")
+
+    with pytest.raises(MetastoreUnavailable):
+        run(places[0], metastore=Silent())
+    assert {name for name in names(places[0]) if not name.startswith("_")} == set()
+
+
+def test_progress_ends_with_everything_and_never_goes_back(places: tuple[Path, Path]) -> None:
+    """Bytes advance within a batch; each partition counts, whether it was published or had nothing to do."""
+    reports = Reports()
+    run(*places, reports=reports)
+    size = sum(path.stat().st_size for place in places for path in place.glob("delta_*/bucket_*"))
+    last = reports.said[-1]
+    assert last == Progress(partitions_done=2, partitions_total=2, bytes_done=size, bytes_total=size)
+    steps = [(said.bytes_done, said.partitions_done) for said in reports.said]
+    assert steps == sorted(steps)
+    assert any(0 < said.bytes_done < size for said in reports.said)
+    assert reports.batches == 1
+
+
+def test_a_partition_with_nothing_to_do_is_done(places: tuple[Path, Path]) -> None:
+    """Only the other one's bytes are there to be merged."""
+    run(places[0])
+    for merged in THREE_INSERTS.iterdir():
+        shutil.rmtree(places[0] / merged.name)
+    reports = Reports()
+    run(*places, reports=reports)
+    size = sum(path.stat().st_size for path in places[1].glob("delta_*/bucket_*"))
+    assert (reports.said[-1].partitions_done, reports.said[-1].bytes_done) == (2, size)
+
+
+@pytest.mark.parametrize("location", ["hdfs://nn/warehouse/p0", "/no/such/place"])
+def test_partitions_that_fail_are_not_done(location: str, places: tuple[Path, Path]) -> None:
+    """Whoever looks at a failed compaction never sees 100%."""
+    reports = Reports()
+    with pytest.raises(JobError):
+        run(location, places[0], reports=reports)
+    assert reports.said[-1].partitions_done == 1
+    assert reports.said[-1].percent < 100
+
+
+def test_tasks_get_the_tables_row_and_the_profiles_memory(places: tuple[Path, Path]) -> None:
+    """From the metastore and from the Helm values."""
+
+    class Listening(LocalRunner):
+        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+            tasks.extend(piece.task for piece in work if isinstance(piece.task, MergeTask))
+            return super().run(work, done)
+
+    tasks: list[MergeTask] = []
+    run(places[0], runner=Listening(), row=ROW)
+    assert [(task.row_type, task.memory) for task in tasks] == [(ROW, REQUEST.profile.task_memory)]
+
+
+def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H18."""
+
+    class Losing(LocalRunner):
+        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+            outcomes = super().run(work, done)
+            for number, outcome in enumerate(outcomes[:1]):
+                assert outcome.result is not None
+                outcomes[number] = Outcome(result=replace(outcome.result, rows_out=outcome.result.rows_out - 1))
+            return outcomes
+
+    with pytest.raises(JobError, match="p1: base_0000003/bucket_00000: 3 rows in, 0 deleted, 2 out") as caught:
+        run(*places, runner=Losing())
+    assert caught.value.reason is Reason.VERIFICATION_FAILED
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]

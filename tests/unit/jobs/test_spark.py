@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from compaction_operator.api.compaction import DriverResources, ExecutorResources, SparkOptions
 from compaction_operator.api.config import SparkProfile, Volume
-from compaction_operator.jobs.spark import executor_template, spark_settings
+from compaction_operator.jobs.spark import executor_template, slots, spark_settings
 
 from .support import REQUEST
 
@@ -29,6 +30,28 @@ def test_executors_are_pods_that_find_the_driver_by_its_address_and_die_with_it(
     assert [settings[f"spark.executor.{key}"] for key in ("instances", "cores", "memory")] == ["3", "2", "4g"]
     written = yaml.safe_load(Path(settings["spark.kubernetes.executor.podTemplateFile"]).read_text())
     assert written["kind"] == "Pod"
+
+
+def test_an_executors_pod_has_room_for_what_its_tasks_may_hold() -> None:
+    """Each core runs one task at a time; the administrator may say otherwise."""
+    options = SparkOptions(executors=ExecutorResources(instances=3, cores=2))
+    profile = SparkProfile(name="x", image="i", task_memory=2**30)
+    request = REQUEST.model_copy(update={"spark": options, "profile": profile})
+    assert spark_settings(request, POD)["spark.executor.memoryOverhead"] == "2560m"
+    own = profile.model_copy(update={"spark_conf": {"spark.executor.memoryOverhead": "9g"}})
+    request = request.model_copy(update={"profile": own})
+    assert spark_settings(request, POD)["spark.executor.memoryOverhead"] == "9g"
+
+
+@pytest.mark.parametrize(
+    ("options", "running"),
+    [
+        (SparkOptions(driver=DriverResources(cores=4)), 4),
+        (SparkOptions(driver=DriverResources(cores=4), executors=ExecutorResources(instances=3, cores=2)), 6),
+    ],
+)
+def test_as_many_tasks_run_as_there_are_cores_for_them(options: SparkOptions, running: int) -> None:
+    assert slots(REQUEST.model_copy(update={"spark": options})) == running
 
 
 def test_a_profile_may_add_settings_but_not_change_the_master() -> None:

@@ -1,5 +1,7 @@
 """What sort of table parameters make."""
 
+from dataclasses import replace
+
 import pytest
 
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
@@ -33,6 +35,20 @@ def table(parameters: dict[str, str], *, input_format: str = ORC_INPUT_FORMAT, s
 def test_the_parameters_say_whether_a_table_is_acid(parameters, transactional, insert_only, acid):
     subject = table(parameters)
     assert (subject.is_transactional, subject.is_insert_only, subject.is_acid) == (transactional, insert_only, acid)
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        ((("id", "int"), ("d", "decimal(10,2)")), "struct<id:int,d:decimal(10,2)>"),
+        ((("two words", "array<struct<a:int>>"),), "struct<two words:array<struct<a:int>>>"),
+        ((("a,b", "int"),), None),
+        ((("a:b", "int"),), None),
+        (((" a", "int"),), None),
+    ],
+)
+def test_the_row_as_hive_writes_it_where_that_is_not_ambiguous(columns, row):
+    assert replace(table({}), columns=columns).row_type == row
 
 
 def test_orc_is_input_format_and_serde():
