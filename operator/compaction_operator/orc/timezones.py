@@ -1,11 +1,13 @@
 """What the time zone of a stripe's writer means for its timestamps.
 
-A timestamp of a stripe is counted from 2015-01-01 00:00:00 in its writer's zone, and stands for the wall-clock time
-there (ORC specification, "Timestamp Columns"). Java's `java.util.TimeZone` decides what that is: Hive reads by it.
+A timestamp is counted from 2015-01-01 00:00:00 in its writer's zone, and stands for the wall-clock time there (ORC
+specification, "Timestamp Columns"). Hive reads it by Java's `java.util.TimeZone`, so this does too.
 """
 
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -14,14 +16,20 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 _UTC = frozenset({"UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT"})
+_CUSTOM = re.compile("GMT([+-])([0-9]{1,2}):([0-9]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BASE = datetime(2015, 1, 1)
 _DAY = 86_400
-# java.util.TimeZone knows no change of offsets before 1900, and what is before that has today's standard time
+# java.util.TimeZone knows no change of offsets before 1900, and gives what is before that today's standard time
 _FIRST = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp())
 # rules last for ever, and the Gregorian calendar repeats itself every 400 years
-_CYCLE = 146_097 * _DAY
 _LAST = int(datetime(2500, 1, 1, tzinfo=UTC).timestamp())
+_CYCLE = 146_097 * _DAY
+_SPAN = 366 * _DAY
+_EVER = int(np.iinfo(np.int64).min)
+_SECONDS_LIMIT = 1 << 53  # milliseconds of more are none of Java's
+_NANOS_LIMIT = 1_000_000_000
+_MILLISECOND = 1_000_000
 
 
 def is_utc(zone: str) -> bool:
@@ -29,9 +37,24 @@ def is_utc(zone: str) -> bool:
     return zone in _UTC
 
 
-def base_seconds(zone: str) -> int:
-    """Return the seconds from 1970-01-01 UTC to 2015-01-01 00:00:00 in the zone; ValueError for an unknown zone."""
-    return int(_BASE.replace(tzinfo=_zone(zone)).timestamp())
+def as_written_in_utc(seconds: Integers, nanos: Integers, zone: str) -> Integers:
+    """Return the seconds that a writer in UTC has for the wall-clock times of a writer in `zone`.
+
+    `seconds` and `nanos` are as in the stripe's streams; the nanoseconds stay as they are. Raises ValueError for an
+    unknown zone, for what is none of Java's timestamps, and for a time that a stripe in UTC cannot say.
+    NB: Java's writer divides milliseconds by 1000, and so rounds the seconds before 1970 up when there are any; its
+    reader takes one off (ORC's TimestampTreeWriter and TimestampTreeReader). For it the last second before 1970
+    looks like the first one after, wherever that is in UTC.
+    """
+    if len(seconds) and not -_SECONDS_LIMIT < seconds.min() <= seconds.max() < _SECONDS_LIMIT:
+        raise ValueError("a timestamp beyond those of Java")
+    has_millis = _decoded(nanos) >= _MILLISECOND
+    rounded = seconds + _base_seconds(zone)
+    instants = rounded - ((rounded < 0) & has_millis)
+    wall = instants + utc_offsets(zone, instants)
+    if np.any((wall == -1) & has_millis):
+        raise ValueError(f"a fraction of the last second before 1970 in {zone}, which a stripe in UTC cannot say")
+    return wall + ((wall < 0) & has_millis) - _base_seconds("UTC")
 
 
 def utc_offsets(zone: str, seconds: Integers) -> Integers:
@@ -39,43 +62,72 @@ def utc_offsets(zone: str, seconds: Integers) -> Integers:
 
     Raises ValueError for an unknown zone.
     """
-    changes, offsets = _changes(zone)
     folded = np.where(seconds < _LAST, seconds, _LAST - _CYCLE + (seconds - _LAST) % _CYCLE)
-    return offsets[np.searchsorted(changes, folded, side="right")]
+    spans = np.unique((np.maximum(folded, _FIRST - 1) - _FIRST) // _SPAN)
+    table = [change for span in spans.tolist() for change in _changes(zone, span)]
+    changes, offsets = np.array(table, dtype=np.int64).reshape(-1, 2).T
+    return offsets[np.searchsorted(changes, folded, side="right") - 1]
 
 
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"the time zone {name!r} is unknown") from error
+def _decoded(nanos: Integers) -> Integers:
+    """Nanoseconds from what a stream has: its lowest three bits say how many zeros, but for one, were cut off."""
+    zeros = nanos & 7
+    decoded = (nanos >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
+    if np.any((nanos < 0) | (nanos >> 3 >= _NANOS_LIMIT) | (decoded >= _NANOS_LIMIT)):
+        raise ValueError("a fraction of more than a second")
+    return decoded
 
 
-@lru_cache(maxsize=16)
-def _changes(name: str) -> tuple[Integers, Integers]:
-    """Return when the offset of a zone changes, and the offsets: one before the first change and one after each."""
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    """The zone of that name, by the rules of the package tzdata: those of the system differ from one to the next."""
+    if custom := _CUSTOM.fullmatch(name):
+        sign, hours, minutes = custom.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-offset if sign == "-" else offset)
+    if name not in _names():
+        raise ValueError(f"the time zone {name!r} is unknown")
+    with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, name)
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(files("tzdata").joinpath("zones").read_text(encoding="ascii").split())
+
+
+def _base_seconds(zone: str) -> int:
+    """The seconds from 1970-01-01 UTC to 2015-01-01 00:00:00 in the zone."""
+    return int(_BASE.replace(tzinfo=_zone(zone)).timestamp())
+
+
+@lru_cache(maxsize=4096)
+def _changes(name: str, span: int) -> list[tuple[int, int]]:
+    """The offset of a zone at the begin of a span of time since 1900, and its changes: when, and to what."""
     zone = _zone(name)
-    changes, offsets = [_FIRST], [_standard(zone), _offset(zone, _FIRST)]
-    for day in range(_FIRST, _LAST, _DAY):
+    if span < 0:
+        return [(_EVER, _standard(zone))]
+    start = _FIRST + span * _SPAN
+    found = [(start, _offset(zone, start))]
+    for day in range(start, start + _SPAN, _DAY):
         offset = _offset(zone, day + _DAY)
-        if offset != offsets[-1]:
-            changes.append(_change_between(zone, day, day + _DAY))
-            offsets.append(offset)
-    return np.array(changes), np.array(offsets)
+        if offset != found[-1][1]:
+            found.append((_change_between(zone, day, day + _DAY), offset))
+    return found
 
 
-def _offset(zone: ZoneInfo, seconds: int) -> int:
+def _offset(zone: tzinfo, seconds: int) -> int:
     offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 
 
-def _standard(zone: ZoneInfo) -> int:
-    """The standard time of today's rules: without the hour of summer."""
+def _standard(zone: tzinfo) -> int:
+    """The standard time of the rules that last: without the hour of summer."""
     return min(_offset(zone, _LAST - half_year * 182 * _DAY) for half_year in (0, 1))
 
 
-def _change_between(zone: ZoneInfo, low: int, high: int) -> int:
+def _change_between(zone: tzinfo, low: int, high: int) -> int:
     """The first second with the offset of `high`, which is not that of `low`."""
     offset = _offset(zone, high)
     while high - low > 1:
