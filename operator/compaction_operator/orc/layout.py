@@ -13,6 +13,9 @@ from compaction_operator.orc.messages import Compression
 from compaction_operator.orc.source import Source, open_source, reading
 from compaction_operator.orc.stripe_builder import Layout
 
+_LARGEST_BLOCK = (1 << 23) - 1
+"""What the header of a compression frame can say (ORC specification, "Compression")."""
+
 
 def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
     """Return the layout of a task's output.
@@ -32,7 +35,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
     return Layout(
         types=types,
         compression=newest.compression,
-        block_size=max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models)),
+        block_size=min(_LARGEST_BLOCK, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
         calendar=models[0].tail.footer.calendar,
         bloom_filters=_bloom_filters(models, types) if task.kind is EventKind.INSERT else {},
     )

@@ -36,9 +36,6 @@ from compaction_operator.orc.stripe_builder import Layout, StripeBuilder
 STRIPE_BYTES = 64 * 1024 * 1024
 """Stripes of the output are made of about that many bytes of input, or fewer where memory is short."""
 
-_FULL = 0.9
-"""From what size on a stripe is written."""
-
 _OPEN_FILES = 200
 """How many stripes that are too large to be read at once are open at a time."""
 
@@ -106,11 +103,12 @@ class InsertFile:
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; OrcError when two of them have one ROW__ID."""
         for group in _of_a_size(runs, self._memory):
-            self._pending += group
-            size = sum(run.size(self._memory) for run in self._pending)
-            files = sum(run.stripe.bytes > SMALL_BYTES for run in self._pending)
-            if size > _FULL or files >= _OPEN_FILES:
+            together = [*self._pending, *group]
+            size = sum(run.size(self._memory) for run in together)
+            files = sum(run.stripe.bytes > SMALL_BYTES for run in together)
+            if size > 1 or files > _OPEN_FILES:
                 self._flush()
+            self._pending += group
 
     def finish(self) -> int:
         """Write what is left and the file's tail; return the file's size."""

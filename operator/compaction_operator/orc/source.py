@@ -207,7 +207,6 @@ class Stripe:
                 raise ValueError("a stripe has not the rows that the footer says")
             yield OpenStripe(self, reader, file)
 
-
     @contextmanager
     def _file(self) -> Iterator[BinaryIO]:
         """The file, or in memory the part of it that a small stripe is: there may be thousands of these at once."""

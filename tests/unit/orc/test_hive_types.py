@@ -1,5 +1,8 @@
 """Types as the metastore spells them become the type trees that Hive writes."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from compaction_operator.orc.hive_types import parse_type, spell
@@ -59,7 +62,7 @@ def test_the_tree_is_that_of_a_file_which_hive_wrote():
     assert same(row, 0, types, 6)
 
 
-def _spelled(types: list, column: int) -> str:
+def _spelled(types: Sequence[Any], column: int) -> str:
     """The whole type of a column, as the metastore would say it."""
     type_ = types[column]
     children = [_spelled(types, child) for child in type_.subtypes]
