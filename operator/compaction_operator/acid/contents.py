@@ -21,7 +21,8 @@ from compaction_operator.acid.snapshot import UnsupportedLayout
 class Contents:
     """The data files of one directory, by bucket and name: of one kind, the other is empty.
 
-    `raw` are files without ACID columns that LOAD DATA moved there (MetaDataFile.isRawFormat), without empty ones.
+    `raw` are files without ACID columns that LOAD DATA moved there (MetaDataFile.isRawFormat). Files of 0 bytes are
+    left out: readers find no rows in them, and no ORC tail.
     """
 
     buckets: tuple[BucketFile, ...]
@@ -35,19 +36,20 @@ def contents(directory: Directory, parsed: AcidDirectory) -> Contents:
     """
     visible = [file for file in directory.files if not is_hidden(file.name)]
     for file in visible:
-        _require_data_file(directory, file)
+        _require_data_file(directory, parsed, file)
     buckets = [bucket for file in visible if (bucket := parse_bucket_file(file.name))]
     raw = [original for file in visible if file.size and (original := parse_original_file(file.name))]
     _require_each_bucket_once(directory, buckets)
     if raw:
         _require_raw_only(directory, parsed, raw[0], buckets)
+    empty = {file.name for file in visible if not file.size}
     return Contents(
-        buckets=tuple(sorted(buckets, key=lambda bucket: bucket.bucket)),
+        buckets=tuple(sorted((one for one in buckets if one.name not in empty), key=lambda bucket: bucket.bucket)),
         raw=tuple(sorted(raw, key=lambda original: (original.bucket, original.name))),
     )
 
 
-def _require_data_file(directory: Directory, file: File) -> None:
+def _require_data_file(directory: Directory, parsed: AcidDirectory, file: File) -> None:
     place = f"{directory.name}/{file.name}"
     if "/" in file.name:
         raise UnsupportedLayout(f"{place} lies in a sub-directory: Hive 4 reads it and Hive 3 does not")
@@ -55,6 +57,8 @@ def _require_data_file(directory: Directory, file: File) -> None:
         raise UnsupportedLayout(f"{place} says that a streaming writer did not close its file")
     if parse_bucket_file(file.name) is None and parse_original_file(file.name) is None:
         raise UnsupportedLayout(f"{place} is not a bucket file")
+    if parsed.kind is DirectoryKind.DELETE_DELTA and not file.size:
+        raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, what was deleted may be lost")
 
 
 def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -> None:

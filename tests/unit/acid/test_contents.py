@@ -35,12 +35,22 @@ def test_raw_files_come_by_bucket_and_then_by_path():
     assert found.buckets == ()
 
 
-def test_an_empty_raw_file_is_none():
-    """Hive leaves them out of the numbering (ignoreEmptyFiles), and they hold no rows."""
-    parsed = parse_directory("delta_2_2_0000")
+def _with_empty(name: str, *files: str) -> Contents:
+    parsed = parse_directory(name)
     assert parsed is not None
-    directory = Directory("delta_2_2_0000", (File("000000_0", 0), File("bucket_00000", 0)))
-    assert contents(directory, parsed).raw == ()
+    return contents(Directory(name, tuple(File(file, 0) for file in files)), parsed)
+
+
+def test_empty_files_hold_no_rows():
+    """R: both versions read them as such; raw ones are left out of the numbering too (ignoreEmptyFiles)."""
+    assert _with_empty("delta_2_2_0000", "000000_0") == Contents((), ())
+    assert _with_empty("base_5", "bucket_00000", "bucket_00001") == Contents((), ())
+
+
+def test_an_empty_file_of_delete_events_is_refused():
+    """R: the vectorized readers of 3.1.3 and 4.0.1 fail on it."""
+    with pytest.raises(UnsupportedLayout, match="delete_delta_2_2_0000/bucket_00001 is empty"):
+        _with_empty("delete_delta_2_2_0000", "bucket_00001")
 
 
 @pytest.mark.parametrize("name", ["base_5", "delta_2_2", "delta_2_2_0003"])
