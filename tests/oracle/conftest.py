@@ -25,3 +25,9 @@ def hive4() -> Iterator[HiveOracle]:
     """Hive 4.0.1."""
     with HiveOracle(4) as oracle:
         yield oracle
+
+
+@pytest.fixture(scope="session")
+def oracles(hive3: HiveOracle, hive4: HiveOracle) -> dict[int, HiveOracle]:
+    """Both, by version."""
+    return {3: hive3, 4: hive4}

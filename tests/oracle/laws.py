@@ -1,4 +1,4 @@
-"""What must hold around a compaction, asked of Hive: every snapshot sees the same rows before, after, and after the deletion."""
+"""What must hold around a compaction: each snapshot gives Hive the same rows before, after, and after the deletion."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,6 @@ from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
-
 from tests.oracle.hive import HiveOracle, OracleError, Row
 
 NO_END = 2**63 - 1

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.orc import count_rows
-
 from tests.oracle.hive import HiveOracle
 from tests.oracle.laws import Case, View, check, check_deletion
 
@@ -50,14 +50,14 @@ def _older(write_ids: str) -> list[View]:
 @pytest.mark.parametrize("kind", CompactionType)
 @pytest.mark.parametrize(("version", "name"), CASES)
 def test_hive_sees_the_same_before_after_and_after_the_deletion(
-    version: int, name: str, kind: CompactionType, hive3: HiveOracle, hive4: HiveOracle, tmp_path: Path
+    version: int, name: str, kind: CompactionType, oracles: dict[int, HiveOracle], tmp_path: Path
 ) -> None:
     fixture = FIXTURES / VERSIONS[version] / name
     shutil.copytree(fixture / "before", tmp_path / name)
     write_ids = (fixture / f"writeids-{kind.value.lower()}-before.txt").read_text().strip()
     for partition in _partitions(tmp_path / name):
         case = Case(
-            hive=hive3 if version == 3 else hive4,
+            hive=oracles[version],
             directory=partition,
             row_type=None,
             current=View(write_ids),

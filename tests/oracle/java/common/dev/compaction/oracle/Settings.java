@@ -22,6 +22,8 @@ final class Settings {
   private static final String ALL_TXNS = Long.MAX_VALUE + ":" + Long.MAX_VALUE + "::";
   private static final String ALL_WRITE_IDS = "oracle.table:" + ALL_TXNS;
 
+  private static final JobConf DEFAULTS = defaults(); // read once: it is the better part of a short request
+
   private Settings() {}
 
   static String text(JsonObject request, String name, String otherwise) {
@@ -76,11 +78,16 @@ final class Settings {
 
   /** Nothing but local files and the request's `settings` (as orc.compress). */
   static JobConf plain(JsonObject request) {
+    JobConf conf = new JobConf(DEFAULTS);
+    given(request).forEach(setting -> conf.set(setting.getKey(), setting.getValue().getAsString()));
+    return conf;
+  }
+
+  private static JobConf defaults() {
     JobConf conf = new JobConf(false);
     conf.addResource("core-default.xml");
     conf.set("fs.defaultFS", "file:///");
     conf.setClass("fs.file.impl", LocalFiles.class, FileSystem.class);
-    given(request).forEach(setting -> conf.set(setting.getKey(), setting.getValue().getAsString()));
     return conf;
   }
 

@@ -23,7 +23,6 @@ import org.apache.hadoop.hive.ql.io.orc.OrcFile;
 import org.apache.hadoop.hive.ql.io.orc.OrcInputFormat;
 import org.apache.hadoop.hive.ql.io.orc.OrcSplit;
 import org.apache.hadoop.hive.ql.io.orc.OrcStruct;
-import org.apache.hadoop.hive.ql.io.orc.VectorizedAcidReaders;
 import org.apache.hadoop.hive.ql.metadata.VirtualColumn;
 import org.apache.hadoop.hive.serde2.objectinspector.ObjectInspector;
 import org.apache.hadoop.hive.serde2.typeinfo.StructTypeInfo;
@@ -47,9 +46,11 @@ final class TableReader {
     conf.set("mapreduce.input.fileinputformat.inputdir", Settings.path(request, "dir").toString());
     boolean vectorized = request.has("vectorized") && request.get("vectorized").getAsBoolean();
     conf.setBoolean("hive.vectorized.execution.enabled", vectorized);
+    VectorizedRowBatchCtx context = batchContext(rows);
+    if (vectorized) Dialect.planVectorized(conf, context);
     JsonArray result = new JsonArray();
     for (InputSplit split : splits(conf)) {
-      if (vectorized) readBatches((OrcSplit) split, conf, rows, result);
+      if (vectorized) readBatches(Dialect.batches((OrcSplit) split, conf, context), rows, result);
       else readRows(split, conf, rows, result);
     }
     JsonObject answer = new JsonObject();
@@ -76,8 +77,8 @@ final class TableReader {
     reader.close();
   }
 
-  private static void readBatches(OrcSplit split, JobConf conf, StructTypeInfo type, JsonArray result) throws IOException {
-    RecordReader<NullWritable, VectorizedRowBatch> reader = VectorizedAcidReaders.open(split, conf, batchContext(type));
+  private static void readBatches(RecordReader<NullWritable, VectorizedRowBatch> reader, StructTypeInfo type, JsonArray result)
+      throws IOException {
     int idColumn = type.getAllStructFieldNames().size();
     NullWritable key = reader.createKey();
     VectorizedRowBatch batch = reader.createValue();

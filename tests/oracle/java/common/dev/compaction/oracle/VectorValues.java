@@ -4,9 +4,12 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonNull;
 import com.google.gson.JsonPrimitive;
+import java.math.BigDecimal;
 import java.util.Arrays;
+import org.apache.hadoop.hive.common.type.HiveDecimal;
 import org.apache.hadoop.hive.ql.exec.vector.BytesColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.ColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.Decimal64ColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.DecimalColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.DoubleColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.ListColumnVector;
@@ -15,6 +18,7 @@ import org.apache.hadoop.hive.ql.exec.vector.MapColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.TimestampColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.UnionColumnVector;
+import org.apache.hadoop.hive.serde2.io.HiveDecimalWritable;
 import org.apache.hadoop.hive.serde2.objectinspector.PrimitiveObjectInspector.PrimitiveCategory;
 import org.apache.hadoop.hive.serde2.typeinfo.ListTypeInfo;
 import org.apache.hadoop.hive.serde2.typeinfo.MapTypeInfo;
@@ -71,10 +75,17 @@ final class VectorValues {
       case BYTE: case SHORT: case INT: case LONG: return new JsonPrimitive(((LongColumnVector) vector).vector[row]);
       case DATE: return Values.date(((LongColumnVector) vector).vector[row]);
       case FLOAT: case DOUBLE: return Values.real(((DoubleColumnVector) vector).vector[row]);
-      case DECIMAL: return Values.decimal(((DecimalColumnVector) vector).vector[row]);
+      case DECIMAL: return decimal(vector, row);
       case TIMESTAMP: case TIMESTAMPLOCALTZ: return time((TimestampColumnVector) vector, row, category);
       default: return bytes((BytesColumnVector) vector, row, category);
     }
+  }
+
+  /** Up to 18 digits may come as a long. */
+  private static JsonElement decimal(ColumnVector vector, int row) {
+    if (vector instanceof DecimalColumnVector) return Values.decimal(((DecimalColumnVector) vector).vector[row]);
+    Decimal64ColumnVector scaled = (Decimal64ColumnVector) vector;
+    return Values.decimal(new HiveDecimalWritable(HiveDecimal.create(BigDecimal.valueOf(scaled.vector[row], scaled.scale))));
   }
 
   private static JsonElement time(TimestampColumnVector vector, int row, PrimitiveCategory category) {

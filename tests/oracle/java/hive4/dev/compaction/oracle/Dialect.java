@@ -5,12 +5,21 @@ import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.common.ValidWriteIdList;
+import org.apache.hadoop.hive.ql.exec.Utilities;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatchCtx;
 import org.apache.hadoop.hive.ql.io.AcidDirectory;
 import org.apache.hadoop.hive.ql.io.AcidInputFormat.RawReader;
 import org.apache.hadoop.hive.ql.io.AcidOutputFormat;
 import org.apache.hadoop.hive.ql.io.AcidUtils;
 import org.apache.hadoop.hive.ql.io.orc.OrcInputFormat;
+import org.apache.hadoop.hive.ql.io.orc.OrcSplit;
 import org.apache.hadoop.hive.ql.io.orc.OrcStruct;
+import org.apache.hadoop.hive.ql.plan.MapWork;
+import org.apache.hadoop.io.NullWritable;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapred.RecordReader;
+import org.apache.hadoop.mapred.Reporter;
 import org.apache.hive.common.util.Ref;
 
 /** Where Hive 4.0.1's interfaces differ from Hive 3.1.3's. */
@@ -34,5 +43,21 @@ final class Dialect {
   static RawReader<OrcStruct> rawReader(
       Configuration conf, boolean major, int bucket, ValidWriteIdList writeIds, Path base, Path[] deltas) throws IOException {
     return new OrcInputFormat().getRawReader(conf, major, bucket, writeIds, base, deltas, Map.of());
+  }
+
+  /** Puts the plan of a vectorised query, as far as splits and readers look at it, where they look for it. */
+  static void planVectorized(JobConf conf, VectorizedRowBatchCtx context) {
+    MapWork work = new MapWork();
+    work.setVectorMode(true);
+    work.setVectorizedRowBatchCtx(context);
+    conf.set("hive.exec.plan", "file:/plan");
+    Utilities.setMapWork(conf, work);
+  }
+
+  @SuppressWarnings("unchecked") // an input format for rows hands out batches where the plan is vectorised
+  static RecordReader<NullWritable, VectorizedRowBatch> batches(OrcSplit split, JobConf conf, VectorizedRowBatchCtx context)
+      throws IOException {
+    return (RecordReader<NullWritable, VectorizedRowBatch>) (RecordReader<?, ?>)
+        new OrcInputFormat().getRecordReader(split, conf, Reporter.NULL);
   }
 }
