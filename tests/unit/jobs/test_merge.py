@@ -8,11 +8,13 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs import runner
 from compaction_operator.jobs.arithmetic import verify
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.merge import merge
 from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
 from compaction_operator.jobs.work import Work
+from compaction_operator.orc import stitch_parts
 from compaction_operator.orc.tail import read_tail
 from tests.unit.jobs.tables import MAJOR, MINOR, events, merged, prepared
 
@@ -80,5 +82,22 @@ def test_parts_that_cannot_be_put_together_are_a_failure(tmp_path: Path) -> None
             return [*outcomes[:1], *outcomes[:1], *outcomes[2:]] if len(outcomes) > 4 else outcomes
 
     (failed,) = merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], Twice())
+    assert isinstance(failed, JobError)
+    assert "bucket_00000" in str(failed)
+
+
+def test_a_range_of_keys_that_no_part_covers_is_missed(tmp_path: Path) -> None:
+    """H18: each part is right by itself; together they have fewer rows than the inputs' footers tell of."""
+    work = prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)
+    bucket = next(bucket for _, bucket in work.buckets() if len(bucket.parts) > 1)
+    parts = [outcome.result for outcome in LocalRunner().run(bucket.parts, lambda _: None) if outcome.result]
+    (outcome,) = LocalRunner().run([bucket.stitching(parts[1:])], lambda _: None)
+    assert "were read" in (outcome.error or "")
+
+
+def test_a_part_that_was_left_out_in_the_end_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H18: the results are whole, the file is not."""
+    monkeypatch.setattr(runner, "stitch_parts", lambda parts, output: stitch_parts(parts[1:], output))
+    (failed,) = merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], LocalRunner())
     assert isinstance(failed, JobError)
     assert "bucket_00000" in str(failed)
