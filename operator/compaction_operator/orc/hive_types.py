@@ -46,7 +46,7 @@ def parse_type(text: str) -> list[Any]:
 
 def spell(type_: Any) -> str:
     """Return how Hive calls the type of one column, without what is below it."""
-    name = str(_NAMES[Kind(type_.kind)])
+    name = _NAMES[Kind(type_.kind)]
     if type_.kind == Kind.DECIMAL:
         return f"{name}({type_.precision},{type_.scale})"
     return f"{name}({type_.maximum_length})" if type_.kind in _LENGTHS.values() else name
@@ -57,7 +57,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = [token.strip() for token in _TOKEN.findall(text)]
+        self._tokens: list[str] = [token.strip() for token in _TOKEN.findall(text)]
         self._at = 0
         self.types: list[Any] = []
 
