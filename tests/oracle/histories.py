@@ -217,6 +217,7 @@ class RandomTable:
     def _leave_open(self) -> None:
         """A write that goes on while everything else happens."""
         self._rng.choice([self._insert, self._elsewhere])()
+        self.ids.aborted.discard(self.ids.last)
         self.ids.open.add(self.ids.last)
 
     def _settle(self) -> None:
