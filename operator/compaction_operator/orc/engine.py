@@ -7,16 +7,21 @@ import numpy as np
 
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.events import EventKind, InputFile, KeyRange, MergeResult, MergeTask
+from compaction_operator.orc.deletes import delete_windows
+from compaction_operator.orc.events import EventKind, KeyRange, MergeResult, MergeTask
 from compaction_operator.orc.keys import Integers, Keys, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.layout import common_layout
-from compaction_operator.orc.output import InsertFile, Run, write_deletes
-from compaction_operator.orc.source import DELETE, INSERT, Stripe, open_source
+from compaction_operator.orc.output import DeleteFile, InsertFile, Run
+from compaction_operator.orc.source import INSERT, Stripe, open_source
 from compaction_operator.orc.stripe_copy import can_copy
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
 """A stripe of at least that many bytes or rows is copied where it may be; smaller ones are merged into larger ones."""
+
+
+Window = tuple[KeyRange, Keys]
+"""A range of keys, and the delete events in it."""
 
 
 class StripeEngine:
@@ -41,25 +46,29 @@ class _Merge:
         self._sources = [open_source(file) for file in task.inputs]
         self._layout = common_layout(self._sources, task)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
-        self._deletes = _read_deletes(task, task.deletes, write_ids)
         self._rows_in: Counter[int] = Counter()
-        self._bytes_in = 0
+        self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
         stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
-        touched = [stripe for stripe in stripes if stripe.touches(self._task.keys)]
+        deletes = [open_source(file) for file in self._task.deletes]
+        windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
         with InsertFile(self._task.output, self._layout, self._columns, memory=self._task.memory) as file:
-            for group in _overlapping(touched):
-                if not (len(group) == 1 and self._copied(group[0], file)):
-                    self._merge(group, file)
+            for window in windows:
+                self._events += len(window[1])
+                for group in _overlapping([stripe for stripe in stripes if stripe.touches(window[0])]):
+                    if not (len(group) == 1 and self._copied(group[0], window, file)):
+                        self._merge(group, window, file)
             size = file.finish()
-        rows_in = self._rows_in.total()
+        return self._result(file, size)
+
+    def _result(self, file: InsertFile, size: int) -> MergeResult:
         return MergeResult(
             output=self._task.output,
-            rows_in=rows_in,
+            rows_in=self._rows_in.total(),
             rows_out=file.rows.total(),
-            delete_events_in=len(self._deletes),
-            rows_deleted=rows_in - file.rows.total(),
+            delete_events_in=self._events,
+            rows_deleted=self._rows_deleted,
             bytes_in=self._bytes_in,
             bytes_out=size,
             bytes_copied=file.bytes_copied,
@@ -67,9 +76,10 @@ class _Merge:
             rows_out_by_write_id=dict(file.rows),
         )
 
-    def _copied(self, stripe: Stripe, file: InsertFile) -> bool:
+    def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
         """Copy a stripe if its statistics and the key index prove that all its rows stay."""
-        if not self._may_copy(stripe) or touched_by(self._deletes, *stripe.bounds):
+        keys, deletes = window
+        if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
             return False
         if not stripe.all_valid(self._write_ids, operation=INSERT):
             return False
@@ -78,30 +88,33 @@ class _Merge:
         file.copy(stripe, counts)
         return True
 
-    def _may_copy(self, stripe: Stripe) -> bool:
+    def _may_copy(self, stripe: Stripe, keys: KeyRange) -> bool:
         large = stripe.bytes >= COPY_BYTES or stripe.rows >= COPY_ROWS
-        whole = large and stripe.source.file.original is None and stripe.lies_in(self._task.keys)
+        whole = large and stripe.source.file.original is None and stripe.lies_in(keys)
         return whole and can_copy(stripe.source.tail, stripe.index, self._layout)
 
     def _count(self, stripe: Stripe, counts: dict[int, int], rows: int) -> None:
         self._rows_in.update(counts)
         self._bytes_in += stripe.bytes * rows // stripe.rows
 
-    def _merge(self, group: Sequence[Stripe], file: InsertFile) -> None:
-        runs = [run for stripe in group if len((run := self._run(stripe)).rows)]
-        if len(runs) == 1 and len(group) == 1 and len(runs[0].rows) == group[0].rows and self._may_copy(group[0]):
+    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile) -> None:
+        runs = [run for stripe in group if len((run := self._run(stripe, window)).rows)]
+        whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
+        if whole and self._may_copy(group[0], window[0]):
             file.copy(group[0], runs[0].keys.count_by(runs[0].keys.write_id))
         elif runs:
             file.add(runs)
 
-    def _run(self, stripe: Stripe) -> Run:
+    def _run(self, stripe: Stripe, window: Window) -> Run:
         """Read the keys of a stripe and return the rows that stay."""
         with stripe.open() as opened:
             keys = opened.keys(operation=INSERT)
-        inside = in_range(keys, self._task.keys)
+        inside = in_range(keys, window[0])
         valid = inside & valid_write_ids(keys.current, self._write_ids)
+        hit = valid & hit_by(keys, window[1])
         self._count(stripe, keys.count_by(keys.write_id[valid]), int(inside.sum()))
-        rows = np.flatnonzero(valid & ~hit_by(keys, self._deletes))
+        self._rows_deleted += int(hit.sum())
+        rows = np.flatnonzero(valid & ~hit)
         return Run(stripe, rows, keys[rows])
 
 
@@ -125,33 +138,20 @@ def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
         yield group
 
 
-def _read_deletes(task: MergeTask, files: Sequence[InputFile], write_ids: ValidWriteIdList) -> Keys:
-    """All valid delete events of the task's key range, each once, sorted."""
-    parts = []
-    for file in files:
-        for stripe in open_source(file).stripes():
-            if stripe.rows and stripe.touches(task.keys):
-                parts.append(_events(stripe, task.keys, write_ids))
-    return Keys.concatenate(parts).distinct()
-
-
-def _events(stripe: Stripe, range_: KeyRange, write_ids: ValidWriteIdList) -> Keys:
-    with stripe.open() as opened:
-        keys = opened.keys(operation=DELETE)
-    return keys[in_range(keys, range_) & valid_write_ids(keys.current, write_ids)]
-
-
 def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
     sources = [open_source(file) for file in task.inputs]
-    layout = common_layout(sources, task)
-    events = _read_deletes(task, task.inputs, write_ids)
-    keys = events[_bucket_of(events) == task.bucket]
+    read = 0
+    with DeleteFile(task.output, common_layout(sources, task)) as file:
+        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory):
+            read += len(events)
+            file.add(events[_bucket_of(events) == task.bucket])
+        size = file.finish()
     return MergeResult(
         output=task.output,
-        delete_events_in=len(events),
-        delete_events_out=len(keys),
+        delete_events_in=read,
+        delete_events_out=file.events,
         bytes_in=sum(source.tail.size for source in sources),
-        bytes_out=write_deletes(task.output, layout, keys),
+        bytes_out=size,
     )
 
 

@@ -179,15 +179,34 @@ def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
         builder.add(column, pa.array(numbers))
 
 
-def write_deletes(path: str, layout: Layout, keys: Keys) -> int:
-    """Write a file of delete events, whose rows are null, in the order of the given keys; return its size."""
-    null_row = physical_type(layout.types, ROW)
-    lasts = []
-    with OrcWriter(path, layout) as writer:
+class DeleteFile:
+    """An ACID file of delete events, whose rows are null; a context manager that leaves no file behind an error."""
+
+    def __init__(self, path: str, layout: Layout) -> None:
+        self._writer = OrcWriter(path, layout)
+        self._null_row = physical_type(layout.types, ROW)
+        self._lasts: list[RowId] = []
+        self.events = 0
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def add(self, keys: Keys) -> None:
+        """Add events in the order of their keys; none may lie below one that was added before."""
         for start in range(0, len(keys), _DELETES_PER_STRIPE):
             part = keys[start : start + _DELETES_PER_STRIPE]
-            with writer.stripe(len(part)) as builder:
+            with self._writer.stripe(len(part)) as builder:
                 _add_keys(builder, part, DELETE)
-                builder.add(ROW, pa.nulls(len(part), null_row))
-            lasts.append(part.row(len(part) - 1))
-        return writer.finish(acid_metadata(lasts, inserts=0, deletes=len(keys)))
+                builder.add(ROW, pa.nulls(len(part), self._null_row))
+            self._lasts.append(part.row(len(part) - 1))
+            self.events += len(part)
+
+    def finish(self) -> int:
+        """Write the file's tail; return the file's size."""
+        return self._writer.finish(acid_metadata(self._lasts, inserts=0, deletes=self.events))

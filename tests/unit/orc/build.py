@@ -81,10 +81,9 @@ def insert_task(output: Path, inputs: Sequence[InputFile], deletes: Sequence[Inp
     return MergeTask(kind=EventKind.INSERT, inputs=tuple(inputs), deletes=tuple(deletes), output=str(output), **values)
 
 
-def delete_task(output: Path, inputs: Sequence[InputFile], *, bucket: int = 0, write_ids: str = ALL_VALID) -> MergeTask:
-    return MergeTask(
-        kind=EventKind.DELETE, bucket=bucket, inputs=tuple(inputs), write_ids=write_ids, output=str(output)
-    )
+def delete_task(output: Path, inputs: Sequence[InputFile], **more: Any) -> MergeTask:
+    values: dict[str, Any] = {"bucket": 0, "write_ids": ALL_VALID} | more
+    return MergeTask(kind=EventKind.DELETE, inputs=tuple(inputs), output=str(output), **values)
 
 
 def merged(task: MergeTask) -> list[Event]:

@@ -250,3 +250,19 @@ def test_parts_of_different_layouts_are_not_stitched(tmp_path: Path):
     with pytest.raises(OrcError, match="is not laid out as those of"):
         stitch_parts([one, other], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("memory", [1, 4_000, 10**6])
+def test_delete_events_that_do_not_fit_into_memory_are_taken_in_ranges(tmp_path: Path, memory: int):
+    """The same events are written, and the same rows go, as with memory for all at once."""
+    files = [
+        write_acid(tmp_path / "d1", [delete(1, n, by=5) for n in range(0, 90, 2)]),
+        write_acid(tmp_path / "d2", [delete(1, n, by=6) for n in range(0, 90, 3)]),
+    ]
+    rows = write_acid(tmp_path / "a", [insert(1, n) for n in range(100)])
+    result = run(insert_task(tmp_path / "out", [rows], files, memory=memory))
+    assert result.delete_events_in == 75
+    assert [row[3] for row in read_events(tmp_path / "out")] == [n for n in range(100) if n > 89 or (n % 2 and n % 3)]
+    events = run(delete_task(tmp_path / "ds", files, memory=memory))
+    assert (events.delete_events_in, events.delete_events_out) == (75, 75)
+    assert sorted(read_events(tmp_path / "ds")) == sorted(read_events(files[0].path) + read_events(files[1].path))
