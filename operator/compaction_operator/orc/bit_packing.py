@@ -12,8 +12,10 @@ WIDTHS: Integers = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])
 """The widths that are written: those to which Java's writer rounds when it is to be fast."""
 
 _LARGEST = np.array([(1 << int(width)) - 1 for width in WIDTHS[:-1]], np.uint64)
-_ALL_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-_CODES = {width: code for code, width in enumerate(_ALL_WIDTHS)}
+ALL_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+"""The widths of the specification, in the order of the five bits that name them."""
+
+_CODES = {width: code for code, width in enumerate(ALL_WIDTHS)}
 
 
 def width_of(largest: Unsigned) -> Integers:
@@ -28,7 +30,7 @@ def code_of(width: int) -> int:
 
 def any_width(bits: int) -> int:
     """The narrowest width of the specification for a number of so many bits."""
-    return next(width for width in _ALL_WIDTHS if width >= bits)
+    return next(width for width in ALL_WIDTHS if width >= bits)
 
 
 def pack(values: Unsigned, sizes: Integers, width: int) -> bytes:

@@ -2,20 +2,20 @@
 
 import numpy as np
 
+from compaction_operator.orc.bit_packing import ALL_WIDTHS
 from compaction_operator.orc.runs import PADDING, Integers, unzigzag
 
-_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _RUNS_AT_ONCE = 4096  # of at most 512 values
 
 
 def width_of_code(code: int) -> int:
     """Return the bit width that five bits of a run's header stand for."""
-    return _WIDTHS[code]
+    return ALL_WIDTHS[code]
 
 
 def closest_width(bits: int) -> int:
     """Return the narrowest width for a number of so many bits; ValueError when there is none."""
-    for width in _WIDTHS:
+    for width in ALL_WIDTHS:
         if width >= bits:
             return width
     raise ValueError("a packed number of more than 64 bits")

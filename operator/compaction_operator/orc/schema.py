@@ -14,6 +14,7 @@ ROW_ID = 6
 _ACID_KINDS = (Kind.INT, Kind.LONG, Kind.INT, Kind.LONG, Kind.LONG, Kind.STRUCT)
 _TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 _MAX_PRECISION = 38
+_DEEPEST = 100  # what follows a tree downwards calls itself for each level
 
 
 def is_acid(types: Sequence[Any]) -> bool:
@@ -47,6 +48,8 @@ def problem(types: Sequence[Any]) -> str | None:
     """
     if not _is_tree(types):
         return "its types are not a tree"
+    if max(_levels(types)) > _DEEPEST:
+        return f"its types are nested more than {_DEEPEST} levels deep"
     for name, type_ in zip(column_names(types), types, strict=True):
         if type_.kind not in set(Kind):
             return f"column {name} is of the unknown kind {type_.kind}"
@@ -60,6 +63,15 @@ def _is_tree(types: Sequence[Any]) -> bool:
     children = [child for type_ in types for child in type_.subtypes]
     parents_first = all(child > column for column, type_ in enumerate(types) for child in type_.subtypes)
     return sorted(children) == list(range(1, len(types))) and parents_first and all(map(_has_its_children, types))
+
+
+def _levels(types: Sequence[Any]) -> list[int]:
+    """How many columns each column is in."""
+    levels = [0] * len(types)
+    for column, type_ in enumerate(types):
+        for child in type_.subtypes:
+            levels[child] = levels[column] + 1
+    return levels
 
 
 def _has_its_children(type_: Any) -> bool:

@@ -1,6 +1,7 @@
 """Compression frames: of every codec and size they are read; damaged or overfull ones are refused, not unpacked."""
 
 import random
+import tracemalloc
 import zlib
 
 import pyarrow as pa
@@ -69,6 +70,26 @@ def test_a_section_cut_off_is_refused(codec: Compression):
     for size in (1, 2, 3, len(whole) // 2, len(whole) - 1):
         with pytest.raises(ValueError, match=r"."):
             decompress(whole[:size], codec=codec, block_size=BLOCK)
+
+
+@pytest.mark.parametrize("codec", [Compression.ZLIB, Compression.SNAPPY, Compression.ZSTD])
+def test_a_frame_whose_content_is_cut_off_is_refused(codec: Compression):
+    """LZ4 does not say how long its content is: what is missing there is missed in the stream."""
+    content = packed(text(BLOCK), codec)
+    for size in (1, len(content) // 2, len(content) - 1):
+        with pytest.raises(ValueError, match=codec.name):
+            decompress(framed(content[:size]), codec=codec, block_size=BLOCK)
+
+
+def test_a_small_frame_cannot_fill_the_memory():
+    """One that unpacks to 64 MB is given up behind the size of a block."""
+    content = packed(bytes(1 << 26), Compression.ZLIB)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="larger than the file's blocks"):
+        decompress(framed(content), codec=Compression.ZLIB, block_size=BLOCK)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 @given(codec=st.sampled_from(CODECS), content=st.binary(max_size=200))

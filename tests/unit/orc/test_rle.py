@@ -207,6 +207,27 @@ def test_runs_that_cannot_be(coded: bytes, version: int, reason: str):
         decode_integers(coded, 1, signed=False, version=version)
 
 
+@pytest.mark.parametrize(
+    ("coded", "version"),
+    [
+        (header(1, 8, 5) + b"abcd", 2),
+        (header(1, 8, 5), 2),
+        (header(3, 8, 5) + b"\x01\x01ab", 2),
+        (header(3, 0, 5) + b"\x01", 2),
+        (header(2, 8, 5) + b"\x00\x01\x00abcde", 2),
+        (b"\x0a", 2),
+        (b"\x02\x00", 1),
+        (b"\xfb\x01\x01\x01\x01", 1),
+    ],
+)
+def test_a_run_that_is_cut_off_is_refused(coded: bytes, version: int):
+    """What is behind the end of the stream is never taken for values."""
+    with pytest.raises(ValueError, match="cut off"):
+        decode_integers(coded, 5, signed=False, version=version)
+    with pytest.raises(ValueError, match="cut off"):
+        decode_bytes(b"\xfbabcd", 5)
+
+
 @pytest.mark.parametrize("count", [99, 101, 2**60])
 def test_a_stream_holds_as_many_values_as_it_must(count: int):
     """Whatever number of values is asked for, nothing is allocated before it is known to be right."""

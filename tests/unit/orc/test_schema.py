@@ -8,6 +8,7 @@ import pytest
 
 from compaction_operator.orc.hive_types import parse_type
 from compaction_operator.orc.messages import Kind, Type
+from compaction_operator.orc.physical import physical_type
 from compaction_operator.orc.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
 from compaction_operator.orc.tail import read_tail
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
@@ -65,6 +66,18 @@ def test_the_columns_below_one_end_before_the_next():
 )
 def test_types_that_cannot_be_rewritten_are_named(types: list[Any], reason: str):
     assert reason in (problem(types) or "")
+
+
+def test_trees_may_be_a_hundred_levels_deep():
+    """Deeper ones would end in Python's limit of recursion."""
+
+    def nested(depth: int) -> list[Any]:
+        lists = [Type(kind=Kind.LIST, subtypes=[level + 1]) for level in range(1, depth)]
+        return [ROOT, *lists, Type(kind=Kind.LONG)]
+
+    assert problem(nested(100)) is None
+    physical_type(nested(100), 0)
+    assert problem(nested(101)) == "its types are nested more than 100 levels deep"
 
 
 def test_a_time_zone_of_its_own_is_no_problem():
