@@ -48,7 +48,13 @@ def _directory_options(command: Any) -> Any:
     """Add the options that `plan` and `compact` share."""
     options = [
         click.option("--location", required=True, help="Directory of one unpartitioned table or one partition."),
-        click.option("--type", "kind", required=True, type=click.Choice(["minor", "major"]), help="What to merge."),
+        click.option(
+            "--type",
+            "kind",
+            required=True,
+            type=click.Choice(["minor", "major"], case_sensitive=False),
+            help="What to merge.",
+        ),
         click.option(
             "--write-ids",
             required=True,

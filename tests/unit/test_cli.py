@@ -85,7 +85,7 @@ def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path)
     assert major["output_directories"] == ["base_0000003"]
     assert sorted(major["obsolete_directories"]) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
     assert (major["rows_in"], major["rows_out"]) == (3, 3)
-    again = json_of("compact", *arguments(three_inserts, "minor", THREE))
+    again = json_of("compact", *arguments(three_inserts, "Minor", THREE))
     assert again["output_directories"] == []
 
 
