@@ -16,6 +16,9 @@ from tests.oracle.histories import RandomTable
 from tests.oracle.hive import HiveOracle
 from tests.oracle.laws import Broken, Case, Refused, check, check_deletion
 
+PLACES = ("t", "t/p=a%3Ab c", "t/year=2024/p=__HIVE_DEFAULT_PARTITION__")
+"""A table's directory, or a partition's."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -39,7 +42,7 @@ def run_table(hive: HiveOracle, seed: int, directory: Path) -> Outcome:
         for _ in range(rng.randint(1, 3)):
             for _ in range(rng.randint(1, 7)):
                 table.step()
-            _compact(table, rng, txn=len(table.steps) + 1000)
+            _compact(table, rng)
     except Refused as refused:
         return Outcome(seed, hive.version, "refused", str(refused))
     except Exception as error:  # whatever it is, the seed and the steps must be told
@@ -48,7 +51,8 @@ def run_table(hive: HiveOracle, seed: int, directory: Path) -> Outcome:
     return Outcome(seed, hive.version, "passed")
 
 
-def _compact(table: RandomTable, rng: Random, *, txn: int) -> None:
+def _compact(table: RandomTable, rng: Random) -> None:
+    txn = table.next_txn()
     kind = rng.choice(list(CompactionType))
     table.steps.append(kind.value)
     case = Case(
@@ -74,8 +78,8 @@ def run(hive: HiveOracle, *, tables: int, seed: int, keep: Path | None = None) -
     """Run tables of `tables` seeds from `seed` on; what did not pass stays in the folder `keep`."""
     for number in range(seed, seed + tables):
         with tempfile.TemporaryDirectory() as folder:
-            directory = Path(folder) / "t"
-            directory.mkdir()
+            directory = Path(folder) / PLACES[number % len(PLACES)]
+            directory.mkdir(parents=True)
             outcome = run_table(hive, number, directory)
             if keep and outcome.verdict != "passed":
                 shutil.copytree(directory, keep / f"hive{hive.version}-{number}", dirs_exist_ok=True)
