@@ -1,0 +1,128 @@
+"""Compacts a living table as a driver does, and deletes as the controller does, through a storage that is watched."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from compaction_operator.acid.plan import Layout
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import CompactionCleanupSpec
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.publication import published_states
+from compaction_operator.jobs import hive as flow
+from compaction_operator.jobs import offline
+from compaction_operator.jobs.hive import HiveCompaction, identity_of
+from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.offline import compact_directory
+from compaction_operator.jobs.partition import Request
+from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.locks import OpenTransactions
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import Storage
+from tests.oracle.laws import NO_END, View
+from tests.oracle.living_table import ROW_TYPE, LivingTable
+from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
+from tests.unit.jobs.support import REQUEST, Reports, Store
+
+CREATE_TIME = 100
+
+
+class Metastore:
+    """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
+
+    def __init__(self, table: LivingTable) -> None:
+        self.older = True
+        self._table = table
+
+    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
+        return self._table.write_ids()
+
+    def open_transactions(self) -> OpenTransactions:
+        return open_txns(self._table.txn, *([1] if self.older else []))
+
+
+class Held:
+    """Locks that are always granted."""
+
+    def __init__(self) -> None:
+        self.is_exclusive = False
+
+    @contextmanager
+    def shared(self) -> Iterator[HeldLock]:
+        yield HeldLock(1, guard=lambda: None)
+
+    @contextmanager
+    def exclusive(self, partition: str | None) -> Iterator[HeldLock]:
+        self.is_exclusive = True
+        yield HeldLock(2, guard=lambda: None)
+        self.is_exclusive = False
+
+
+@dataclass
+class Driver:
+    """One driver's surroundings; `on_journal` runs when all is written and nothing is published (Hive 3)."""
+
+    table: LivingTable
+    storage: Storage
+    locks: Held = field(default_factory=Held)
+    client: Metastore | None = None
+    on_journal: Callable[[], None] = lambda: None
+
+    def compact(self, kind: CompactionType) -> CompactionCleanupSpec:
+        """Compact, and on Hive 4 commit; return the journal. Raises what a driver does."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (flow, offline):
+                patch.setattr(module, "open_storage", lambda _: self.storage)
+            return self._on_hive_3(kind) if self.table.hive.version == 3 else self._on_hive_4(kind)
+
+    def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
+        location = str(self.table.directory)
+        request = REQUEST.model_copy(update={"type": kind})
+        store = Store(on_create=self.on_journal)
+        identity = identity_of("d", "t", create_time=CREATE_TIME, location=location)
+        compaction = HiveCompaction(
+            request,
+            client=cast(MetastoreClient, self.client or Metastore(self.table)),
+            runner=LocalRunner(),
+            locks=cast(Locks, self.locks),
+            pod_uid="pod1",
+            row_type=ROW_TYPE,
+            report=Reports(),
+        )
+        compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))
+        (resource,) = store.resources.values()
+        return CompactionCleanupSpec.model_validate(resource["spec"])
+
+    def _on_hive_4(self, kind: CompactionType) -> CompactionCleanupSpec:
+        """In a transaction: whoever comes meanwhile has it open."""
+        table = self.table
+        txn = table.txn + 1
+        table.arrive(table.now(txns=f"{txn}:{txn}:{txn}:"))
+        request = Request(
+            type=kind,
+            layout=Layout.HIVE4,
+            visibility_txn=txn,
+            valid_txns=ValidTxnList.parse(f"{txn - 1}:{NO_END}::"),
+            row_type=ROW_TYPE,
+        )
+        location = str(table.directory)
+        plan = compact_directory(location, write_ids=table.write_ids(), request=request, runner=LocalRunner()).plan
+        table.txn = txn
+        outputs = tuple(output.name for output in plan.outputs)
+        names = obsolete(*(one.name for one in plan.obsolete))
+        of_table = entry(table.directory, outputs=outputs, highest_write_id=plan.highest_write_id, obsolete=names)
+        return journal(table.directory, of_table)
+
+
+def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, now: View) -> PartitionDeletion:
+    """Make the controller's pass of deletion over a journal, when all have left who came before the reader `now`."""
+    names = {"": [path.name for path in table.directory.iterdir()]}
+    answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
+    (result,) = delete_obsolete(storage, answers, spec, published_states(spec.partitions, names))
+    return result
