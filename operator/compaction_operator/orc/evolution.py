@@ -38,8 +38,9 @@ class ColumnSource:
 def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_row: int) -> tuple[ColumnSource, ...]:
     """Return, for each child of the target's row struct, where its values come from in a file.
 
-    `row` and `target_row` are the column ids of the two structs. Columns match by name without regard to case; those
-    of a file whose names are all `_colN`, as old Hive wrote them, match by position (SchemaEvolution.buildConversion).
+    `row` and `target_row` are the column ids of the two structs. Columns match by name; those of a file whose names
+    are all `_colN`, as old Hive wrote them, match by position (SchemaEvolution.buildConversion).
+    NB: case counts (`orc.schema.evolution.case.sensitive`): of a file with `ID` Hive reads nulls for `id`.
     Raises Incompatible naming the column that would lose something: one that the table does not have, or a narrower
     or unrelated type.
     """
@@ -69,17 +70,22 @@ def _nulls(types: Sequence[Any], column: int) -> Convert:
 def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
     """Name, file's column id and target's column id for each field of a target struct."""
     names = list(target.field_names) if positional else list(struct.field_names)
-    found = {name.lower(): column for name, column in zip(names, struct.subtypes, strict=False)}
+    found = dict(zip(names, struct.subtypes, strict=False))
     if len(found) != len(struct.subtypes):
         raise Incompatible(f"column {path or 'row'} has fields that the table does not have")
     pairs = [
-        (f"{path}.{name}".lstrip("."), found.pop(name.lower(), None), column)
+        (f"{path}.{name}".lstrip("."), found.pop(name, None), column)
         for name, column in zip(target.field_names, target.subtypes, strict=True)
     ]
     if found:
         lost = f"{path}.{next(iter(found))}".lstrip(".")
-        raise Incompatible(f"column {lost} is in this file but not in the table: its values would be lost")
+        why = "the table's is of another case" if _has(target, next(iter(found))) else "its values would be lost"
+        raise Incompatible(f"column {lost} is in this file but not in the table: {why}")
     return pairs
+
+
+def _has(target: Any, name: str) -> bool:
+    return name.lower() in (known.lower() for known in target.field_names)
 
 
 def _conversion(

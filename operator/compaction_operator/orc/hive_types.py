@@ -36,7 +36,8 @@ _MAX_DEPTH = 100
 def parse_type(text: str) -> list[Any]:
     """Return the ORC type tree of a Hive type, in the order of column ids.
 
-    Raises ValueError naming what is not understood (TypeInfoUtils.TypeInfoParser is the grammar).
+    Names of fields are in lower case, as Hive takes them. Raises ValueError naming what is not understood
+    (TypeInfoUtils.TypeInfoParser is the grammar).
     """
     parser = _Parser(text)
     parser.type_(0)
@@ -144,7 +145,7 @@ class _Parser:
     def _children(self, type_: Any, depth: int) -> Iterator[int]:
         while True:
             if type_.kind == Kind.STRUCT:
-                type_.field_names.append(self._next())
+                type_.field_names.append(self._next().lower())
                 self._expect(":")
             yield self.type_(depth + 1)
             if self._expect(",", ">") == ">":

@@ -94,7 +94,7 @@ def subtree_end(types: Sequence[Any], column: int) -> int:
 
 
 def same(types: Sequence[Any], column: int, other: Sequence[Any], other_column: int) -> bool:
-    """Whether two columns, with all below them, have one type and the same field names (but for their case)."""
+    """Whether two columns, with all below them, have one type and the same field names."""
     left, right = types[column], other[other_column]
     if _signature(left) != _signature(right) or len(left.subtypes) != len(right.subtypes):
         return False
@@ -103,8 +103,7 @@ def same(types: Sequence[Any], column: int, other: Sequence[Any], other_column: 
 
 
 def _signature(type_: Any) -> tuple[Any, ...]:
-    names = tuple(name.lower() for name in type_.field_names)
-    return type_.kind, names, type_.maximum_length, type_.precision, type_.scale
+    return type_.kind, tuple(type_.field_names), type_.maximum_length, type_.precision, type_.scale
 
 
 def has_dates(types: Sequence[Any]) -> bool:

@@ -27,9 +27,24 @@ def test_an_added_column_is_null():
     assert evolved("struct<a:int>", "struct<a:int,b:map<int,string>>", position=1).null_count == 3
 
 
-def test_columns_match_by_name_in_any_case_and_any_order():
-    sources = evolve(parse_type("struct<A:int,b:string>"), 0, parse_type("struct<b:string,a:int>"), 0)
+def test_columns_match_by_name_in_any_order():
+    sources = evolve(parse_type("struct<a:int,b:string>"), 0, parse_type("struct<b:string,a:int>"), 0)
     assert [source.column for source in sources] == [2, 1]
+
+
+@pytest.mark.parametrize(("struct", "reason"), [(0, "column ID is in"), (2, "column s.ID is in")])
+def test_names_of_another_case_are_refused_as_hive_reads_nulls_for_them(struct: int, reason: str):
+    types, target = (parse_type("struct<id:int,s:struct<id:int>>") for _ in range(2))
+    types[struct].field_names[0] = "ID"
+    with pytest.raises(Incompatible, match=f"{reason} this file but not in the table: the table's is of another case"):
+        evolve(types, 0, target, 0)
+
+
+def test_columns_whose_names_only_look_like_those_without_names_match_by_name():
+    types, target = parse_type("struct<_col1:int>"), parse_type("struct<a:int>")
+    types[0].field_names[0] = "_COL0"
+    with pytest.raises(Incompatible, match="column _COL0 is in this file but not in the table"):
+        evolve(types, 0, target, 0)
 
 
 def test_columns_without_names_match_by_position():

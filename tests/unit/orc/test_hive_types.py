@@ -23,6 +23,11 @@ def test_a_struct_is_numbered_in_the_order_in_which_its_types_begin():
     assert problem(types) is None
 
 
+def test_names_of_fields_are_in_lower_case_as_hive_takes_them():
+    types = parse_type("struct<A:struct<bC:INT>>")
+    assert [list(type_.field_names) for type_ in types] == [["a"], ["bc"], []]
+
+
 @pytest.mark.parametrize(
     "text", ["timestamp with local time zone", "varchar(20)", "decimal(38,18)", "tinyint", "binary"]
 )

@@ -40,11 +40,15 @@ def test_a_struct_with_the_names_of_an_acid_file_but_other_types_is_none(tmp_pat
     assert not is_acid(types)
 
 
-def test_types_are_the_same_when_all_but_the_case_of_names_is():
-    one = parse_type("struct<a:array<struct<B:char(4)>>,d:decimal(5,2)>")
-    assert same(one, 0, parse_type("struct<A:array<struct<b:char(4)>>,d:decimal(5,2)>"), 0)
-    for other in ("struct<a:array<struct<b:char(5)>>,d:decimal(5,2)>", "struct<a:array<struct<b:char(4)>>>"):
+def test_types_are_the_same_when_all_is_the_case_of_names_too():
+    text = "struct<a:array<struct<b:char(4)>>,d:decimal(5,2)>"
+    one = parse_type(text)
+    assert same(one, 0, parse_type(text), 0)
+    for other in (text.replace("4", "5"), text.replace("b:", "c:"), "struct<a:array<struct<b:char(4)>>>"):
         assert not same(one, 0, parse_type(other), 0)
+    another_case = parse_type(text)
+    another_case[2].field_names[0] = "B"
+    assert not same(one, 0, another_case, 0)
 
 
 def test_the_columns_below_one_end_before_the_next():
