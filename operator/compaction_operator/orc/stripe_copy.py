@@ -16,6 +16,9 @@ from compaction_operator.orc.statistics import were_collected
 from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.tail import Tail
 
+_JAVA = 0
+"""Writers other than ORC's own in Java count their versions otherwise; what the output says is Java's."""
+
 _OLDEST_WRITER = 6
 """With older writers the statistics and bloom filters of timestamps mean something else (ORC_135)."""
 
@@ -32,6 +35,7 @@ def can_copy(tail: Tail, index: int, layout: Layout) -> bool:
         and tail.block_size <= layout.block_size
         and footer.calendar == layout.calendar
         and footer.row_index_stride == layout.row_index_stride
+        and footer.writer == _JAVA
         and tail.postscript.writer_version >= _OLDEST_WRITER
         and schema.same(tail.types, 0, layout.types, 0)
     )

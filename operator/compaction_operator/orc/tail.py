@@ -16,6 +16,9 @@ from compaction_operator.orc.messages import Compression, Footer, PostScript
 
 _MAGIC = b"ORC"
 
+_VERSIONS = frozenset({(), (0, 11), (0, 12)})
+"""The versions of the format whose encodings are known; old Hive named none. UNSTABLE-PRE-2.0 has other decimals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tail:
@@ -67,7 +70,7 @@ def read_tail(path: str) -> Tail:
     """Return the tail of the file at a local path.
 
     Raises OrcError, naming the file, for one that is missing, is not ORC, is damaged or cut off, is encrypted,
-    or is compressed with LZO.
+    is compressed with LZO, or is of a version that is not known.
     """
     try:
         with Path(path).open("rb") as file:
@@ -110,6 +113,8 @@ def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
     postscript = PostScript.FromString(end[-1 - length : -1])
     if length >= len(end) or postscript.magic != _MAGIC.decode():
         raise ValueError("it does not end with an ORC postscript")
+    if tuple(postscript.version) not in _VERSIONS:
+        raise ValueError(f"it is of version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")
     return postscript, length
 
 

@@ -96,6 +96,12 @@ def test_a_stripe_of_a_writer_with_other_statistics_cannot_be_copied(tail: Tail)
     assert not can_copy(tail, 0, LAYOUT)
 
 
+def test_a_stripe_of_another_writer_than_javas_cannot_be_copied(tail: Tail):
+    """Version 6 of C++, Presto and Trino is their first, of Java's that which ORC-135 changed."""
+    tail.footer.writer = 4
+    assert not can_copy(tail, 0, LAYOUT)
+
+
 def test_a_stripe_with_bloom_filters_goes_where_they_are_wanted(tmp_path: Path):
     wanted = replace(LAYOUT, bloom_filters={2: 0.05})
     tail = read_tail(str(write(tmp_path / "input", wanted, stripe_of(1))))

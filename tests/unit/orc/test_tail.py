@@ -102,6 +102,20 @@ def test_a_footer_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, An
         read_tail(path)
 
 
+@pytest.mark.parametrize(("version", "known"), [((), True), ((0, 11), True), ((1, 9999), False), ((2, 0), False)])
+def test_a_file_of_another_version_of_the_format_is_refused(tmp_path: Path, version: tuple[int, ...], known: bool):
+    """In UNSTABLE-PRE-2.0 (`orc.write.format`) a decimal is encoded in another way: copied, nobody could read it."""
+    path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
+    tail = read_tail(path)
+    tail.postscript.version[:] = version
+    _replace_tail(path, tail)
+    if known:
+        assert read_tail(path).rows == 1
+        return
+    with pytest.raises(OrcError, match=r"it is of version [0-9.]+ of ORC"):
+        read_tail(path)
+
+
 def _replace_tail(path: str, tail: Tail) -> None:
     footer = tail.footer.SerializeToString()
     tail.postscript.metadata_length = 0
