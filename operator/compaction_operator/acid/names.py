@@ -15,12 +15,17 @@ METADATA_ACID_CONTENT = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
+_INT32_MAX = 2**31 - 1
 
-_TAIL = r"(?:_v(?P<txn>[0-9]+))?"
-_BASE = re.compile(r"base_(?P<id>-?[0-9]+)" + _TAIL)
-_DELTA = re.compile(r"(?P<kind>delta|delete_delta)_(?P<min>[0-9]+)_(?P<max>[0-9]+)(?:_(?P<statement>[0-9]+))?" + _TAIL)
-_BUCKET = re.compile(r"bucket_(?P<bucket>[0-9]+)(?:_(?P<attempt>[0-9]+))?")
-_ORIGINAL = re.compile(r"(?P<bucket>[0-9]+)_[0-9]+(?:_copy_(?P<copy>[0-9]+))?")
+# NB: file systems take names of up to 255 bytes, object stores more; Python refuses numbers of more than 4300 digits
+_DIGITS = "[0-9]{1,255}"
+_TAIL = rf"(?:_v(?P<txn>{_DIGITS}))?"
+_BASE = re.compile(rf"base_(?P<id>-?{_DIGITS}){_TAIL}")
+_DELTA = re.compile(
+    rf"(?P<kind>delta|delete_delta)_(?P<min>{_DIGITS})_(?P<max>{_DIGITS})(?:_(?P<statement>{_DIGITS}))?{_TAIL}"
+)
+_BUCKET = re.compile(rf"bucket_(?P<bucket>{_DIGITS})(?:_(?P<attempt>{_DIGITS}))?")
+_ORIGINAL = re.compile(rf"(?P<bucket>{_DIGITS})_[0-9]+(?:_copy_(?P<copy>{_DIGITS}))?")
 
 _UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 _FLUSH_LENGTH = re.compile(r"bucket_[0-9]+(?:_[0-9]+)?_flush_length")
@@ -101,7 +106,7 @@ def parse_directory(name: str) -> AcidDirectory | None:
     else:
         return None
     txn = _optional(match["txn"])
-    if not INT64_MIN <= low <= high <= INT64_MAX:
+    if not (INT64_MIN <= low <= high <= INT64_MAX and (txn or 0) <= INT64_MAX and (statement or 0) <= _INT32_MAX):
         return None
     return AcidDirectory(kind, low, high, statement, txn, name)
 

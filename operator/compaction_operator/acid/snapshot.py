@@ -57,8 +57,8 @@ def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: Valid
     """Return what a reader with these write ids sees of a directory.
 
     A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
-    Raises UnsupportedLayout for a `_v` directory when no transactions are given and for an empty directory that would
-    cover others, NotEnoughHistory when there are bases but none is usable.
+    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for an empty directory that would
+    cover others and for a delta below every write id, NotEnoughHistory when there are bases but none is usable.
     """
     return resolve(listing, write_ids, visible=visibility(valid_txns))
 
@@ -241,8 +241,11 @@ def _is_twin(one: AcidDirectory, other: AcidDirectory) -> bool:
 def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterable[AcidDirectory]) -> str:
     if base and directory.max_write_id <= base.max_write_id:
         return f"covered by {base.name}"
-    # Of a minor's pair the delta is the half that is always there. Without a base, something covers what is covered.
-    wider = (d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id)
+    wider = [d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id]
+    if not wider:
+        # Without a base Hive's walk starts at write id 0, which is never given out; what lies there is in no other file.
+        raise UnsupportedLayout(f"{directory.name} is below every write id: readers pass it over")
+    # Of a minor's pair the delta is the half that is always there.
     return f"merged into {min(wider, key=lambda delta: delta.kind is DirectoryKind.DELETE_DELTA).name}"
 
 

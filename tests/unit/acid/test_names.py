@@ -64,6 +64,9 @@ def test_another_spelling_is_kept_as_it_is_on_disk():
         "base_0000003_v",
         "base_0000003/base_0000003",
         "base_9223372036854775808",
+        "base_0000003_v9223372036854775808",
+        "delta_0000001_0000001_2147483648",
+        pytest.param(f"delta_1_{5000 * '1'}", id="5000 digits"),
         "delta_1",
         "delta_3_1",
         "delta_-1_1",
@@ -104,7 +107,13 @@ def test_bucket_files_with_and_without_attempt():
     assert bucket_file_name(3) == "bucket_00003"
 
 
-@pytest.mark.parametrize("name", ["bucket_", "bucket_x", "bucket_00000_flush_length", "bucket_00000_0_0", "000000_0"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bucket_", "bucket_x", "bucket_00000_flush_length", "bucket_00000_0_0", "000000_0"),
+        pytest.param(f"bucket_{5000 * '1'}", id="5000 digits"),
+    ],
+)
 def test_other_files_are_no_bucket_files(name):
     assert parse_bucket_file(name) is None
 
@@ -112,6 +121,7 @@ def test_other_files_are_no_bucket_files(name):
 def test_original_files_and_their_copies():
     assert parse_original_file("000002_0") == OriginalFile(2, 0, "000002_0")
     assert parse_original_file("000002_0_copy_11") == OriginalFile(2, 11, "000002_0_copy_11")
+    assert parse_original_file(f"{5000 * '1'}_0") is None
     assert parse_original_file("part-00000.orc") is None
     assert parse_original_file("bucket_00000") is None
 

@@ -240,6 +240,14 @@ def test_an_empty_directory_that_would_cover_others_is_refused(name):
     assert {*_obsolete(snapshot(covered, write_ids(2)))} == {"base_1", "delta_2_2_0000"}
 
 
+def test_a_delta_that_readers_pass_over_though_nothing_covers_it_is_refused():
+    """Hive's walk gives it up; what it holds is nowhere else."""
+    with pytest.raises(UnsupportedLayout, match="delta_0000000_0000000 is below every write id"):
+        snapshot(listing("delta_0000000_0000000", "delta_1_1_0000"), write_ids(1))
+    found = snapshot(listing("base_1*", "delta_0000000_0000000"), write_ids(1))
+    assert _obsolete(found) == {"delta_0000000_0000000": "covered by base_1"}
+
+
 def test_the_guard_base_serves_every_snapshot_and_is_covered_by_any_other_base():
     """H24."""
     names = ("base_-9223372036854775808*", "delta_1_1_0000", "delta_2_2_0000")
