@@ -21,6 +21,7 @@ _PRIMITIVES = {
     "timestamp with local time zone": Kind.TIMESTAMP_INSTANT,
 }
 _LENGTHS = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
+_SEPARATORS = frozenset("<>:,()")
 _TOKEN = re.compile(r"[<>:,()]|[^<>:,()]+")
 _NAMES = {kind: name for name, kind in (_PRIMITIVES | _LENGTHS).items()} | {
     Kind.DECIMAL: "decimal",
@@ -117,6 +118,12 @@ class _Parser:
             raise self._error("there are too many numbers in parentheses")
         return numbers + [0] * (count - len(numbers))
 
+    def _field_name(self) -> str:
+        name = self._next()
+        if not name or name in _SEPARATORS:
+            raise self._error("a field has no name")
+        return name.lower()
+
     def _number(self) -> int:
         token = self._next()
         if not (token.isascii() and token.isdigit()):
@@ -145,7 +152,7 @@ class _Parser:
     def _children(self, type_: Any, depth: int) -> Iterator[int]:
         while True:
             if type_.kind == Kind.STRUCT:
-                type_.field_names.append(self._next().lower())
+                type_.field_names.append(self._field_name())
                 self._expect(":")
             yield self.type_(depth + 1)
             if self._expect(",", ">") == ">":

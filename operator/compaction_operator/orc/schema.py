@@ -59,10 +59,13 @@ def problem(types: Sequence[Any]) -> str | None:
 
 
 def _is_tree(types: Sequence[Any]) -> bool:
-    """Whether each column but the root has one parent before it, and as many children as its kind has."""
-    children = [child for type_ in types for child in type_.subtypes]
-    parents_first = all(child > column for column, type_ in enumerate(types) for child in type_.subtypes)
-    return sorted(children) == list(range(1, len(types))) and parents_first and all(map(_has_its_children, types))
+    """Whether columns are numbered in pre-order (ORC specification, "Types"), with the children that their kind has."""
+    following = [0]
+    for column, type_ in enumerate(types):
+        if not following or following.pop() != column or not _has_its_children(type_):
+            return False
+        following += reversed(type_.subtypes)
+    return not following
 
 
 def _levels(types: Sequence[Any]) -> list[int]:

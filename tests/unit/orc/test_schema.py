@@ -14,6 +14,7 @@ from compaction_operator.orc.tail import read_tail
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
 
 ROOT = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])
+INT = Type(kind=Kind.INT)
 ORIGINAL = FIXTURES / "hive-3.1.3" / "original" / "before"
 
 
@@ -66,6 +67,8 @@ def test_the_columns_below_one_end_before_the_next():
         ([ROOT, Type(kind=Kind.INT), Type(kind=Kind.INT)], "not a tree"),
         ([Type(kind=Kind.STRUCT, subtypes=[1]), Type(kind=Kind.INT)], "not a tree"),
         ([ROOT, Type(kind=Kind.INT, subtypes=[2]), Type(kind=Kind.INT)], "not a tree"),
+        ([Type(kind=Kind.STRUCT, subtypes=[2, 1], field_names=["a", "b"]), INT, INT], "not a tree"),
+        ([Type(kind=Kind.STRUCT, subtypes=[1, 9], field_names=["a", "b"]), INT], "not a tree"),
     ],
 )
 def test_types_that_cannot_be_rewritten_are_named(types: list[Any], reason: str):
