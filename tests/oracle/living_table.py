@@ -101,6 +101,28 @@ class LivingTable:
         self.arrive(self.now())
         return self.last
 
+    def stream(self, *values: int, aborted: Iterable[int]) -> None:
+        """Let a streaming writer write a value in each of as many transactions into one delta; a reader comes for each.
+
+        `aborted` are the values of transactions that fail.
+        """
+        first = self.last + 1
+        rows = {first + number: value for number, value in enumerate(values)}
+        events = [(("insert", write_id, [value]), ("flush",)) for write_id, value in rows.items()]
+        self.hive.write(
+            self.directory,
+            [event for pair in events for event in pair],
+            row_type=ROW_TYPE,
+            write_id=first,
+            max_write_id=max(rows),
+            statement=-1,
+        )
+        for write_id, value in rows.items():
+            self.last = write_id
+            self.aborted |= {write_id} if value in aborted else set()
+            self.txn += 1
+            self.arrive(self.now())
+
     def _write(self, bucket: int, events: Events, *, statement: int) -> None:
         self.hive.write(
             self.directory,
@@ -150,11 +172,12 @@ History = Callable[[LivingTable], None]
 
 
 def inserts(table: LivingTable) -> None:
-    """Nothing but rows in uneven buckets (H9), and an aborted write between them."""
+    """Nothing but rows in uneven buckets (H9); an aborted write between them, one within a delta of others (H8)."""
     table.write({0: insert(10, 11, 12), 1: insert(13, 14)})
     table.write({0: insert(20, 21)})
     table.write({0: insert(90), 1: insert(91)}, committed=False)
     table.write({2: insert(40)})
+    table.stream(50, 60, 70, aborted=[60])
 
 
 def changes(table: LivingTable) -> None:

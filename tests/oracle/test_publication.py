@@ -347,7 +347,7 @@ def test_whoever_was_overtaken_publishes_nothing(version: int, oracles: dict[int
     before = table.rows()
     with pytest.raises(JobError, match=r"base_0000002\S* appeared after the plan was made"):
         overtaken(table).compact(MINOR)
-    assert not (table.directory / "delta_0000001_0000004").exists()
+    assert not (table.directory / "delta_0000001_0000007").exists()
     assert table.rows() == before
 
 

@@ -41,9 +41,9 @@ class WatchedStorage(LocalStorage):
         self._done("make", path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename; the operation bears the new name."""
+        """Rename; the operation bears the new name, or the old one if Hive does not look at the new one any more."""
         super().rename(source, target)
-        self._done("rename", target)
+        self._done("rename", target if self._operation("rename", target).is_published else source)
 
     def sync(self, path: str) -> None:
         """Make durable."""
@@ -60,7 +60,10 @@ class WatchedStorage(LocalStorage):
         return freed
 
     def _done(self, verb: str, path: str) -> None:
-        self._after(Operation(verb, str(Path(local_path(path)).relative_to(self._root))))
+        self._after(self._operation(verb, path))
+
+    def _operation(self, verb: str, path: str) -> Operation:
+        return Operation(verb, str(Path(local_path(path)).relative_to(self._root)))
 
 
 class Watcher:
@@ -70,13 +73,16 @@ class Watcher:
         self.operations: list[Operation] = []
         self.misread: dict[int, list[str]] = {}
         """By the number of the operation: who sees what."""
+        self._last: list[str] = []
         self._table = table
         self._also = also
 
     def __call__(self, operation: Operation) -> None:
-        """Ask; row by row only where a name changed that Hive looks at."""
-        if misread := self._table.misread(row_reader=operation.is_published):
-            self.misread[len(self.operations)] = misread
+        """Ask; row by row only where a name changed that Hive looks at, and not again where nothing has changed."""
+        if operation.verb != "sync":
+            self._last = self._table.misread(row_reader=operation.is_published)
+        if self._last:
+            self.misread[len(self.operations)] = self._last
         self.operations.append(operation)
         self._also(operation)
 
