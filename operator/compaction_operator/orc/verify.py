@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask, RowId
-from compaction_operator.orc.keys import Keys, in_range
+from compaction_operator.orc.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.sketch import key_index
 from compaction_operator.orc.source import DELETE, INSERT, open_source
 from compaction_operator.orc.tail import Tail, read_tail
@@ -21,18 +22,19 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     """Read the keys of a written file again, stripe by stripe, and hold them against what the engine says.
 
     Raises OrcError, naming the file, when the counts do not add up (rows in - rows deleted = rows out, in all and
-    by write id), when keys are not strictly ascending or outside the task's range, or when Hive's user metadata is
-    not that of the keys.
+    by write id), when keys are not strictly ascending or outside the task's range, when an event's write id is not
+    valid, or when Hive's user metadata is not that of the keys.
     """
     operation = INSERT if task.kind is EventKind.INSERT else DELETE
     source = open_source(InputFile(result.output))
     found: Counter[int] = Counter()
     last: Keys | None = None
     lasts: list[RowId] = []
+    write_ids = ValidWriteIdList.parse(task.write_ids)
     for stripe in source.stripes():
         with stripe.open() as opened:
             keys = opened.keys(operation=operation)
-        _require(result, _order_problem(keys, last, task))
+        _require(result, _order_problem(keys, last, task) or _validity_problem(keys, write_ids))
         found.update(keys.count_by(keys.write_id))
         last = keys[-1:]
         lasts.append(keys.row(len(keys) - 1))
@@ -94,6 +96,15 @@ def _order_problem(keys: Keys, last: Keys | None, task: MergeTask) -> str | None
     if index is not None:
         return f"its keys are not strictly ascending: {both.row(index)} comes after {both.row(index - 1)}"
     return None if in_range(keys, task.keys).all() else f"it holds keys outside {task.keys}"
+
+
+def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
+    """Say which key has a currentTransaction that is not valid (hazard H8): nobody could leave it out any more."""
+    hidden = ~valid_write_ids(keys.current, write_ids)
+    if not hidden.any():
+        return None
+    index = int(hidden.argmax())
+    return f"its event of {keys.row(index)} has the write id {keys.current[index]}, which is not valid"
 
 
 def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:

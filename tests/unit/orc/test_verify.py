@@ -80,6 +80,13 @@ def test_counts_that_do_not_add_up_are_found(task: MergeTask, result: MergeResul
         verify_output(task, replace(result, **claim))
 
 
+@pytest.mark.parametrize("write_ids", ["d.t:2:9223372036854775807::", "d.t:4:3:3:", "d.t:4:9223372036854775807::3"])
+def test_an_event_of_a_write_id_that_is_not_valid_is_found(task: MergeTask, result: MergeResult, write_ids: str):
+    """Hazard H8: above the mark, open, aborted. In a compacted file it would come to life."""
+    with pytest.raises(OrcError, match=r"its event of \(3, .*\) has the write id 3, which is not valid"):
+        verify_output(replace(task, write_ids=write_ids), result)
+
+
 @pytest.mark.parametrize("name", ["hive.acid.key.index", "hive.acid.stats", "hive.acid.version"])
 def test_user_metadata_that_is_not_of_the_rows_is_found(task: MergeTask, result: MergeResult, name: str):
     tail = read_tail(result.output)
