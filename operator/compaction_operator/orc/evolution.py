@@ -104,12 +104,13 @@ def _conversion(
 
 
 def _primitive(one: Any, other: Any) -> Convert | None:
-    """What turns a value of one primitive type into the other without loss, or None."""
+    """What turns a value of one primitive type into the other without loss, or None.
+
+    NB: not a float into a double: Hive 3.1 reads it through its decimal text (0.1), Hive 4 exactly (0.10000000149).
+    """
     if one.kind in _INTEGERS:
         return _from_integer(one.kind, other)
     match one.kind, other.kind:
-        case Kind.FLOAT, Kind.DOUBLE:
-            return lambda array: array.cast(pa.float64())
         case Kind.DECIMAL, Kind.DECIMAL:
             roomy = other.scale >= one.scale and other.precision - other.scale >= one.precision - one.scale
             return _unchanged if roomy else None

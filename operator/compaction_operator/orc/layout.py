@@ -20,14 +20,14 @@ _LARGEST_BLOCK = (1 << 23) - 1
 def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
     """Return the layout of a task's output.
 
-    The columns are those of `task.row_type`, else those of the newest input; the codec is that of the newest
-    compressed input (Hive's minor compaction writes plain files). Raises OrcError for a row type that is none, for
-    inputs whose dates count in different calendars, and when there is no file to take anything from.
+    The columns are those of `task.row_type`, else those of the newest input that has a place for all; the codec is
+    that of the newest compressed input (Hive's minor compaction writes plain files). Raises OrcError for a row type
+    that is none, for inputs whose dates count in different calendars, and when there is no file to take anything from.
     """
     models = sources or [open_source(InputFile(path)) for path in task.schema_from]
     if not models:
         raise OrcError(task.output, "there is no file to take the columns from")
-    types = _types(models[-1], task)
+    types = _types(models, task)
     if task.kind is EventKind.INSERT and schema.has_dates(types):
         _check_calendars(models)
     compressed = [model for model in models if model.tail.compression != Compression.NONE]
@@ -41,13 +41,28 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
     )
 
 
-def _types(newest: Source, task: MergeTask) -> list[Any]:
+def _types(models: Sequence[Source], task: MergeTask) -> list[Any]:
     if task.row_type is None:
-        return newest.acid_types
+        return _newest_of_all(models) if task.kind is EventKind.INSERT else models[-1].acid_types
     try:
         return schema.acid_tree(parse_type(task.row_type))
     except ValueError as error:
         raise OrcError(task.output, str(error)) from error
+
+
+def _newest_of_all(models: Sequence[Source]) -> list[Any]:
+    """The columns of the newest file in which those of all others have a place; else those of the newest.
+
+    NB: a delta may be older in its columns than a base that was compacted since.
+    """
+    for candidate in reversed(models):
+        try:
+            for model in models:
+                model.columns(candidate.acid_types)
+        except OrcError:
+            continue
+        return candidate.acid_types
+    return models[-1].acid_types
 
 
 def _check_calendars(sources: Iterable[Source]) -> None:

@@ -352,3 +352,11 @@ def test_a_damaged_stripe_is_one_line_and_leaves_no_output(tmp_path: Path):
         StripeEngine().merge(insert_task(tmp_path / "out", [file]))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_newer_file_of_older_columns_does_not_narrow_the_rest(tmp_path: Path):
+    """A base was compacted with a new column while a write from before it was still open."""
+    base = write_acid(tmp_path / "a", [wide(1, 5, 6)], schema=WIDER)
+    late = write_acid(tmp_path / "b", [insert(2, 0)])
+    rows = merged(insert_task(tmp_path / "out", [base, late]))
+    assert [row[5] for row in rows] == [{"id": 5, "s": "y", "n": 6}, {"id": 0, "s": "x", "n": None}]
