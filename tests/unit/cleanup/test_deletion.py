@@ -63,6 +63,29 @@ def test_a_major_deletes_deltas_and_original_files(tmp_path: Path) -> None:
     assert names(tmp_path) == {MAJOR}
 
 
+def test_a_union_directory_goes_with_the_original_files_in_it(tmp_path: Path) -> None:
+    inner = "HIVE_UNION_SUBDIR_1/HIVE_UNION_SUBDIR_2/000000_0"
+    assert _union_after_deletion(tmp_path, "HIVE_UNION_SUBDIR_1/000000_0_copy_1", inner) == {MAJOR}
+
+
+@pytest.mark.parametrize("stranger", ["data.csv", "sub/000000_0", "bucket_00000", "base_0000009/bucket_00000"])
+def test_a_union_directory_is_kept_for_anything_in_it_that_is_no_original_file(tmp_path: Path, stranger: str) -> None:
+    """H15: also for what came after it was recorded: no compaction ever folded it in."""
+    kept = _union_after_deletion(tmp_path, "HIVE_UNION_SUBDIR_1/000000_0", f"HIVE_UNION_SUBDIR_1/{stranger}")
+    assert kept == {MAJOR, "HIVE_UNION_SUBDIR_1"}
+    assert (tmp_path / "HIVE_UNION_SUBDIR_1" / "000000_0").exists()
+
+
+def _union_after_deletion(place: Path, *files: str) -> set[str]:
+    """What is left of a major's output and a recorded union directory with these files."""
+    make_directory(place, MAJOR)
+    for file in files:
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (place / file).write_bytes(b"rows")
+    _delete(journal(place, entry(place, outputs=(MAJOR,), obsolete=obsolete("HIVE_UNION_SUBDIR_1"))), metastore(place))
+    return names(place)
+
+
 def test_what_is_obsolete_but_not_recorded_is_kept(table: Path) -> None:
     """Its readers were never waited for."""
     result = _delete(journal(table, entry(table, obsolete=obsolete(DELTAS[0]))), metastore(table))
