@@ -39,9 +39,9 @@ def snapshots(metastore: Metastore) -> OlderSnapshots:
 
 def test_whoever_came_behind_the_mark_is_not_waited_for() -> None:
     """They see what the plan rests on: the write ids were settled before."""
-    asked = snapshots(Metastore([9], [9, 11], [11, 12]))
+    asked = snapshots(Metastore([9], [9, 10, 11], [11, 12], mark=10))
     mark = asked.mark()
-    assert [txn.txn for txn in asked.open(mark)] == [9]
+    assert [txn.txn for txn in asked.open(mark)] == [9, 10]
     assert asked.open(mark) == []
 
 

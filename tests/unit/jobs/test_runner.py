@@ -10,7 +10,7 @@ import pytest
 
 from compaction_operator.jobs import runner
 from compaction_operator.jobs.runner import LocalRunner, Outcome, SparkRunner
-from compaction_operator.jobs.work import Work
+from compaction_operator.jobs.work import StitchTask, Work
 from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
@@ -56,6 +56,23 @@ def test_in_this_process(tmp_path: Path) -> None:
     done: list[int] = []
     check(LocalRunner().run(work(tmp_path), done.append))
     assert done == [100, 200]
+
+
+def test_a_second_attempt_of_a_task_never_meets_the_file_of_the_first(tmp_path: Path) -> None:
+    """Spark tries again what an executor was lost with, and may try twice at once: the first may still write."""
+    task = work(tmp_path)[0].task
+    assert isinstance(task, MergeTask)
+    first, second = _attempt(task, 5), _attempt(task, 6)
+    assert first.output != second.output
+    parts = StitchTask(task, (first,))
+    assert _attempt(parts, 7).output != _attempt(parts, 8).output
+
+
+def _attempt(task: MergeTask | StitchTask, number: int) -> MergeResult:
+    result = runner._run(task, number).result
+    assert result is not None
+    assert Path(result.output).exists()
+    return result
 
 
 @pytest.mark.parametrize("together", [1, 1000])
