@@ -12,6 +12,7 @@ from .support import REQUEST, Store
 
 IDENTITY = TableIdentity(database="sales", name="orders", create_time=7, location="file:///w/orders")
 
+
 def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
     return PartitionEntry(
         partition=partition,
