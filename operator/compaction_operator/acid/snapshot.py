@@ -243,7 +243,7 @@ def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterab
         return f"covered by {base.name}"
     wider = [d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id]
     if not wider:
-        # Without a base Hive's walk starts at write id 0, which is never given out; what lies there is in no other file.
+        # Without a base Hive's walk starts at write id 0, which is never given out; what lies there is nowhere else.
         raise UnsupportedLayout(f"{directory.name} is below every write id: readers pass it over")
     # Of a minor's pair the delta is the half that is always there.
     return f"merged into {min(wider, key=lambda delta: delta.kind is DirectoryKind.DELETE_DELTA).name}"
