@@ -72,6 +72,7 @@ class _Merge:
             bytes_in=self._bytes_in,
             bytes_out=size,
             bytes_copied=file.bytes_copied,
+            copied_from=file.copied_from,
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
         )

@@ -5,9 +5,10 @@ class OrcError(Exception):
     """A file that cannot be read, written or kept bit for bit: names the file and says why."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
+        # a file's own texts, such as the name of a column, may be of several lines
+        self.reason = " ".join(reason.splitlines())
+        super().__init__(path, self.reason)
         self.path = path
-        self.reason = reason
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

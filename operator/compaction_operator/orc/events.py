@@ -74,7 +74,8 @@ class MergeResult:
 
     Rows are insert events; `rows_*_by_write_id` counts them by the write id of their ROW__ID. Delete events are
     counted distinct: `delete_events_in` over all buckets, `delete_events_out` those written to this file.
-    `bytes_copied` are those of `bytes_out` that were copied as whole stripes without being decoded.
+    `bytes_copied` are those of `bytes_out` that were copied as whole stripes without being decoded, and `copied_from`
+    has for each such stripe, by its number in the output, the file that it was in.
     """
 
     output: str
@@ -86,6 +87,7 @@ class MergeResult:
     bytes_in: int = 0
     bytes_out: int = 0
     bytes_copied: int = 0
+    copied_from: dict[int, str] = field(default_factory=dict)
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
 

@@ -77,6 +77,7 @@ class InsertFile:
         self._pending: list[Run] = []
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
+        self.copied_from: dict[int, str] = {}
 
     def __enter__(self) -> Self:
         self._writer.__enter__()
@@ -97,6 +98,7 @@ class InsertFile:
         self._flush()
         with stripe.open() as opened:
             self._writer.copy_stripe(opened.file, stripe.source.tail, stripe.index)
+        self.copied_from[len(self._lasts)] = stripe.path
         self._lasts.append(stripe.bounds[1])
         self.rows.update(counts)
 

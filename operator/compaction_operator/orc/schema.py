@@ -59,7 +59,10 @@ def problem(types: Sequence[Any]) -> str | None:
 
 
 def _is_tree(types: Sequence[Any]) -> bool:
-    """Whether columns are numbered in pre-order (ORC specification, "Types"), with the children that their kind has."""
+    """Whether columns are numbered in pre-order (ORC specification, "Types"), with the children that their kind has.
+
+    NB: of a struct or union without any, nothing would bear witness how many values it has.
+    """
     following = [0]
     for column, type_ in enumerate(types):
         if not following or following.pop() != column or not _has_its_children(type_):
@@ -80,9 +83,9 @@ def _levels(types: Sequence[Any]) -> list[int]:
 def _has_its_children(type_: Any) -> bool:
     match type_.kind:
         case Kind.STRUCT:
-            return len(type_.subtypes) == len(type_.field_names)
+            return len(type_.subtypes) == len(type_.field_names) > 0
         case Kind.UNION:
-            return not type_.field_names
+            return len(type_.subtypes) > 0 and not type_.field_names
         case Kind.LIST | Kind.MAP as kind:
             return len(type_.subtypes) == (1 if kind == Kind.LIST else 2) and not type_.field_names
     return not type_.subtypes and not type_.field_names

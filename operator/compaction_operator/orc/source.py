@@ -84,10 +84,18 @@ class Source:
             raise OrcError(self.path, str(error)) from error
 
     def stripes(self) -> list["Stripe"]:
-        """The stripes in their order, with the bounds of their keys as far as the tail tells them."""
+        """The stripes in their order, with the bounds of their keys as far as the tail tells them.
+
+        Raises OrcError where what it tells of a stripe cannot be true together.
+        """
         original = self.file.original
         bounds = _numbered(self.tail.stripe_rows, original) if original else _indexed(self.tail, self._statistics)
-        return [Stripe(self, index, low, high) for index, (low, high) in enumerate(bounds)]
+        stripes = [Stripe(self, index, low, high) for index, (low, high) in enumerate(bounds)]
+        for stripe in stripes:
+            # NB: of ranges that lie side by side none touches such a stripe: its events would be lost
+            if stripe.rows and stripe.bounds[0] > stripe.bounds[1]:
+                raise OrcError(self.path, f"stripe {stripe.index}: its statistics are not of hive.acid.key.index")
+        return stripes
 
     @cached_property
     def _statistics(self) -> list[Any]:
@@ -257,6 +265,7 @@ class OpenStripe:
         """
         original = self.stripe.source.file.original
         if original:
+            self._require_rows()
             return _original_keys(original, self.stripe)
         columns = [self._integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
         _check_operations(self.stripe.path, columns[0], operation)
@@ -264,6 +273,10 @@ class OpenStripe:
         keys = Keys(*columns[1:])
         self._check_bounds(keys)
         return keys
+
+    def _require_rows(self) -> None:
+        """Read the smallest column: nothing else bears witness that there are as many rows as the footer says."""
+        self.reader.column(min(self.stripe.source.tail.types[0].subtypes, key=self.reader.column_bytes))
 
     def count_by_write_id(self) -> dict[int, int]:
         """Return how many rows have which write id in their ROW__ID."""

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.orc import codec
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.messages import Compression, Footer, PostScript
@@ -90,6 +91,8 @@ def _one_line(error: Exception) -> str:
 def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     postscript, length = _read_postscript(size, file)
     compression = Compression(postscript.compression)
+    if compression is Compression.LZO:
+        raise ValueError("LZO compression is not supported")
     block_size = int(postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
     footer_start = size - 1 - length - postscript.footer_length
     metadata_start = footer_start - postscript.metadata_length
@@ -131,6 +134,8 @@ def _check_footer(footer: Any, metadata_start: int) -> int:
         raise ValueError("a stripe ends behind the file's content")
     if sum(stripe.number_of_rows for stripe in footer.stripes) != footer.number_of_rows:
         raise ValueError("the rows of its stripes are not the rows of the file")
+    if footer.number_of_rows > INT64_MAX:
+        raise ValueError("it has more rows than Java can count")
     return end
 
 

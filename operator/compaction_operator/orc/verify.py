@@ -1,15 +1,16 @@
 """A second look at a written bucket file, before it is published."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask, RowId
 from compaction_operator.orc.keys import Keys, in_range, valid_write_ids
-from compaction_operator.orc.sketch import key_index
-from compaction_operator.orc.source import DELETE, INSERT, open_source
+from compaction_operator.orc.sketch import KEY_INDEX, key_index
+from compaction_operator.orc.source import DELETE, INSERT, Stripe, open_source
 from compaction_operator.orc.tail import Tail, read_tail
 
 
@@ -21,9 +22,9 @@ def count_rows(path: str) -> int:
 def verify_output(task: MergeTask, result: MergeResult) -> None:
     """Read the keys of a written file again, stripe by stripe, and hold them against what the engine says.
 
-    Raises OrcError, naming the file, when the counts do not add up (rows in - rows deleted = rows out, in all and
-    by write id), when keys are not strictly ascending or outside the task's range, when an event's write id is not
-    valid, or when Hive's user metadata is not that of the keys.
+    Raises OrcError, naming the file (or the one which a wrong stripe was copied from), when the counts do not add up
+    (rows in - rows deleted = rows out, in all and by write id), when keys are not strictly ascending or outside the
+    task's range, when an event's write id is not valid, or when Hive's user metadata is not that of the keys.
     """
     operation = INSERT if task.kind is EventKind.INSERT else DELETE
     source = open_source(InputFile(result.output))
@@ -32,9 +33,11 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     lasts: list[RowId] = []
     write_ids = ValidWriteIdList.parse(task.write_ids)
     for stripe in source.stripes():
-        with stripe.open() as opened:
-            keys = opened.keys(operation=operation)
-        _require(result, _order_problem(keys, last, task) or _validity_problem(keys, write_ids))
+        with _put_down_to(result.copied_from.get(stripe.index)):
+            with stripe.open() as opened:
+                keys = opened.keys(operation=operation)
+            _require(result, _validity_problem(keys, write_ids) or _index_problem(keys, stripe))
+        _require(result, _order_problem(keys, last, task))
         found.update(keys.count_by(keys.write_id))
         last = keys[-1:]
         lasts.append(keys.row(len(keys) - 1))
@@ -42,6 +45,17 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     _require(result, _count_problem(found, task.kind, result))
     expected = acid_metadata(lasts, inserts=result.rows_out, deletes=result.delete_events_out)
     _require(result, _metadata_problem(source.tail, expected))
+
+
+@contextmanager
+def _put_down_to(copied_from: str | None) -> Iterator[None]:
+    """Let errors name the file that a stripe was copied from, if it was: its content has not been read before."""
+    try:
+        yield
+    except OrcError as error:
+        if copied_from is None:
+            raise
+        raise OrcError(copied_from, f"has a wrong stripe, which was copied into {error}") from error
 
 
 def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
@@ -105,6 +119,12 @@ def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
         return None
     index = int(hidden.argmax())
     return f"its event of {keys.row(index)} has the write id {keys.current[index]}, which is not valid"
+
+
+def _index_problem(keys: Keys, stripe: Stripe) -> str | None:
+    if stripe.high in (None, keys.row(len(keys) - 1)):
+        return None
+    return f"stripe {stripe.index} does not end with the key that its user metadata {KEY_INDEX} says"
 
 
 def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:

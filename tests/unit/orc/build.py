@@ -15,7 +15,7 @@ from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRow
 from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.keys import Keys
 from compaction_operator.orc.source import open_source
-from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc.tail import Tail, read_tail, rewrite_tail
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DATA = Path(__file__).parent / "data"
@@ -61,6 +61,14 @@ def write_acid(
     metadata = metadata_of(events, tail.stripe_rows)
     rewrite_tail(str(path), types=tail.types, user_metadata=metadata, calendar=0)
     return InputFile(str(path))
+
+
+def write_tail(tail: Tail) -> None:
+    """Put the tail, changed or not, into its file, which is not compressed."""
+    content, footer = Path(tail.path).read_bytes()[: tail.content_end], tail.footer.SerializeToString()
+    tail.postscript.metadata_length, tail.postscript.footer_length = len(tail.metadata), len(footer)
+    postscript = tail.postscript.SerializeToString()
+    Path(tail.path).write_bytes(content + tail.metadata + footer + postscript + bytes([len(postscript)]))
 
 
 def metadata_of(events: Sequence[Event], stripe_rows: Iterable[int]) -> dict[str, bytes]:

@@ -203,16 +203,17 @@ def test_sizes_are_of_all_below_a_column_but_of_no_index():
 
 def test_nulls_at_every_level():
     """A child has no values where its parent is null; a column of nulls has no other streams than that they are."""
-    inner = (Kind.STRUCT, (LONG, (Kind.STRUCT, ())))
+    inner = (Kind.STRUCT, (LONG, (Kind.STRUCT, (LONG,))))
     streams = {
         (0, PRESENT): b"\xff\xf8",  # five rows
         (1, PRESENT): b"\xff\xb8",  # not the second
         (2, PRESENT): b"\xff\x70",  # of these four not the first
         (2, DATA_): repeated(6, 3),
+        (4, PRESENT): b"\xff\x00",
     }
     made = HandMade(tree(inner), 5, streams)
-    full = {"0": 3, "1": {}}
-    assert made.column(1) == [{"0": None, "1": {}}, None, full, full, full]
+    full = {"0": 3, "1": {"0": None}}
+    assert made.column(1) == [{"0": None, "1": {"0": None}}, None, full, full, full]
     assert made.column(0) == [{"0": value} for value in made.column(1)]
     assert HandMade(tree(LONG), 5, {(1, PRESENT): b"\xff\x00"}).column(1) == [None] * 5
 

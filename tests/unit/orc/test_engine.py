@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 
-from compaction_operator.orc import InputFile, OrcError, OriginalRows, StripeEngine, output, verify_output
+from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, StripeEngine, output, verify_output
 from compaction_operator.orc.messages import Compression, Kind
 from compaction_operator.orc.schema import same
 from compaction_operator.orc.tail import read_tail, rewrite_tail
@@ -28,6 +28,7 @@ from tests.unit.orc.build import (
     read_events,
     read_table,
     write_acid,
+    write_tail,
 )
 
 
@@ -331,6 +332,27 @@ def test_a_file_that_is_no_acid_file_is_refused_unless_given_as_an_original(tmp_
     acid = write_acid(tmp_path / "a", [insert(1, 0)])
     with pytest.raises(OrcError, match="it is a Hive ACID file"):
         StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
+
+
+def test_an_original_with_fewer_rows_than_its_footer_says_is_refused(tmp_path: Path):
+    """Its rows have no keys that could be counted: before any are made up, there must be so many rows."""
+    path = tmp_path / "000000_0"
+    po.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), str(path))
+    tail = read_tail(str(path))
+    tail.footer.number_of_rows = tail.footer.stripes[0].number_of_rows = 1 << 40
+    write_tail(tail)
+    with pytest.raises(OrcError, match=f"^{path}: stripe 0: column id: "):
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(path), OriginalRows(BUCKET_0, 0))]))
+
+
+def test_a_stripe_that_by_its_file_ends_before_it_begins_is_refused(tmp_path: Path):
+    """Where a bucket is cut into ranges, none of them would read it."""
+    path = write_acid(tmp_path / "a", [insert(3, 0), insert(4, 0)], compression="uncompressed").path
+    tail = read_tail(path)
+    metadata = tail.user_metadata | {"hive.acid.key.index": b"2,536870912,0;"}
+    rewrite_tail(path, types=tail.types, user_metadata=metadata, calendar=0)
+    with pytest.raises(OrcError, match="stripe 0: its statistics are not of"):
+        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(path)], keys=KeyRange(to=(2, BUCKET_0, 9))))
 
 
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path):

@@ -66,6 +66,8 @@ def test_the_columns_below_one_end_before_the_next():
         ([ROOT, Type(kind=Kind.LIST, subtypes=[1])], "not a tree"),
         ([ROOT, Type(kind=Kind.INT), Type(kind=Kind.INT)], "not a tree"),
         ([Type(kind=Kind.STRUCT, subtypes=[1]), Type(kind=Kind.INT)], "not a tree"),
+        ([ROOT, Type(kind=Kind.STRUCT)], "not a tree"),
+        ([ROOT, Type(kind=Kind.UNION)], "not a tree"),
         ([ROOT, Type(kind=Kind.INT, subtypes=[2]), Type(kind=Kind.INT)], "not a tree"),
         ([Type(kind=Kind.STRUCT, subtypes=[2, 1], field_names=["a", "b"]), INT, INT], "not a tree"),
         ([Type(kind=Kind.STRUCT, subtypes=[1, 9], field_names=["a", "b"]), INT], "not a tree"),

@@ -7,8 +7,8 @@ import pytest
 
 from compaction_operator.orc import OrcError, count_rows
 from compaction_operator.orc.messages import Compression, Kind
-from compaction_operator.orc.tail import Tail, read_tail, rewrite_tail
-from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid
+from compaction_operator.orc.tail import read_tail, rewrite_tail
+from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid, write_tail
 
 TYPES = FIXTURES / "hive-3.1.3" / "types" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
 
@@ -97,7 +97,7 @@ def test_a_footer_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, An
         footer.encryption = change["encryption"]
     if "types" in change:
         del footer.types[:]
-    _replace_tail(path, tail)
+    write_tail(tail)
     with pytest.raises(OrcError, match=reason):
         read_tail(path)
 
@@ -108,7 +108,7 @@ def test_a_file_of_another_version_of_the_format_is_refused(tmp_path: Path, vers
     path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
     tail = read_tail(path)
     tail.postscript.version[:] = version
-    _replace_tail(path, tail)
+    write_tail(tail)
     if known:
         assert read_tail(path).rows == 1
         return
@@ -116,10 +116,19 @@ def test_a_file_of_another_version_of_the_format_is_refused(tmp_path: Path, vers
         read_tail(path)
 
 
-def _replace_tail(path: str, tail: Tail) -> None:
-    footer = tail.footer.SerializeToString()
-    tail.postscript.metadata_length = 0
-    tail.postscript.footer_length = len(footer)
-    postscript = tail.postscript.SerializeToString()
-    content = Path(path).read_bytes()[: tail.content_end]
-    Path(path).write_bytes(content + footer + postscript + bytes([len(postscript)]))
+def test_a_file_of_lzo_is_refused_even_where_nothing_in_it_is_compressed(tmp_path: Path):
+    path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
+    tail = read_tail(path)
+    tail.postscript.compression = Compression.LZO
+    write_tail(tail)
+    with pytest.raises(OrcError, match="LZO compression is not supported"):
+        read_tail(path)
+
+
+def test_more_rows_than_java_can_count_are_refused(tmp_path: Path):
+    path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
+    tail = read_tail(path)
+    tail.footer.number_of_rows = tail.footer.stripes[0].number_of_rows = 1 << 63
+    write_tail(tail)
+    with pytest.raises(OrcError, match="it has more rows than Java can count"):
+        read_tail(path)

@@ -1,14 +1,24 @@
 """A written file that is not what the engine says is never published: each kind of damage is found."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from compaction_operator.orc import MergeResult, MergeTask, OrcError, StripeEngine, verify_output
+from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, engine, verify_output
 from compaction_operator.orc.tail import read_tail, rewrite_tail
-from tests.unit.orc.build import Event, delete, delete_task, insert, insert_task, metadata_of, write_acid
+from tests.unit.orc.build import (
+    FIXTURES,
+    Event,
+    delete,
+    delete_task,
+    insert,
+    insert_task,
+    metadata_of,
+    write_acid,
+)
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
 
@@ -53,6 +63,40 @@ def test_a_damaged_output_is_found(task: MergeTask, result: MergeResult, rows: l
     with pytest.raises(OrcError, match=reason) as caught:
         verify_output(task, result)
     assert str(caught.value).startswith(path)
+
+
+def test_a_damaged_stripe_that_was_copied_is_put_down_to_the_file_it_came_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What is copied is not decoded before. Here the streams are overwritten; the tail is whole."""
+    monkeypatch.setattr(engine, "COPY_ROWS", 0)
+    path = copy_of_hives_file(tmp_path)
+    stripe = read_tail(str(path)).footer.stripes[0]
+    with path.open("r+b") as file:
+        file.seek(stripe.offset + stripe.index_length)
+        file.write(b"\xff" * stripe.data_length)
+    task = insert_task(tmp_path / "out", [InputFile(str(path))])
+    result = StripeEngine().merge(task)
+    assert result.copied_from == {0: str(path)}
+    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe, which was copied into {result.output}: "):
+        verify_output(task, result)
+
+
+def test_a_stripe_that_was_copied_ends_with_the_key_of_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(engine, "COPY_ROWS", 0)
+    path = copy_of_hives_file(tmp_path)
+    tail = read_tail(str(path))
+    index = {"hive.acid.key.index": b"1,536870912,77;"}
+    rewrite_tail(str(path), types=tail.types, user_metadata=tail.user_metadata | index, calendar=0)
+    task = insert_task(tmp_path / "out", [InputFile(str(path))])
+    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* does not end with the key"):
+        verify_output(task, StripeEngine().merge(task))
+
+
+def copy_of_hives_file(folder: Path) -> Path:
+    """A file of one insert event by Hive 3.1."""
+    found = FIXTURES / "hive-3.1.3" / "try_it" / "before"
+    return Path(shutil.copy(next(found.glob("**/delta_0000001_0000001_0000/bucket_00000")), folder / "bucket_00000"))
 
 
 def test_a_key_that_comes_twice_is_found(tmp_path: Path):
