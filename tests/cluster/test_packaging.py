@@ -473,7 +473,7 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manif
     """Short names, category and columns."""
     assert existing
     get = ("kubectl", "--namespace", cluster.namespace, "get")
-    assert columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE ATTEMPT REASON AGE"
+    assert columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE PROGRESS ATTEMPT REASON AGE"
     assert columns(cluster.output(*get, "ccl")) == "NAME DATABASE TABLE PHASE DELETED AGE MESSAGE"
     wide = columns(cluster.output(*get, "tcomp", "-o", "wide"))
     assert wide.endswith("AGE WAREHOUSE ROWS IN ROWS OUT JOB MESSAGE")
