@@ -170,8 +170,8 @@ def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> Non
     label, type_name, name, number = declaration.split()
     field = message.field.add(name=name, number=int(number))
     field.label = _FIELD.LABEL_OPTIONAL if label == "optional" else _FIELD.LABEL_REPEATED
-    if label == "packed":
-        field.options.packed = True
+    if label == "repeated" and type_name not in _DECLARATIONS and type_name not in ("string", "bytes"):
+        field.options.features.repeated_field_encoding = descriptor_pb2.FeatureSet.EXPANDED
     if type_name in _DECLARATIONS:
         field.type = _FIELD.TYPE_MESSAGE
         field.type_name = f".{_PACKAGE}.{type_name}"
@@ -180,7 +180,13 @@ def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> Non
 
 
 def _build() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="compaction_operator/orc.proto", package=_PACKAGE, syntax="proto2")
+    # NB: of this edition a text that is not UTF-8 does not parse; in proto2 it would come out as bytes
+    file = descriptor_pb2.FileDescriptorProto(
+        name="compaction_operator/orc.proto",
+        package=_PACKAGE,
+        syntax="editions",
+        edition=descriptor_pb2.Edition.EDITION_2023,
+    )
     for name, fields in _DECLARATIONS.items():
         message = file.message_type.add(name=name)
         for declaration in fields:

@@ -10,7 +10,7 @@ from compaction_operator.orc.errors import OrcError
 from compaction_operator.orc.events import EventKind, InputFile, MergeResult, MergeTask, RowId
 from compaction_operator.orc.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.sketch import KEY_INDEX, key_index
-from compaction_operator.orc.source import DELETE, INSERT, Stripe, open_source
+from compaction_operator.orc.source import DELETE, INSERT, WRITE_ID, Stripe, open_source
 from compaction_operator.orc.tail import Tail, read_tail
 
 
@@ -36,7 +36,7 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
         with _put_down_to(result.copied_from.get(stripe.index)):
             with stripe.open() as opened:
                 keys = opened.keys(operation=operation)
-            _require(result, _validity_problem(keys, write_ids) or _index_problem(keys, stripe))
+            _require(result, _validity_problem(keys, write_ids) or _tail_problem(keys, stripe))
         _require(result, _order_problem(keys, last, task))
         found.update(keys.count_by(keys.write_id))
         last = keys[-1:]
@@ -121,10 +121,14 @@ def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
     return f"its event of {keys.row(index)} has the write id {keys.current[index]}, which is not valid"
 
 
-def _index_problem(keys: Keys, stripe: Stripe) -> str | None:
-    if stripe.high in (None, keys.row(len(keys) - 1)):
-        return None
-    return f"stripe {stripe.index} does not end with the key that its user metadata {KEY_INDEX} says"
+def _tail_problem(keys: Keys, stripe: Stripe) -> str | None:
+    """Say what the tail, by which a stripe may have been copied unread, tells of its keys and is not true."""
+    if stripe.high not in (None, keys.row(len(keys) - 1)):
+        return f"stripe {stripe.index} does not end with the key that its user metadata {KEY_INDEX} says"
+    known = stripe.source.integer_range(stripe.index, WRITE_ID)
+    if known and not known[0] <= keys.write_id.min() <= keys.write_id.max() <= known[1]:
+        return f"stripe {stripe.index} has other write ids than its statistics say"
+    return None
 
 
 def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:

@@ -13,6 +13,7 @@ import pyarrow.orc as po
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
 from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, StripeEngine, count_rows
 from compaction_operator.orc.acid_metadata import acid_metadata
+from compaction_operator.orc.codec import frame_plain
 from compaction_operator.orc.keys import Keys
 from compaction_operator.orc.source import open_source
 from compaction_operator.orc.tail import Tail, read_tail, rewrite_tail
@@ -64,8 +65,9 @@ def write_acid(
 
 
 def write_tail(tail: Tail) -> None:
-    """Put the tail, changed or not, into its file, which is not compressed."""
-    content, footer = Path(tail.path).read_bytes()[: tail.content_end], tail.footer.SerializeToString()
+    """Put the tail, changed or not, into its file."""
+    content, plain = Path(tail.path).read_bytes()[: tail.content_end], tail.footer.SerializeToString()
+    footer = frame_plain(plain, codec=tail.compression, block_size=tail.block_size)
     tail.postscript.metadata_length, tail.postscript.footer_length = len(tail.metadata), len(footer)
     postscript = tail.postscript.SerializeToString()
     Path(tail.path).write_bytes(content + tail.metadata + footer + postscript + bytes([len(postscript)]))

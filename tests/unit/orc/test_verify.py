@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, engine, verify_output
+from compaction_operator.orc.codec import decompress, frame_plain
+from compaction_operator.orc.messages import Metadata
 from compaction_operator.orc.tail import read_tail, rewrite_tail
 from tests.unit.orc.build import (
     FIXTURES,
@@ -18,6 +20,7 @@ from tests.unit.orc.build import (
     insert_task,
     metadata_of,
     write_acid,
+    write_tail,
 )
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
@@ -90,6 +93,21 @@ def test_a_stripe_that_was_copied_ends_with_the_key_of_its_index(tmp_path: Path,
     rewrite_tail(str(path), types=tail.types, user_metadata=tail.user_metadata | index, calendar=0)
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
     with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* does not end with the key"):
+        verify_output(task, StripeEngine().merge(task))
+
+
+def test_a_stripe_that_was_copied_has_the_write_ids_of_its_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """They are what its rows are counted by."""
+    monkeypatch.setattr(engine, "COPY_ROWS", 0)
+    path = copy_of_hives_file(tmp_path)
+    tail = read_tail(str(path))
+    metadata = Metadata.FromString(decompress(tail.metadata, codec=tail.compression, block_size=tail.block_size))
+    write_ids = metadata.stripe_stats[0].column_stats[2].int_statistics
+    write_ids.minimum = write_ids.maximum = 0
+    changed = frame_plain(metadata.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
+    write_tail(replace(tail, metadata=changed))
+    task = insert_task(tmp_path / "out", [InputFile(str(path))])
+    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has other write ids than its statistics say"):
         verify_output(task, StripeEngine().merge(task))
 
 
