@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -90,7 +91,15 @@ class StripeReader:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
     def _name(self, column: int) -> str:
-        return column_names(self._types)[column] or "0"
+        return self._names[column] or "0"
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return column_names(self._types)
+
+    @cached_property
+    def _parents(self) -> dict[int, int]:
+        return {child: parent for parent, type_ in enumerate(self._types) for child in type_.subtypes}
 
     def _read(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)
@@ -130,10 +139,9 @@ class StripeReader:
         return None if place is None else self._read(*place)
 
     def _ancestors(self, column: int) -> list[int]:
-        parents = {child: parent for parent, type_ in enumerate(self._types) for child in type_.subtypes}
         found = []
-        while column in parents:
-            column = parents[column]
+        while column in self._parents:
+            column = self._parents[column]
             found.append(column)
             if self._types[column].kind != Kind.STRUCT:
                 raise ValueError("it is not in structs only")
