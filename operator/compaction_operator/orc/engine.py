@@ -50,6 +50,7 @@ class _Merge:
         self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
+        """Write the file, window by window of delete events, and say what came of it."""
         stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
         deletes = [open_source(file) for file in self._task.deletes]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)

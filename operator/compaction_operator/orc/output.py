@@ -60,24 +60,12 @@ class Run:
         return Run(self.stripe, self.rows[which], self.keys[which])
 
 
-class InsertFile:
-    """An ACID file of insert events; a context manager that leaves no file behind an error.
+class _AcidFile:
+    """An ACID file being written; a context manager that leaves no file behind an error."""
 
-    `columns` says for each input file where the columns of the layout come from. What is added comes in the order of
-    the keys: no run may hold a key below one that was added before.
-    """
-
-    def __init__(
-        self, path: str, layout: Layout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
-    ) -> None:
-        self._path = path
-        self._columns = columns
+    def __init__(self, path: str, layout: Layout) -> None:
         self._writer = OrcWriter(path, layout)
-        self._memory = memory
-        self._pending: list[Run] = []
         self._lasts: list[RowId] = []
-        self.rows: Counter[int] = Counter()
-        self.copied_from: dict[int, str] = {}
 
     def __enter__(self) -> Self:
         self._writer.__enter__()
@@ -87,6 +75,24 @@ class InsertFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.__exit__(kind, error, trace)
+
+
+class InsertFile(_AcidFile):
+    """An ACID file of insert events.
+
+    `columns` says for each input file where the columns of the layout come from. What is added comes in the order of
+    the keys: no run may hold a key below one that was added before.
+    """
+
+    def __init__(
+        self, path: str, layout: Layout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
+    ) -> None:
+        super().__init__(path, layout)
+        self._columns = columns
+        self._memory = memory
+        self._pending: list[Run] = []
+        self.rows: Counter[int] = Counter()
+        self.copied_from: dict[int, str] = {}
 
     @property
     def bytes_copied(self) -> int:
@@ -181,23 +187,13 @@ def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
         builder.add(column, pa.array(numbers))
 
 
-class DeleteFile:
-    """An ACID file of delete events, whose rows are null; a context manager that leaves no file behind an error."""
+class DeleteFile(_AcidFile):
+    """An ACID file of delete events, whose rows are null."""
 
     def __init__(self, path: str, layout: Layout) -> None:
-        self._writer = OrcWriter(path, layout)
+        super().__init__(path, layout)
         self._null_row = physical_type(layout.types, ROW)
-        self._lasts: list[RowId] = []
         self.events = 0
-
-    def __enter__(self) -> Self:
-        self._writer.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
 
     def add(self, keys: Keys) -> None:
         """Add events in the order of their keys; none may lie below one that was added before."""
