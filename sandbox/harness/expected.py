@@ -12,6 +12,9 @@ AFTER_INSERTS_MINOR = frozenset({"delta_0000001_0000003"})
 AFTER_INSERTS_MAJOR = frozenset({"base_0000003"})
 AFTER_UPDATE_MINOR = frozenset({"delta_0000001_0000004", "delete_delta_0000001_0000004"})
 
+GUARD = frozenset({"base_-9223372036854775808"})
+"""The empty base that older snapshots read from when a table gets its first one on Hive 3.1."""
+
 TRY_IT: Mapping[str, frozenset[str]] = {
     "prt=p1": frozenset(
         {
