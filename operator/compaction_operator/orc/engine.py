@@ -12,7 +12,7 @@ from compaction_operator.orc.events import EventKind, KeyRange, MergeResult, Mer
 from compaction_operator.orc.keys import Integers, Keys, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.layout import common_layout
 from compaction_operator.orc.output import DeleteFile, InsertFile, Run
-from compaction_operator.orc.source import INSERT, Stripe, open_source
+from compaction_operator.orc.source import INSERT, LOWEST, Stripe, open_source
 from compaction_operator.orc.stripe_copy import can_copy
 
 COPY_BYTES = 2 * 1024 * 1024
@@ -131,11 +131,14 @@ def _bounded(stripe: Stripe) -> Stripe:
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
     """The stripes in the order of their keys, those that overlap together."""
     group: list[Stripe] = []
+    end = LOWEST
     for stripe in sorted(stripes, key=lambda stripe: stripe.bounds):
-        if group and stripe.bounds[0] > max(member.bounds[1] for member in group):
+        low, high = stripe.bounds
+        if group and low > end:
             yield group
             group = []
         group.append(stripe)
+        end = max(end, high)
     if group:
         yield group
 

@@ -159,7 +159,7 @@ class Stripe:
     @property
     def rows(self) -> int:
         """How many rows it has."""
-        return self.source.tail.stripe_rows[self.index]
+        return int(self.source.tail.footer.stripes[self.index].number_of_rows)
 
     @property
     def bytes(self) -> int:
