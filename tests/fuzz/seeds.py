@@ -14,12 +14,13 @@ import pyarrow as pa
 from compaction_operator.orc import schema
 from compaction_operator.orc.acid_metadata import acid_metadata
 from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.file_writer import Layout, OrcWriter
+from compaction_operator.orc.file_writer import OrcWriter
 from compaction_operator.orc.hive_types import parse_type
 from compaction_operator.orc.keys import Integers, Keys
 from compaction_operator.orc.messages import Compression, Kind
 from compaction_operator.orc.physical import physical_type
 from compaction_operator.orc.source import BUCKET, CURRENT, DELETE, INSERT, OPERATION, ROW_ID, WRITE_ID
+from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.tail import read_tail
 from tests.unit.orc import columns
 from tests.unit.orc.build import BUCKET_0, DATA, FIXTURES, insert, write_acid

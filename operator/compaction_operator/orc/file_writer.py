@@ -16,10 +16,8 @@ from compaction_operator.orc.physical import physical_type
 from compaction_operator.orc.row_index import StoredColumn
 from compaction_operator.orc.statistics import column_statistics, merge
 from compaction_operator.orc.stripe_builder import Layout, StripeBuilder
-from compaction_operator.orc.stripe_copy import can_copy, stripe_statistics
+from compaction_operator.orc.stripe_copy import stripe_statistics
 from compaction_operator.orc.tail import Tail
-
-__all__ = ["Layout", "OrcWriter", "StripeBuilder", "can_copy"]
 
 _MAGIC = b"ORC"
 _VERSION = (0, 12)

@@ -9,9 +9,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.file_writer import Layout, OrcWriter
+from compaction_operator.orc.file_writer import OrcWriter
 from compaction_operator.orc.messages import Compression, Kind, Type
 from compaction_operator.orc.physical import physical_type
+from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.tail import read_tail
 
 Shape = tuple[Kind, tuple[Any, ...]]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.file_writer import Layout, OrcWriter
+from compaction_operator.orc.file_writer import OrcWriter
 from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression, Kind, StreamKind, StripeFooter
+from compaction_operator.orc.stripe_builder import Layout
 from compaction_operator.orc.stripe_copy import can_copy, stripe_statistics
 from compaction_operator.orc.tail import Tail, read_tail
 from tests.unit.orc.build import FIXTURES
