@@ -183,12 +183,13 @@ def test_every_field_is_described(resource: Resource) -> None:
 
 
 @each_resource
-def test_only_suspend_may_be_changed(resource: Resource) -> None:
-    """Every field but `suspend` has the rule, and those that can be absent cannot come or go either."""
+def test_only_the_switches_may_be_changed(resource: Resource) -> None:
+    """Every field but the switches has the rule, and those that can be absent cannot come or go either."""
     spec = part(resource, "spec")
-    assert "x-kubernetes-validations" not in spec["properties"]["suspend"]
+    switches = {"suspend", "approved"}
     for name, field in spec["properties"].items():
-        if name == "suspend":
+        if name in switches:
+            assert "x-kubernetes-validations" not in field
             continue
         assert "self == oldSelf" in rules(field), name
         always_there = name in spec["required"] or "default" in field

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from compaction_operator.api.compaction import TableRef, Totals
+from compaction_operator.api.compaction import CleanupMode, Readers, TableRef, Totals
 from compaction_operator.api.conditions import Condition
 from compaction_operator.api.model import Duration, ReadModel
 
@@ -28,12 +28,13 @@ class CompactionRef(ReadModel):
 
 
 class TableIdentity(ReadModel):
-    """What must still be true of a table before anything of it is deleted (Hive 3.1 has no table id)."""
+    """What must still be true of a table before anything of it is deleted (only Hive 4 has a table id)."""
 
     database: str
     name: str
     create_time: int
     location: str
+    table_id: int | None = None
 
     def ref(self) -> TableRef:
         """Return the table's name alone."""
@@ -50,12 +51,15 @@ class ObsoleteEntry(ReadModel):
 class PartitionEntry(ReadModel):
     """One partition of a journal; `partition` is '' for an unpartitioned table.
 
-    `outputs` empty means that nothing was written: what is listed was obsolete already.
+    `outputs` empty means that nothing was written: what is listed was obsolete already. On Hive 4 the outputs count
+    once transaction `txn_id` is committed, and entry `queue_id` of the metastore's compaction queue is this compaction.
     """
 
     partition: str
     location: str
     create_time: int
+    txn_id: int | None = None
+    queue_id: int | None = None
     outputs: tuple[str, ...] = ()
     highest_write_id: int
     obsolete: tuple[ObsoleteEntry, ...]
@@ -63,16 +67,21 @@ class PartitionEntry(ReadModel):
 
 
 class CompactionCleanupSpec(ReadModel):
-    """The journal. Immutable but for `suspend`."""
+    """The journal. Immutable but for `suspend` and `approved`."""
 
     warehouse: str
     table: TableIdentity
     compaction: CompactionRef
     partitions: tuple[PartitionEntry, ...]
     lock_ids: tuple[int, ...] = ()
+    mode: CleanupMode = CleanupMode.AUTO
+    readers: Readers = Readers.LOCKS_AND_TRANSACTIONS
     interval: Duration | None = None
     grace_period: Duration = 0.0
+    deadline: Duration | None = None
+    quarantine: Duration | None = None
     suspend: bool = False
+    approved: bool = False
 
 
 class CleanupPhase(StrEnum):
@@ -81,7 +90,9 @@ class CleanupPhase(StrEnum):
     PENDING = "Pending"
     WAITING = "WaitingForReaders"
     GRACE = "GracePeriod"
+    APPROVAL = "WaitingForApproval"
     DELETING = "Deleting"
+    QUARANTINED = "Quarantined"
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -102,6 +113,14 @@ class BlockerKind(StrEnum):
     TRANSACTION = "Transaction"
 
 
+class BlockerHealth(StrEnum):
+    """Whether somebody is still there behind a lock or transaction, by its heartbeats and its age."""
+
+    ALIVE = "Alive"
+    LIKELY_LEAKED = "LikelyLeaked"
+    UNKNOWN = "Unknown"
+
+
 class Blocker(ReadModel):
     """One reader from before the baseline that is still there. Times are RFC 3339."""
 
@@ -112,6 +131,7 @@ class Blocker(ReadModel):
     agent: str | None = None
     since: str | None = None
     last_heartbeat: str | None = None
+    health: BlockerHealth | None = None
 
     def __str__(self) -> str:
         since = f" since {self.since}" if self.since else ""
@@ -132,6 +152,7 @@ class PartitionStatus(ReadModel):
     partition: str
     state: PublishedState
     deleted: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
     message: str | None = None
 
@@ -148,4 +169,5 @@ class CompactionCleanupStatus(ReadModel):
     blocker_count: int = 0
     directories_deleted: int = 0
     bytes_deleted: int = 0
+    quarantined_until: str | None = None
     completion_time: str | None = None

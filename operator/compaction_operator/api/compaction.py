@@ -41,11 +41,33 @@ class TableRef(ReadModel):
         return f"{self.database}.{self.name}".lower()
 
 
-class CleanupOptions(ReadModel):
-    """How the cleanup of a compaction behaves."""
+class CleanupMode(StrEnum):
+    """Auto deletes; Plan lists and waits for approval; Never leaves everything where it is (on Hive 4 to Hive)."""
 
+    AUTO = "Auto"
+    PLAN = "Plan"
+    NEVER = "Never"
+
+
+class Readers(StrEnum):
+    """Who counts as a reader from before. NB: Locks alone, the openLooKeng document's rule, is known to be unsafe."""
+
+    LOCKS_AND_TRANSACTIONS = "LocksAndTransactions"
+    LOCKS = "Locks"
+
+
+class CleanupOptions(ReadModel):
+    """How the cleanup of a compaction behaves.
+
+    `deadline` only raises a condition; `quarantine` is how long a directory is kept, hidden, before it is deleted.
+    """
+
+    mode: CleanupMode = CleanupMode.AUTO
+    readers: Readers = Readers.LOCKS_AND_TRANSACTIONS
     interval: Duration | None = None
     grace_period: Duration = 0.0
+    deadline: Duration | None = None
+    quarantine: Duration | None = None
 
 
 class DriverResources(ReadModel):

@@ -46,7 +46,9 @@ class Reason(StrEnum):
     WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
     WAITING_FOR_LOCK = "WaitingForLock"
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
+    IN_COMPACTION_QUEUE = "InCompactionQueue"
     LOCK_LOST = "LockLost"
+    TRANSACTION_LOST = "TransactionLost"
     SUPERSEDED = "Superseded"
     TABLE_CHANGED = "TableChanged"
     VERIFICATION_FAILED = "VerificationFailed"
@@ -78,6 +80,7 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_EXCLUSIVE_LOCK,
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,
+        Reason.IN_COMPACTION_QUEUE,
         Reason.JOB_GONE,
     }
 )

@@ -65,8 +65,7 @@ class Journal:
             ),
             partitions=tuple(entries),
             lock_ids=tuple(lock_ids),
-            interval=request.cleanup.interval,
-            grace_period=request.cleanup.grace_period,
+            **dict(request.cleanup),
         )
         return {
             "apiVersion": f"{GROUP}/{VERSION}",
