@@ -100,3 +100,11 @@ AGENT_PREFIX = "compaction-operator/"
 def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the agentInfo under which a driver takes its metastore locks, so that its controller can tell them."""
     return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"
+
+
+QUEUE_POOL_PREFIX = "compaction/"
+
+
+def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
+    """Return the pool of the metastore's compaction queue that is one driver's own; at most 64 characters fit there."""
+    return f"{QUEUE_POOL_PREFIX}{uid}/{attempt}/{pod_uid[:8]}"

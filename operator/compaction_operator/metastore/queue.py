@@ -1,0 +1,56 @@
+"""The metastore's compaction queue: its entries, and one that this project works on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from compaction_operator.api.compaction import CompactionType
+
+
+class QueueState(StrEnum):
+    """How far an entry is, in the words of SHOW COMPACTIONS (TxnStore's response constants)."""
+
+    INITIATED = "initiated"
+    WORKING = "working"
+    READY_FOR_CLEANING = "ready for cleaning"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    DID_NOT_INITIATE = "did not initiate"
+    REFUSED = "refused"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """One line of SHOW COMPACTIONS. Names are in lower case; `txn` is 0 and the rest None where nothing was said."""
+
+    queue_id: int
+    database: str
+    table: str
+    partition: str | None = None
+    type: CompactionType | None = None
+    state: QueueState
+    worker: str | None = None
+    pool: str | None = None
+    txn: int = 0
+    started: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
+        return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueJob:
+    """An entry that this project works on (Hive 4), as the compactor calls want it back."""
+
+    queue_id: int
+    database: str
+    table: str
+    partition: str | None = None
+    type: CompactionType
+    worker: str | None = None
+    run_as: str | None = None
+    highest_write_id: int | None = None
