@@ -18,7 +18,7 @@ def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[st
     """Return a warehouse for the chart's values; more of its fields are given as they are written in YAML."""
     return {
         "name": name,
-        "metastore": {"uri": settings.metastore_uri},
+        "metastore": {"uris": [settings.metastore_uri]},
         "namespaces": [settings.namespace],
         "volume": {"claimName": CLAIM, "mountPath": MOUNT},
         **more,

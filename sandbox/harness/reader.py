@@ -22,7 +22,7 @@ class Reader:
     """Reads until `release`, or as a context manager; the metastore knows it by `user`."""
 
     def __init__(self, uri: str, user: str) -> None:
-        self._client = MetastoreAdmin(Metastore(uri=uri), user=user)
+        self._client = MetastoreAdmin(Metastore(uris=(uri,)), user=user)
         self._user = user
         self._released = threading.Event()
         self._thread = threading.Thread(target=self._keep_alive, name=f"reader-{user}", daemon=True)

@@ -38,7 +38,7 @@ class Stage:
         service = {"namespace": self.settings.metastore_namespace, "service": METASTORE_SERVICE}
         with (
             PortForward(self.cluster, **service, port=METASTORE_PORT) as forward,
-            MetastoreAdmin(Metastore(uri=forward.uri)) as admin,
+            MetastoreAdmin(Metastore(uris=(forward.uri,))) as admin,
         ):
             yield Warehouse(admin, self.toolbox, forward)
 

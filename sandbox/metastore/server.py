@@ -42,7 +42,7 @@ class MetastoreServer:
 
     def settings(self, *, timeout: float = 20.0) -> Metastore:
         """Return what a client needs to know."""
-        return Metastore(uri=self.uri, timeout=timeout)
+        return Metastore(uris=(self.uri,), timeout=timeout)
 
     def __enter__(self) -> Self:
         self.start()

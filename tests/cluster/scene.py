@@ -55,7 +55,7 @@ class Scene:
         self.stage = stage
         self.warehouse = warehouse
         self.database = f"test_{uuid.uuid4().hex[:8]}"
-        self._reader = MetastoreAdmin(Metastore(uri=warehouse.forward.uri), user=READER)
+        self._reader = MetastoreAdmin(Metastore(uris=(warehouse.forward.uri,)), user=READER)
         self._tables: list[HiveTable] = []
         self._applied: list[str] = []
         self._uids: dict[str, str] = {}

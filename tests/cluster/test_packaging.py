@@ -160,7 +160,7 @@ BAD_VALUES = [
     ("cleanup.interval=0s", "/cleanup/interval"),
     ("warehuoses=1", "warehuoses"),
     ("warehouses[0].name=main", "/warehouses/0"),
-    ("warehouses[0].metastore.uri=http://hive:9083", "/warehouses/0/metastore/uri"),
+    ("warehouses[0].metastore.uris[0]=ftp://hive:9083", "/warehouses/0/metastore/uris/0"),
     ("profiles=[]", "/profiles"),
     ("profiles[0].sparkConf.a=1", "/profiles/0/sparkConf/a"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
@@ -219,7 +219,7 @@ def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Pat
     """Two warehouses on one claim and in one namespace give one mount and one service account each."""
     volume = {"claimName": "files", "mountPath": "/warehouse"}
     warehouses = [
-        {"name": name, "metastore": {"uri": f"thrift://{name}:9083"}, "namespaces": spaces, "volume": volume}
+        {"name": name, "metastore": {"uris": [f"thrift://{name}:9083"]}, "namespaces": spaces, "volume": volume}
         for name, spaces in (("one", ["b", "a"]), ("two", ["b"]))
     ]
     rendered = cluster.render("--values", str(written(tmp_path, {"warehouses": warehouses})))

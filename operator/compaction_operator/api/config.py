@@ -1,16 +1,18 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from compaction_operator.api.model import Duration, Model, Size
 
+METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
+
 
 class Metastore(Model):
-    """Where the Hive metastore listens (Thrift), and how long one call may take."""
+    """Where the Hive metastore listens, one URI for each of its processes, and how long one call may take."""
 
-    uri: str = Field(pattern=r"^thrift://[^:/]+:[0-9]+$")
+    uris: tuple[Annotated[str, Field(pattern=METASTORE_URI_PATTERN)], ...] = Field(min_length=1)
     timeout: Duration = 20.0
 
 

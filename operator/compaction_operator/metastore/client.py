@@ -39,7 +39,7 @@ class MetastoreClient:
     """
 
     def __init__(self, settings: Metastore, *, user: str = "compaction-operator") -> None:
-        self._connections = ConnectionPool(settings.uri, timeout=settings.timeout)
+        self._connections = ConnectionPool(settings.uris[0], timeout=settings.timeout)
         self._user = user
         self._host = socket.gethostname()
 

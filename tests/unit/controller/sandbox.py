@@ -38,7 +38,7 @@ CONFIG = OperatorConfig(
     warehouses=(
         Warehouse(
             name="lake",
-            metastore=Metastore(uri="thrift://metastore:9083"),
+            metastore=Metastore(uris=("thrift://metastore:9083",)),
             namespaces=("default", "other"),
             databases=("sales",),
             volume=Volume(claim_name="warehouse", mount_path="/warehouse"),

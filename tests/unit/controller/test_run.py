@@ -11,7 +11,7 @@ from tests.unit.controller.sandbox import Sandbox, runs
 GOOD = """
 warehouses:
   - name: lake
-    metastore: {uri: "thrift://metastore:9083", timeout: 5s}
+    metastore: {uris: ["thrift://metastore:9083"], timeout: 5s}
     namespaces: [default]
 profiles:
   - {name: default, image: "localhost/operator:1"}
@@ -37,7 +37,7 @@ def test_configuration(tmp_path: Path) -> None:
         ("", "the file"),
         ("{", "is not YAML"),
         ("[]", "the file"),
-        (GOOD.replace("thrift://metastore:9083", "metastore"), "warehouses.0.metastore.uri"),
+        (GOOD.replace("thrift://metastore:9083", "metastore"), "warehouses.0.metastore.uris.0"),
         (GOOD.replace("threads: 3", "threads: 0"), "cleanup.threads"),
         (GOOD.replace("500ms", "soon"), "'soon' is not a duration"),
         (GOOD + "colour: blue\n", "colour"),

@@ -14,7 +14,7 @@ REQUEST = JobRequest(
     uid="0f8c",
     attempt=2,
     job="orders-minor-2",
-    warehouse=Warehouse(name="main", metastore=Metastore(uri="thrift://m:9083"), namespaces=("team",)),
+    warehouse=Warehouse(name="main", metastore=Metastore(uris=("thrift://m:9083",)), namespaces=("team",)),
     profile=SparkProfile(name="default", image="compaction-operator:1"),
     table=TableRef(database="Sales", name="Orders"),
     type=CompactionType.MINOR,

@@ -40,7 +40,7 @@ class StubMetastore:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def settings(self, *, timeout: float = 10.0) -> Metastore:
-        return Metastore(uri=f"thrift://127.0.0.1:{self._listener.getsockname()[1]}", timeout=timeout)
+        return Metastore(uris=(f"thrift://127.0.0.1:{self._listener.getsockname()[1]}",), timeout=timeout)
 
     def drop_connections(self) -> None:
         for connection in self.connections:

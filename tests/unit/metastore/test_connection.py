@@ -35,7 +35,7 @@ def test_the_timeout_is_for_the_whole_call_not_for_each_byte():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         trickle = threading.Thread(target=send_a_byte_now_and_then, args=[listener, stop])
         trickle.start()
-        settings = Metastore(uri=f"thrift://127.0.0.1:{listener.getsockname()[1]}", timeout=0.5)
+        settings = Metastore(uris=(f"thrift://127.0.0.1:{listener.getsockname()[1]}",), timeout=0.5)
         started = time.monotonic()
         with MetastoreClient(settings) as client, pytest.raises(MetastoreUnavailable):
             client.show_locks("db", "t")
@@ -58,7 +58,7 @@ def test_nobody_listening_is_unavailable_and_names_the_address():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         uri = f"thrift://127.0.0.1:{probe.getsockname()[1]}"
-    with MetastoreClient(Metastore(uri=uri, timeout=5.0)) as client, pytest.raises(MetastoreUnavailable, match=uri):
+    with MetastoreClient(Metastore(uris=(uri,), timeout=5.0)) as client, pytest.raises(MetastoreUnavailable, match=uri):
         client.open_transactions()
 
 
@@ -133,7 +133,7 @@ def test_a_refusal_of_the_metastore_is_told_in_its_own_words(stub):
 def test_something_else_than_a_metastore_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=answer_in_http, args=[listener], daemon=True).start()
-        settings = Metastore(uri=f"thrift://127.0.0.1:{listener.getsockname()[1]}", timeout=5.0)
+        settings = Metastore(uris=(f"thrift://127.0.0.1:{listener.getsockname()[1]}",), timeout=5.0)
         with MetastoreClient(settings) as client, pytest.raises(MetastoreError):
             client.show_locks("db", "t")
 
