@@ -147,13 +147,18 @@ class PublishedState(StrEnum):
 
 
 class PartitionStatus(ReadModel):
-    """What became of one partition's entry; a message says why what remains stays for good."""
+    """What became of one partition's entry; a message says why what remains stays for good, `reason` in one word.
+
+    `planned` is what would be deleted, by the listing before the approval was asked for.
+    """
 
     partition: str
     state: PublishedState
+    planned: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
+    reason: str | None = None
     message: str | None = None
 
 

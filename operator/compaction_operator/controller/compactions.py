@@ -49,10 +49,14 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked."""
+    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
+
+    `auto_compaction` says whether Hive may compact the table by itself, None when that is not known.
+    """
 
     reason: Reason | None = None
     message: str = ""
+    auto_compaction: bool | None = None
 
 
 @dataclass(frozen=True)
