@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -57,11 +58,15 @@ def fetch() -> Path:
 
 
 class HiveOracle:
-    """A JVM of Hive 3 or 4, started at the first question: `with HiveOracle(3) as hive: hive.read(folder)`."""
+    """A JVM of Hive 3 or 4, started at the first question: `with HiveOracle(3) as hive: hive.read(folder)`.
+
+    Several threads may ask; it answers one after the other.
+    """
 
     def __init__(self, version: int) -> None:
         self.version = version
         self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +97,26 @@ class HiveOracle:
             "read", dir=directory, write_ids=write_ids, txns=txns, row_type=row_type, vectorized=vectorized
         )
         return [Row(*row) for row in answer["rows"]]
+
+    def plan(
+        self,
+        directory: Path | str,
+        *,
+        write_ids: str,
+        txns: str,
+        row_type: str,
+        vectorized: bool = False,
+    ) -> int:
+        """Choose the files of a `read`, as when a query starts; return the plan's number. Raises OracleError."""
+        answer = self._ask(
+            "plan", dir=directory, write_ids=write_ids, txns=txns, row_type=row_type, vectorized=vectorized
+        )
+        number: int = answer["plan"]
+        return number
+
+    def read_plan(self, plan: int) -> list[Row]:
+        """Open the files of a plan and return their rows, as when a query's tasks run; once. Raises OracleError."""
+        return [Row(*row) for row in self._ask("read_plan", plan=plan)["rows"]]
 
     def state(self, directory: Path | str, *, write_ids: str | None = None, txns: str | None = None) -> State:
         """Return which directories and files a reader of the snapshot uses; raises OracleError."""
@@ -181,13 +206,14 @@ class HiveOracle:
         return [(number, values) for number, values in self._ask("search", file=file, predicate=predicate)["rows"]]
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
-        process = self._process or self._start()
         given = {name: value for name, value in request.items() if value is not None}
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps({"op": operation, **given}, default=str) + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
+        with self._lock:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps({"op": operation, **given}, default=str) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
         if not line:
             raise OracleError(f"Hive {self.version}'s JVM ended with code {process.wait()}", "")
         answer: dict[str, Any] = json.loads(line)

@@ -36,6 +36,8 @@ public final class Server {
     String operation = request.get("op").getAsString();
     switch (operation) {
       case "read": return TableReader.read(request);
+      case "plan": return TableReader.plan(request);
+      case "read_plan": return TableReader.readPlan(request);
       case "state": return TableState.state(request);
       case "write": return TableWriter.write(request);
       case "write_file": return TableWriter.writeFile(request);

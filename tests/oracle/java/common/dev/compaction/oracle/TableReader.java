@@ -8,7 +8,9 @@ import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.hadoop.fs.Path;
@@ -34,29 +36,63 @@ import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.RecordReader;
 import org.apache.hadoop.mapred.Reporter;
 
-/** `read`: the rows of a table or partition directory and their ROW__IDs, as a query of this Hive sees them. */
+/** `read`, or `plan` and `read_plan`: the rows of a table or partition directory and their ROW__IDs, as a query of this Hive sees them. */
 final class TableReader {
   private TableReader() {}
 
-  static JsonObject read(JsonObject request) throws Exception {
-    String rowType = Settings.text(request, "row_type", null);
-    if (rowType == null) rowType = widestRowType(request);
-    StructTypeInfo rows = Settings.struct(rowType);
-    JobConf conf = Settings.scan(request, rows);
-    conf.set("mapreduce.input.fileinputformat.inputdir", Settings.path(request, "dir").toString());
-    boolean vectorized = request.has("vectorized") && request.get("vectorized").getAsBoolean();
-    conf.setBoolean("hive.vectorized.execution.enabled", vectorized);
-    VectorizedRowBatchCtx context = batchContext(rows);
-    if (vectorized) Dialect.planVectorized(conf, context);
-    JsonArray result = new JsonArray();
-    for (InputSplit split : splits(conf)) {
-      if (vectorized) readBatches(Dialect.batches((OrcSplit) split, conf, context), rows, result);
-      else readRows(split, conf, rows, result);
+  /** A query that knows its files: whatever becomes of the directory from here on, it reads these. */
+  private static final class Plan {
+    final JobConf conf;
+    final String rowType;
+    final StructTypeInfo rows;
+    final boolean vectorized;
+    final VectorizedRowBatchCtx context;
+    final InputSplit[] splits;
+
+    Plan(JsonObject request) throws Exception {
+      String given = Settings.text(request, "row_type", null);
+      rowType = given == null ? widestRowType(request) : given;
+      rows = Settings.struct(rowType);
+      conf = Settings.scan(request, rows);
+      conf.set("mapreduce.input.fileinputformat.inputdir", Settings.path(request, "dir").toString());
+      vectorized = request.has("vectorized") && request.get("vectorized").getAsBoolean();
+      conf.setBoolean("hive.vectorized.execution.enabled", vectorized);
+      context = batchContext(rows);
+      if (vectorized) Dialect.planVectorized(conf, context);
+      splits = splits(conf);
     }
+
+    JsonObject read() throws Exception {
+      if (vectorized) Dialect.planVectorized(conf, context); // another query may have planned meanwhile
+      JsonArray result = new JsonArray();
+      for (InputSplit split : splits) {
+        if (vectorized) readBatches(Dialect.batches((OrcSplit) split, conf, context), rows, result);
+        else readRows(split, conf, rows, result);
+      }
+      JsonObject answer = new JsonObject();
+      answer.addProperty("row_type", rowType);
+      answer.add("rows", result);
+      return answer;
+    }
+  }
+
+  private static final Map<Integer, Plan> PLANS = new HashMap<>();
+  private static int planned = 0;
+
+  static JsonObject read(JsonObject request) throws Exception {
+    return new Plan(request).read();
+  }
+
+  /** The first half of `read`: the files are chosen, as when a query starts; `read_plan` opens them, once. */
+  static JsonObject plan(JsonObject request) throws Exception {
+    PLANS.put(++planned, new Plan(request));
     JsonObject answer = new JsonObject();
-    answer.addProperty("row_type", rowType);
-    answer.add("rows", result);
+    answer.addProperty("plan", planned);
     return answer;
+  }
+
+  static JsonObject readPlan(JsonObject request) throws Exception {
+    return PLANS.remove(request.get("plan").getAsInt()).read();
   }
 
   private static InputSplit[] splits(JobConf conf) throws IOException {
