@@ -8,21 +8,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompactionStatus, Totals
-from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
+from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.driver import DriverEnd
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, job_name
+from compaction_operator.controller.permission import refusal
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
 SUCCEEDED = "Succeeded"
+AUTO_COMPACTION_OFF = "AutoCompactionOff"
+NO_AUTO_COMPACTION_MISSING = "NoAutoCompactionMissing"
 
 METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
@@ -35,6 +38,8 @@ WAIT_PAUSE = 10.0
 """Seconds until the next attempt after the first that failed by nobody's fault; it doubles with each, up to the cap."""
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
+
+_OTHERS_AT_WORK = frozenset({Reason.IN_COMPACTION_QUEUE})
 
 
 class Action(StrEnum):
@@ -79,6 +84,8 @@ class Sight:
     end: End | None = None
     buried: bool = False
     burial_trouble: str | None = None
+    waits: int = 0
+    """How often in a row the preflight said that others are in the way."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now:
     """Return the next step of a compaction. An ended one is never touched again but for the observed generation."""
     step = _Step(compaction, sight, config, now)
     if compaction.ended:
-        return Decision(step.status)
+        return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
 
@@ -108,11 +115,20 @@ class _Step:
         self._sight = sight
         self._config = config
         self._now = now
-        self.status = compaction.status.model_copy(update={"observed_generation": compaction.meta.generation})
+        self._draft = Draft(compaction, now)
+
+    @property
+    def status(self) -> TableCompactionStatus:
+        """The status as decided so far."""
+        return self._draft.status
+
+    def decision(self, action: Action = Action.NONE, *, again_in: float | None = None) -> Decision:
+        """Return what was decided so far, with what to do then."""
+        return Decision(self.status, action, again_in, tuple(self._draft.events))
 
     def between_attempts(self) -> Decision:
         """No attempt runs: fail, wait, or start the next one."""
-        refusal = _refusal(self._compaction, self._config)
+        refusal = refusal(self._compaction, self._config)
         if refusal is not None:
             return self._fail(refusal)
         if self._spec.suspend:
@@ -129,11 +145,11 @@ class _Step:
         job, recorded = self._sight.job, self.status.job is not None
         if job is None and not recorded:
             return self._create_job()
-        self.status = self.status.model_copy(update={"job": self._job_name()})
+        self._draft.update(job=self._job_name())
         if job is not None and not job.ended:
             return self._watch_job(job)
         if self._sight.end is None:
-            return Decision(self.status, Action.LOOK_AT_END)
+            return self.decision(Action.LOOK_AT_END)
         unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
         if unsettled:
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
@@ -143,17 +159,37 @@ class _Step:
     def _preflight(self) -> Decision:
         verdict = self._sight.verdict
         if verdict is None:
-            return Decision(self.status, Action.PREFLIGHT)
+            return self.decision(Action.PREFLIGHT)
+        self._warn_of_auto_compaction(verdict)
         if verdict.reason is None:
             return self._start()
         if verdict.reason in FINAL_REASONS:
             return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
-        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
+        base, cap = (WAIT_PAUSE, WAIT_PAUSE_CAP) if verdict.reason in _OTHERS_AT_WORK else (METASTORE_RETRY,) * 2
+        pause = backed_off(base, self._sight.waits + 1, cap=cap)
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause)
+
+    def _warn_of_auto_compaction(self, verdict: Verdict) -> None:
+        """Say whether Hive's Initiator leaves the table to us: it may race a compaction, which is then refused."""
+        if verdict.auto_compaction is None:
+            return
+        if not verdict.auto_compaction:
+            self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.TRUE, "NoAutoCompactionSet", "Hive leaves it to us")
+            return
+        table = self._spec.table
+        message = (
+            f"Hive may compact {table} at the same time; to keep it from that: "
+            f"ALTER TABLE {table} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
+        )
+        known = self._draft.find(AUTO_COMPACTION_OFF)
+        if known is None or known.status is not ConditionStatus.FALSE:
+            self._draft.event(NO_AUTO_COMPACTION_MISSING, message, EventType.WARNING)
+        self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.FALSE, NO_AUTO_COMPACTION_MISSING, message)
 
     def _start(self) -> Decision:
         """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""
         attempt = self.status.attempt + 1
-        self._update(
+        self._draft.update(
             attempt=attempt,
             job=None,
             progress=None,
@@ -161,17 +197,18 @@ class _Step:
             start_time=self.status.start_time or rfc3339(self._now),
         )
         message = f"attempt {attempt} of {self._spec.type} compaction of {self._spec.table} started"
-        decision = self._wait(Phase.RUNNING, "Running", message)
-        return Decision(decision.status, Action.CREATE_JOB, events=(Event("Started", message),))
+        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
+        self._draft.event("Started", message)
+        return self.decision(Action.CREATE_JOB)
 
     def _create_job(self) -> Decision:
-        refusal = _refusal(self._compaction, self._config)
+        refusal = refusal(self._compaction, self._config)
         if refusal is not None:
             return self._fail(refusal)
         if self._sight.trouble is not None:
             message = f"attempt {self.status.attempt}: its job cannot be created: {self._sight.trouble}"
             return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
-        return Decision(self.status, Action.CREATE_JOB)
+        return self.decision(Action.CREATE_JOB)
 
     def _watch_job(self, job: JobView) -> Decision:
         trouble = self._sight.trouble
@@ -195,10 +232,10 @@ class _Step:
     def _show(self, progress: Progress) -> None:
         shown = self.status.progress
         if shown is None or not shown.shows(progress):
-            self._update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
+            self._draft.update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
 
     def _judge(self, end: End) -> Decision:
-        self._update(
+        self._draft.update(
             cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
             totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
         )
@@ -255,26 +292,24 @@ class _Step:
 
     def _pause(self, failure: DriverResult) -> Decision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
-        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
+        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
         return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=pause)
 
     def _count(self, failure: DriverResult, *, published: bool) -> Decision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
-        self._update(failed_attempts=failed)
+        self._draft.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
-        event = Event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
+        self._draft.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
         if failed >= most:
-            return self._exhausted(failure, text, event, published=published)
+            return self._exhausted(failure, text, published=published)
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
-        self._update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
-        decision = self._wait(Phase.WAITING, failure.reason, text, again_in=pause)
-        return Decision(decision.status, again_in=pause, events=(event,))
+        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
+        return self._wait(Phase.WAITING, failure.reason, text, again_in=pause)
 
-    def _exhausted(self, failure: DriverResult, text: str, event: Event, *, published: bool) -> Decision:
+    def _exhausted(self, failure: DriverResult, text: str, *, published: bool) -> Decision:
         reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
         last = DriverResult(reason=reason, message=text)
-        decision = self._fail(self._partly(last) if published else last)
-        return Decision(decision.status, events=(event, *decision.events))
+        return self._fail(self._partly(last) if published else last)
 
     def _partly(self, failure: DriverResult) -> DriverResult:
         text = f"{self.status.totals or Totals()}; the rest is not published: {failure.message}"
@@ -284,36 +319,26 @@ class _Step:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
 
     def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
-        self._update(completion_time=rfc3339(self._now), next_attempt_time=None)
+        self._draft.update(completion_time=rfc3339(self._now), next_attempt_time=None)
         self._set(phase, outcome, reason, message)
-        type_ = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
-        return Decision(self.status, events=(Event(reason, message, type_),))
+        self._draft.event(reason, message, EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING)
+        return self.decision()
 
     def _back_off(self, due: datetime) -> Decision:
         """Keep saying why the last attempt failed; only what a suspension said in between is replaced."""
-        condition = find_condition(self.status.conditions, SUCCEEDED)
+        condition = self._draft.find(SUCCEEDED)
         left = seconds_until(due, self._now)
         if condition is None or condition.reason == "Suspended":
             return self._wait(Phase.WAITING, "BackOff", f"next attempt at {rfc3339(due)}", again_in=left)
-        return Decision(self.status, again_in=left)
+        return self.decision(again_in=left)
 
     def _wait(self, phase: Phase, reason: str, message: str, *, again_in: float | None = None) -> Decision:
         self._set(phase, ConditionStatus.UNKNOWN, reason, message)
-        return Decision(self.status, again_in=again_in)
+        return self.decision(again_in=again_in)
 
     def _set(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
-        condition = Condition(
-            type=SUCCEEDED,
-            status=outcome,
-            reason=reason,
-            message=message,
-            observed_generation=self._compaction.meta.generation,
-            last_transition_time=rfc3339(self._now),
-        )
-        self._update(phase=phase, conditions=with_condition(self.status.conditions, condition))
-
-    def _update(self, **fields: Any) -> None:
-        self.status = self.status.model_copy(update=fields)
+        self._draft.set(SUCCEEDED, outcome, reason, message)
+        self._draft.update(phase=phase)
 
     def _job_name(self) -> str:
         meta = self._compaction.meta
@@ -321,28 +346,6 @@ class _Step:
 
 
 _NOT_PUBLISHED = PublishedState.NOT_PUBLISHED
-
-
-def _refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | None:
-    """Return why the configuration does not let this compaction run, None when it does."""
-    spec, namespace = compaction.spec, compaction.meta.namespace
-    warehouse = config.warehouse(spec.warehouse)
-    if warehouse is None:
-        names = ", ".join(known.name for known in config.warehouses) or "none"
-        return _refused(Reason.UNKNOWN_WAREHOUSE, f"no warehouse is called {spec.warehouse!r}; there is: {names}")
-    if config.profile(spec.spark.profile) is None:
-        names = ", ".join(known.name for known in config.profiles) or "none"
-        return _refused(Reason.UNKNOWN_PROFILE, f"no profile is called {spec.spark.profile!r}; there is: {names}")
-    if not warehouse.allows_namespace(namespace):
-        return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
-    if not warehouse.allows_database(spec.table.database):
-        database = spec.table.database
-        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
-    return None
-
-
-def _refused(reason: Reason, message: str) -> DriverResult:
-    return DriverResult(reason=reason, message=message)
 
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:

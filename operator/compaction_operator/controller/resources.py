@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionSpec, TableCompactionStatus
@@ -61,19 +61,24 @@ class Meta:
     created: datetime
 
 
-@dataclass(frozen=True)
-class Compaction:
-    """A TableCompaction; `raw` is the object as it came, for writing its status back."""
+SpecT = TypeVar("SpecT", TableCompactionSpec, CompactionCleanupSpec)
+StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
 
+
+@dataclass(frozen=True)
+class Resource(Generic[SpecT, StatusT]):
+    """One of our two resources; `raw` is the object as it came, for writing its status back."""
+
+    kind: ClassVar[Kind]
     meta: Meta
-    spec: TableCompactionSpec
-    status: TableCompactionStatus
+    spec: SpecT
+    status: StatusT
     raw: Mapping[str, Any]
 
     @property
     def key(self) -> Key:
         """The object's name in the cluster."""
-        return Key(Kind.COMPACTION, self.meta.namespace, self.meta.name)
+        return Key(self.kind, self.meta.namespace, self.meta.name)
 
     @property
     def table(self) -> TableKey:
@@ -84,6 +89,12 @@ class Compaction:
     def ended(self) -> bool:
         """Whether its Succeeded condition is final."""
         return self.status.completion_time is not None
+
+
+class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
+    """A TableCompaction."""
+
+    kind = Kind.COMPACTION
 
     @property
     def attempt_running(self) -> bool:
@@ -96,29 +107,10 @@ class Compaction:
         return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
 
 
-@dataclass(frozen=True)
-class Cleanup:
-    """A CompactionCleanup; `raw` is the object as it came, for writing its status back."""
+class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
+    """A CompactionCleanup."""
 
-    meta: Meta
-    spec: CompactionCleanupSpec
-    status: CompactionCleanupStatus
-    raw: Mapping[str, Any]
-
-    @property
-    def key(self) -> Key:
-        """The object's name in the cluster."""
-        return Key(Kind.CLEANUP, self.meta.namespace, self.meta.name)
-
-    @property
-    def table(self) -> TableKey:
-        """The table it is about."""
-        return TableKey.of(self.spec.warehouse, self.spec.table.database, self.spec.table.name)
-
-    @property
-    def ended(self) -> bool:
-        """Whether its Succeeded condition is final."""
-        return self.status.completion_time is not None
+    kind = Kind.CLEANUP
 
     @property
     def settled(self) -> bool:
