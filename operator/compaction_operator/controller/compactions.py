@@ -128,9 +128,9 @@ class _Step:
 
     def between_attempts(self) -> Decision:
         """No attempt runs: fail, wait, or start the next one."""
-        refusal = refusal(self._compaction, self._config)
-        if refusal is not None:
-            return self._fail(refusal)
+        refused = refusal(self._compaction, self._config)
+        if refused is not None:
+            return self._fail(refused)
         if self._spec.suspend:
             return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
         due = self.status.next_attempt_time
@@ -202,9 +202,9 @@ class _Step:
         return self.decision(Action.CREATE_JOB)
 
     def _create_job(self) -> Decision:
-        refusal = refusal(self._compaction, self._config)
-        if refusal is not None:
-            return self._fail(refusal)
+        refused = refusal(self._compaction, self._config)
+        if refused is not None:
+            return self._fail(refused)
         if self._sight.trouble is not None:
             message = f"attempt {self.status.attempt}: its job cannot be created: {self._sight.trouble}"
             return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
