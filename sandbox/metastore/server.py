@@ -77,6 +77,13 @@ class MetastoreServer:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def kill(self) -> None:
+        """Kill the process at once (SIGKILL), as the machine's trouble would; `start` brings it back with its data."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
     def pause(self) -> None:
         """Make it hang: it accepts connections, but does not answer."""
         self._signal(signal.SIGSTOP)
