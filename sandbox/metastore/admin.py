@@ -6,9 +6,34 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.metastore.client import BATCH, MetastoreClient
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.hive4 import STRING, STRINGS, Call, Struct, spec_of, struct
 from compaction_operator.metastore.partitions import name_of
 from compaction_operator.metastore.replies import required
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE, Table
+
+CAPABILITIES = ["HIVEFULLACIDREAD", "HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE"]
+"""What a Hive 4 metastore wants to hear of somebody who creates an ACID table."""
+
+
+class CreateTableRequest(Struct):
+    """A new table, and what its creator can do."""
+
+    thrift_spec = spec_of(
+        {1: ("table", struct(ttypes.Table)), 9: ("processorCapabilities", STRINGS), 10: ("processorIdentifier", STRING)}
+    )
+
+
+create_table_req = Call(
+    "create_table_req",
+    struct(CreateTableRequest),
+    errors=(
+        ttypes.AlreadyExistsException,
+        ttypes.InvalidObjectException,
+        ttypes.MetaException,
+        ttypes.NoSuchObjectException,
+    ),
+)
 
 FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
 
@@ -53,7 +78,11 @@ class MetastoreAdmin(MetastoreClient):
             lastAccessTime=0,
             retention=0,
         )
-        self._call(lambda client: client.create_table(table))
+        if self.generation() is Generation.HIVE3:
+            self._call(lambda client: client.create_table(table))
+        else:
+            request = CreateTableRequest(table=table, processorCapabilities=CAPABILITIES, processorIdentifier="sandbox")
+            self._call(lambda client: create_table_req(client, request))
 
     def drop_table(self, database: str, name: str) -> None:
         """Drop a table and its directory."""
@@ -82,27 +111,12 @@ class MetastoreAdmin(MetastoreClient):
         txn: int = required(reply, "txn_ids", "open_txns")[0]
         return txn
 
-    def heartbeat_txn(self, txn: int) -> None:
-        """Keep a transaction and its locks alive; raises LockLost when it is no longer open."""
-        request = ttypes.HeartbeatRequest(txnid=txn)
-        self._call(lambda client: client.heartbeat(request))
-
     def allocate_write_id(self, txn: int, database: str, table: str) -> int:
         """Return the write id of a transaction for a table, a new one the first time."""
         request = ttypes.AllocateTableWriteIdsRequest(dbName=database, tableName=table, txnIds=[txn])
         reply = self._call(lambda client: client.allocate_table_write_ids(request))
         write_id: int = required(reply, "txnToWriteIds", "allocate_table_write_ids")[0].writeId
         return write_id
-
-    def commit_txn(self, txn: int) -> None:
-        """Commit a transaction: its write ids become valid, its locks go."""
-        request = ttypes.CommitTxnRequest(txnid=txn)
-        self._call(lambda client: client.commit_txn(request))
-
-    def abort_txn(self, txn: int) -> None:
-        """Abort a transaction: its write ids are aborted for good, its locks go."""
-        request = ttypes.AbortTxnRequest(txnid=txn)
-        self._call(lambda client: client.abort_txn(request))
 
 
 def _partition(table: Table, name: str, values: list[str]) -> Any:

@@ -1,11 +1,15 @@
 #!/bin/bash
-# fetch.sh [OUTDIR]: puts a Hive metastore 3.1.3 with everything it needs but Java into OUTDIR, unless it is there already.
+# fetch.sh [VERSION [OUTDIR]]: puts a Hive metastore (3.1.3 or 4.0.1; default 3.1.3) with everything it needs but Java into OUTDIR,
+# unless it is there already.
 #   OUTDIR/lib      every jar            OUTDIR/scripts  the schema scripts            OUTDIR/run.sh  starts it
 # Without OUTDIR it goes into the user's cache. Prints the folder on standard output, progress on standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-hash=$(cat "$here/pom.xml" "$here/fetch.sh" "$here/run.sh" | sha256sum | cut -c1-12)
-out=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/compaction-operator/metastore-$hash}
+version=${1:-3.1.3}
+pom=$here/pom-$version.xml
+[ -f "$pom" ] || { echo "metastore: there is no Hive $version here" >&2; exit 1; }
+hash=$(cat "$pom" "$here/fetch.sh" "$here/run.sh" | sha256sum | cut -c1-12)
+out=${2:-${XDG_CACHE_HOME:-$HOME/.cache}/compaction-operator/metastore-$hash}
 say() { echo "metastore: $*" >&2; }
 
 is_complete() { [ "$(cat "$out/.complete" 2>/dev/null)" = "$hash" ]; }
@@ -21,9 +25,9 @@ need_maven() {
 }
 
 download() {
-  say "fetching Hive 3.1.3 and Hadoop's client from Maven (about 180 MB)"
+  say "fetching Hive $version and Hadoop's client from Maven (about 200 MB)"
   # -C: a file whose checksum is wrong fails the download.
-  mvn -q -B -C -Dstyle.color=never -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+  mvn -q -B -C -Dstyle.color=never -f "$pom" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$1" >&2
 }
 
@@ -36,6 +40,7 @@ build() {
   rm "$work"/jars/*.tar.gz
   mv "$work"/jars/*.jar "$work/lib/" && rmdir "$work/jars"
   cp "$here/run.sh" "$work/run.sh"
+  echo "$version" > "$work/version"
   echo "$hash" > "$work/.complete"
   chmod -R a+rX "$work"
   rm -rf "$out" && mv "$work" "$out"

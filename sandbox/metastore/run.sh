@@ -1,10 +1,11 @@
 #!/bin/bash
-# run.sh: becomes a Hive metastore 3.1.3 on embedded Derby; its schema is made at the first start.
+# run.sh: becomes a Hive metastore 3.1.3 or 4.0.1 on embedded Derby or PostgreSQL; its schema is made at the first start.
 #   METASTORE_HOME  the folder that fetch.sh filled (default: where this script lies)
 #   STATE_DIR       the only folder written to besides /tmp: configuration, database, logs of Derby
 #   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
 #   PORT            Thrift port (default 9083)
 #   HEAP            size of the Java heap (default 320m)
+#   POSTGRES        JDBC URL of a PostgreSQL database, with user and password, that is empty at the first start (default: Derby)
 #   TXN_TIMEOUT     seconds after which locks and transactions without a heartbeat are timed out (default 300)
 set -euo pipefail
 home=${METASTORE_HOME:-$(cd "$(dirname "$0")" && pwd)}
@@ -13,18 +14,38 @@ warehouse=${WAREHOUSE:?is not set}
 port=${PORT:-9083}
 timeout=${TXN_TIMEOUT:-300}
 conf=$state/conf
+hive=org.apache.hadoop.hive.metastore
+case $(cat "$home/version") in
+  3.*)
+    schema_tool=$hive.tools.MetastoreSchemaTool
+    housekeeping=$hive.txn.AcidHouseKeeperService
+    ;;
+  *)
+    schema_tool=$hive.tools.schematool.MetastoreSchemaTool
+    housekeeping=$hive.txn.service.AcidHouseKeeperService,$hive.txn.service.AcidTxnCleanerService
+    ;;
+esac
 umask "${UMASK:-0022}"
 mkdir -p "$conf" "$state/tmp"
 
 property() { echo "  <property><name>$1</name><value>$2</value></property>"; }
 
-write_configuration() { # database folder
-  {
-    echo "<configuration>"
+database_properties() { # folder of Derby's database
+  if [ -n "${POSTGRES:-}" ]; then
+    property javax.jdo.option.ConnectionURL "${POSTGRES//&/&amp;}"
+    property javax.jdo.option.ConnectionDriverName org.postgresql.Driver
+  else
     property javax.jdo.option.ConnectionURL "jdbc:derby:;databaseName=$1;create=true"
     property javax.jdo.option.ConnectionDriverName org.apache.derby.jdbc.EmbeddedDriver
-    property javax.jdo.option.ConnectionUserName APP
-    property javax.jdo.option.ConnectionPassword mine
+  fi
+  property javax.jdo.option.ConnectionUserName APP
+  property javax.jdo.option.ConnectionPassword mine
+}
+
+write_configuration() { # folder of Derby's database
+  {
+    echo "<configuration>"
+    database_properties "$1"
     property metastore.warehouse.dir "$warehouse"
     property hive.metastore.warehouse.dir "$warehouse"
     property metastore.thrift.port "$port"
@@ -33,17 +54,19 @@ write_configuration() { # database folder
     property datanucleus.schema.autoCreateAll false
     property hive.metastore.schema.verification true
     property metastore.txn.timeout "${timeout}s"
-    # Dead clients' locks must go. Hive starts this service by itself only together with its compactor's initiator.
-    property metastore.task.threads.always org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService
+    # Dead clients' locks must go. Hive starts its housekeeping by itself only together with its compactor's initiator.
+    property metastore.task.threads.always "$housekeeping"
     property metastore.timedout.txn.reaper.interval "$((timeout / 5 + 1))s"
+    property metastore.acid.housekeeper.interval "$((timeout / 5 + 1))s"
     property hive.txn.manager org.apache.hadoop.hive.ql.lockmgr.DbTxnManager
     property hive.support.concurrency true
     # Hive's own compactor stays out: two compactors on one table is what this project must never be.
     property metastore.compactor.initiator.on false
+    property metastore.compactor.cleaner.on false
     property metastore.compactor.worker.threads 0
     property metastore.execute.setugi true
     property metastore.authorization.storage.checks false
-    property metastore.expression.proxy org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy
+    property metastore.expression.proxy $hive.DefaultPartitionExpressionProxy
     echo "</configuration>"
   } > "$conf/metastore-site.xml"
 }
@@ -72,7 +95,8 @@ java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-
 init_schema() {
   rm -rf "$state/database.new"
   write_configuration "$state/database.new"
-  java "${java_options[@]}" org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool -dbType derby -initSchema \
+  [ -z "${POSTGRES:-}" ] || mkdir "$state/database.new"
+  java "${java_options[@]}" "$schema_tool" -dbType "$([ -n "${POSTGRES:-}" ] && echo postgres || echo derby)" -initSchema \
     > "$state/schema.log" 2>&1 || { tail -30 "$state/schema.log" >&2; exit 1; }
   mv "$state/database.new" "$state/database"
 }
@@ -82,4 +106,4 @@ cd "$state"
 write_log_configuration
 [ -d "$state/database" ] || init_schema
 write_configuration "$state/database"
-exec java "${java_options[@]}" org.apache.hadoop.hive.metastore.HiveMetaStore -p "$port"
+exec java "${java_options[@]}" "$hive.HiveMetaStore" -p "$port"

@@ -1,29 +1,23 @@
-"""What this project asks of a Hive metastore (3.1), as calls that either answer or raise."""
+"""What this project asks of a Hive metastore (3.1 or 4.0), as calls that either answer or raise."""
 
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
-from thrift.Thrift import TException
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.config import Metastore
-from compaction_operator.metastore import replies
-from compaction_operator.metastore.connection import ConnectionPool
-from compaction_operator.metastore.errors import LockLost, MetastoreError, TableNotFound
+from compaction_operator.metastore import hive4, replies
+from compaction_operator.metastore.compactor import CompactorCalls
+from compaction_operator.metastore.errors import LockLost
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions
 from compaction_operator.metastore.tables import Partition, Table
-
-Answer = TypeVar("Answer")
 
 BATCH = 500
 """Partitions asked for in one call: large enough to be quick, small enough for a metastore's memory."""
 
 _ALL = -1
-_GONE = (ttypes.NoSuchLockException, ttypes.NoSuchTxnException, ttypes.TxnAbortedException)
 _LOCK_TYPES = {
     LockKind.SHARED_READ: (ttypes.LockType.SHARED_READ, ttypes.DataOperationType.SELECT),
     # NO_TXN is what Hive gives for DDL: the lock says nothing about rows written.
@@ -31,36 +25,21 @@ _LOCK_TYPES = {
 }
 
 
-class MetastoreClient:
+class MetastoreClient(CompactorCalls):
     """A client of one metastore, for many threads; close it, or use it as a context manager.
 
     Each method sends its call once. It raises MetastoreUnavailable when there is no answer within the timeout (the
     next call connects anew), and MetastoreError when the metastore refuses or its answer is not whole.
     """
 
-    def __init__(self, settings: Metastore, *, user: str = "compaction-operator") -> None:
-        self._connections = ConnectionPool(settings.uris[0], timeout=settings.timeout)
-        self._user = user
-        self._host = socket.gethostname()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connections.close()
-
     def get_table(self, database: str, name: str) -> Table:
         """Return a table; raises TableNotFound."""
         # Without this capability the metastore does not show insert-only tables at all.
         capabilities = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
         request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower(), capabilities=capabilities)
-        return replies.table_of(self._call(lambda client: client.get_table_req(request), table=f"{database}.{name}"))
+        return replies.table_of(
+            self._call(lambda client: hive4.get_table_req(client, request), table=f"{database}.{name}")
+        )
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         """Return the names of all partitions of a table (none for an unpartitioned one); raises TableNotFound."""
@@ -77,25 +56,31 @@ class MetastoreClient:
         wanted = self.get_partition_names(database, name) if names is None else names
         return tuple(partition for batch in _batches(wanted) for partition in self._partitions(database, name, batch))
 
-    def valid_txns(self) -> ValidTxnList:
-        """Return which transactions a reader that starts now would see."""
-        return replies.valid_txns_of(self._call(lambda client: client.get_open_txns()))
+    def valid_txns(self, *, without: Collection[int] = ()) -> ValidTxnList:
+        """Return which transactions a reader that starts now would see.
 
-    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        """Return which write ids of a table a reader that starts now would see.
+        Those of `without`, the caller's own, are not counted among the open ones.
+        """
+        txns = replies.valid_txns_of(self._call(lambda client: client.get_open_txns()))
+        others = txns.open - frozenset(without)
+        return replace(txns, open=others, min_open=min(others, default=None))
+
+    def valid_write_ids(self, database: str, name: str, *, valid_txns: ValidTxnList | None = None) -> ValidWriteIdList:
+        """Return which write ids of a table a reader that starts now, or one with that snapshot, would see.
 
         NB: a table that does not exist has, for the metastore, simply no write ids.
         """
         # The metastore compares names as text here, and keeps them in lower case.
         full_name = f"{database}.{name}".lower()
-        request = ttypes.GetValidWriteIdsRequest(fullTableNames=[full_name], validTxnList=str(self.valid_txns()))
+        snapshot = self.valid_txns() if valid_txns is None else valid_txns
+        request = ttypes.GetValidWriteIdsRequest(fullTableNames=[full_name], validTxnList=str(snapshot))
         return replies.valid_write_ids_of(self._call(lambda client: client.get_valid_write_ids(request)), full_name)
 
     def lock(self, wish: LockWish) -> LockState:
         """Ask for a lock; when it is not acquired at once it waits in the queue until `unlock`.
 
-        Raises LockLost when its transaction is not open. NB: after MetastoreUnavailable the lock may exist all the
-        same: `show_locks` tells, by the agent.
+        Raises TransactionLost when its transaction is not open. NB: after MetastoreUnavailable the lock may exist all
+        the same: `show_locks` tells, by the agent.
         """
         request = ttypes.LockRequest(
             component=[_component(wish)],
@@ -114,6 +99,11 @@ class MetastoreClient:
     def heartbeat(self, lock_id: int) -> None:
         """Keep a lock without a transaction alive; raises LockLost when it no longer exists."""
         request = ttypes.HeartbeatRequest(lockid=lock_id)
+        self._call(lambda client: client.heartbeat(request))
+
+    def heartbeat_txn(self, txn: int) -> None:
+        """Keep a transaction and its locks alive; raises TransactionLost when it is no longer open."""
+        request = ttypes.HeartbeatRequest(txnid=txn)
         self._call(lambda client: client.heartbeat(request))
 
     def unlock(self, lock_id: int) -> None:
@@ -148,17 +138,6 @@ class MetastoreClient:
         )
         return replies.partitions_of(reply, names)
 
-    def _call(self, request: Callable[[Any], Answer], *, table: str | None = None) -> Answer:
-        try:
-            return self._connections.call(request)
-        except (ttypes.NoSuchObjectException, ttypes.UnknownTableException, ttypes.UnknownDBException) as error:
-            missing = f"table {table} does not exist" if table else _message(error)
-            raise TableNotFound(missing) from error
-        except _GONE as error:
-            raise LockLost(_message(error)) from error
-        except TException as error:
-            raise MetastoreError(f"{type(error).__name__}: {_message(error)}") from error
-
 
 def _component(wish: LockWish) -> Any:
     type_, operation = _LOCK_TYPES[wish.kind]
@@ -177,7 +156,3 @@ def _batches(names: Sequence[str]) -> Iterator[list[str]]:
     remaining = iter(names)
     while batch := list(islice(remaining, BATCH)):
         yield batch
-
-
-def _message(error: TException) -> str:
-    return getattr(error, "message", None) or str(error) or type(error).__name__

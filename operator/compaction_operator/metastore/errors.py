@@ -18,3 +18,7 @@ class TableNotFound(MetastoreError):  # noqa: N818 - a state of the world, in it
 
 class LockLost(MetastoreError):  # noqa: N818 - a state of the world, in its own words
     """A lock no longer exists in the metastore, or can no longer be relied on."""
+
+
+class TransactionLost(MetastoreError):  # noqa: N818 - a state of the world, in its own words
+    """A transaction is no longer open: it was aborted, has ended, or is not known (any more)."""

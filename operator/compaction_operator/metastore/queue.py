@@ -21,9 +21,23 @@ class QueueState(StrEnum):
     UNKNOWN = "unknown"
 
 
+_ENDED = frozenset(
+    {
+        QueueState.FAILED,
+        QueueState.SUCCEEDED,
+        QueueState.DID_NOT_INITIATE,
+        QueueState.REFUSED,
+        QueueState.ABORTED,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """One line of SHOW COMPACTIONS. Names are in lower case; `txn` is 0 and the rest None where nothing was said."""
+    """One line of SHOW COMPACTIONS. Names are in lower case; `txn` is 0 and the rest None where nothing was said.
+
+    `committed` is when the compaction's transaction was committed: the metastore's word that it was (Hive 4).
+    """
 
     queue_id: int
     database: str
@@ -34,7 +48,15 @@ class QueueEntry:
     worker: str | None = None
     pool: str | None = None
     txn: int = 0
+    highest_write_id: int | None = None
     started: datetime | None = None
+    committed: datetime | None = None
+    error: str | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the entry has left the queue for its history."""
+        return self.state in _ENDED
 
     @property
     def is_open(self) -> bool:

@@ -11,13 +11,23 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partitions import values_of
+from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.tables import Partition, Table
 
 NO_OPEN_ID = 2**63 - 1
 """What Hive writes for "lowest open id" when none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
+
+_COMPACTION_TYPES = {
+    ttypes.CompactionType.MINOR: CompactionType.MINOR,
+    ttypes.CompactionType.MAJOR: CompactionType.MAJOR,
+}
+# "attempted" is Hive 3's word.
+_QUEUE_STATES = {state.value: state for state in QueueState} | {"attempted": QueueState.DID_NOT_INITIATE}
 
 
 def table_of(reply: Any) -> Table:
@@ -34,6 +44,7 @@ def table_of(reply: Any) -> Table:
         columns=tuple((column.name, column.type) for column in descriptor.cols or ()),
         partition_keys=tuple(column.name for column in table.partitionKeys or ()),
         parameters=dict(table.parameters or {}),
+        table_id=table.id,
     )
 
 
@@ -96,15 +107,70 @@ def open_transactions_of(reply: Any) -> OpenTransactions:
     return OpenTransactions(mark, tuple(info for info in infos if info.state not in ("ABORTED", "COMMITTED")))
 
 
+def opened_txn_of(reply: Any) -> int:
+    """Return the one transaction of an open_txns reply."""
+    ids = required(reply, "txn_ids", "open_txns")
+    if len(ids) != 1:
+        raise MetastoreError(f"the metastore opened {len(ids)} transactions instead of one")
+    return int(ids[0])
+
+
 def _txn_info(txn: Any) -> TxnInfo:
     return TxnInfo(
         txn=required(txn, "id", "transaction"),
         state=_name(ttypes.TxnState, required(txn, "state", "transaction")),
         user=txn.user or "unknown",
         host=txn.hostname or "unknown",
-        agent=_agent(txn),
+        agent=_agent(txn) or _own_agent(txn.hostname),
         started=_time(txn.startedTime),
         last_heartbeat=_time(txn.lastHeartbeatTime),
+    )
+
+
+def _own_agent(host: str | None) -> str | None:
+    """Return the agent that this project sent in the place of the host."""
+    return host if host and host.startswith(AGENT_PREFIX) else None
+
+
+def queue_of(reply: Any) -> tuple[QueueEntry, ...]:
+    """Return the lines of a show_compact reply; raises MetastoreError when it holds no list, or a line is not whole."""
+    return tuple(_queue_entry(line) for line in required(reply, "compacts", "show_compact"))
+
+
+def _queue_entry(line: Any) -> QueueEntry:
+    return QueueEntry(
+        queue_id=required(line, "id", "compaction"),
+        database=required(line, "dbname", "compaction").lower(),
+        table=required(line, "tablename", "compaction").lower(),
+        partition=line.partitionname or None,
+        type=_COMPACTION_TYPES.get(line.type),
+        state=_QUEUE_STATES.get(required(line, "state", "compaction"), QueueState.UNKNOWN),
+        worker=line.workerid or None,
+        pool=line.poolName or None,
+        txn=line.txnId or 0,
+        # NB: Thrift's field still has its old name; the metastore fills it with a write id.
+        highest_write_id=line.hightestTxnId or None,
+        started=_time(line.start),
+        committed=_time(line.commitTime),
+        error=line.errorMessage or None,
+    )
+
+
+def queue_job_of(reply: Any, *, worker: str, run_as: str) -> QueueJob | None:
+    """Return the entry of a find_next_compact2 reply, None when it holds none."""
+    if reply.ci is None:
+        return None
+    number = required(reply.ci, "type", "find_next_compact2")
+    if number not in _COMPACTION_TYPES:
+        raise MetastoreError(f"queue entry {reply.ci.id} is of a type that is not known here: {number}")
+    return QueueJob(
+        queue_id=required(reply.ci, "id", "find_next_compact2"),
+        database=required(reply.ci, "dbname", "find_next_compact2").lower(),
+        table=required(reply.ci, "tablename", "find_next_compact2").lower(),
+        partition=reply.ci.partitionname or None,
+        type=_COMPACTION_TYPES[number],
+        worker=worker,
+        run_as=run_as,
     )
 
 

@@ -10,7 +10,10 @@ ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: names in lower case, the location spelled as the metastore has it ('' for a view)."""
+    """A table: names in lower case, the location spelled as the metastore has it ('' for a view).
+
+    `table_id` is the metastore's own, which no other table ever gets; Hive 3 does not hand it out.
+    """
 
     database: str
     name: str
@@ -21,6 +24,7 @@ class Table:
     columns: tuple[tuple[str, str], ...]
     partition_keys: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
+    table_id: int | None = None
 
     @property
     def row_type(self) -> str | None:
