@@ -4,7 +4,7 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.snapshot import obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
-from compaction_operator.cleanup.identity import TableGoneError, TableSource, Today, resolve_today
+from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
 
@@ -34,25 +34,49 @@ class Metastore(TableSource, Protocol):
 class PartitionDeletion:
     """One pass over one partition's entry.
 
-    `deleted` are the recorded names that are gone, whoever deleted them; `remaining` says of each recorded name that
-    is still there why; `skipped` says why the entry was not touched at all. With `final` another pass changes nothing.
+    `deleted` are the recorded names that are gone, whoever deleted them; `quarantined` those that are kept hidden for a
+    while; `restored` those that somebody moved back from there, which this cleanup never touches again; `remaining`
+    says of each recorded name that is still there why. `skipped` says why the entry was not touched at all, `reason`
+    the same in one word. With `final` another pass of the kind changes nothing.
     """
 
     partition: str
     deleted: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
     remaining: Mapping[str, str] = field(default_factory=dict)
     bytes_deleted: int = 0
+    reason: str | None = None
     skipped: str | None = None
     final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Now:
+class Now:
     """The table as the metastore has it in this pass. All of it was asked for before anything is listed."""
 
     today: Today
     write_ids: ValidWriteIdList
     valid_txns: ValidTxnList
+
+    def what_changed(self, entry: PartitionEntry) -> Change | None:
+        """Return what became of an entry's partition, None while it is the recorded one."""
+        changed = self.today.what_changed(entry)
+        mark = self.write_ids.high_watermark
+        if changed is None and mark < entry.highest_write_id:
+            why = f"write ids went back to {mark}: it is not the table that was compacted"
+            return Change("TableRecreated", why)
+        return changed
+
+    def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
+        """Return name and reason of what nobody needs any more up to the entry's highest write id."""
+        found = obsolete_now(
+            listing, self.write_ids, valid_txns=self.valid_txns, highest_write_id=entry.highest_write_id
+        )
+        return {name: reason for name, reason in found.items() if may_become_obsolete(name)}
+
+
+Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 
 def delete_obsolete(
@@ -63,88 +87,62 @@ def delete_obsolete(
     `states` has the computed state of each partition. A storage error in one partition is that partition's result;
     errors of the metastore are raised: nothing is deleted on a guess.
     """
+    return visit_entries(storage, metastore, spec, states, _delete_recorded)
+
+
+def plan_deletion(
+    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+) -> tuple[PartitionDeletion, ...]:
+    """Return what a pass would find, as `delete_obsolete` does, but touch nothing.
+
+    What would be deleted is in `remaining`, with the reason why it is obsolete; what would be kept is not.
+    """
+    return visit_entries(storage, metastore, spec, states, _plan_recorded)
+
+
+def visit_entries(
+    storage: Storage,
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    states: Mapping[str, PublishedState],
+    visit: Visit,
+) -> tuple[PartitionDeletion, ...]:
+    """Do something with each entry that was published and whose partition is the recorded one still.
+
+    Returns one result per entry, in the journal's order; raises the metastore's errors.
+    """
     try:
-        now = _resolve(metastore, spec)
+        now = resolve_now(metastore, spec)
     except TableGoneError as gone:
-        return tuple(_skip(entry, str(gone)) for entry in spec.partitions)
-    return tuple(_delete_entry(storage, now, entry, states[entry.partition]) for entry in spec.partitions)
+        return tuple(_skip(entry, gone.change) for entry in spec.partitions)
+    return tuple(_visit(storage, now, entry, states[entry.partition], visit) for entry in spec.partitions)
 
 
-def _skip(entry: PartitionEntry, reason: str) -> PartitionDeletion:
-    return PartitionDeletion(entry.partition, skipped=reason, final=True)
+def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
+    """Return a journal's table as it is now; raises TableGoneError and what the metastore raises.
 
-
-def _resolve(metastore: Metastore, spec: CompactionCleanupSpec) -> _Now:
+    NB: transactions before write ids: a write id that is valid by then belongs to a transaction that the first list
+    may call open, but never the other way round.
+    """
     today = resolve_today(metastore, spec)
     txns = metastore.valid_txns()
-    return _Now(today, metastore.valid_write_ids(spec.table.database, spec.table.name), txns)
+    return Now(today, metastore.valid_write_ids(spec.table.database, spec.table.name), txns)
 
 
-def _delete_entry(storage: Storage, now: _Now, entry: PartitionEntry, state: PublishedState) -> PartitionDeletion:
-    if state is PublishedState.NOT_PUBLISHED:
-        return _skip(entry, f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it")
-    changed = _what_changed(now, entry)
-    if changed:
-        return _skip(entry, changed)
-    try:
-        if not storage.exists(now.today.location):
-            missing = f"{now.today.location} does not exist: is its volume there?"
-            return PartitionDeletion(entry.partition, skipped=missing)
-        return _delete_recorded(storage, now, entry)
-    except (StorageError, ValueError) as error:
-        return PartitionDeletion(entry.partition, skipped=str(error))
-
-
-def _what_changed(now: _Now, entry: PartitionEntry) -> str | None:
-    changed = now.today.what_changed(entry)
-    if changed is None and now.write_ids.high_watermark < entry.highest_write_id:
-        return f"write ids went back to {now.write_ids.high_watermark}: it is not the table that was compacted"
-    return changed
-
-
-def _delete_recorded(storage: Storage, now: _Now, entry: PartitionEntry) -> PartitionDeletion:
-    recorded = [obsolete.name for obsolete in entry.obsolete]
-    freed = sum(storage.delete_tree(trash) for trash in _left_in_trash(storage, entry.location, recorded))
-    obsolete = _obsolete(now, entry, _list(storage, entry.location))
-    freed += sum(_delete(storage, entry.location, name) for name in recorded if name in obsolete)
-    there = _names(_list(storage, entry.location))
-    remaining = {name: _why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
-    return PartitionDeletion(
-        entry.partition,
-        deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
-        remaining=remaining,
-        bytes_deleted=freed,
-        final=not remaining,
-    )
-
-
-def _left_in_trash(storage: Storage, location: str, recorded: Iterable[str]) -> list[str]:
-    """Return what an earlier pass hid and did not get to delete."""
-    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if may_become_obsolete(name)}
-    try:
-        return [join(location, entry.name) for entry in storage.list(location) if entry.name in hidden]
-    except NotFoundError:
-        return []
-
-
-def _list(storage: Storage, location: str) -> Listing:
-    """List a directory; a partition's that is gone holds nothing that is left to delete."""
+def list_directory(storage: Storage, location: str) -> Listing:
+    """List a directory; one that is gone holds nothing that is left to delete."""
     try:
         return storage.list_partition(location)
     except NotFoundError:
         return Listing(directories=(), files=())
 
 
-def _names(listing: Listing) -> set[str]:
+def names_in(listing: Listing) -> set[str]:
+    """Return the names of a listing's directories and files."""
     return {directory.name for directory in listing.directories} | {file.name for file in listing.files}
 
 
-def _obsolete(now: _Now, entry: PartitionEntry, listing: Listing) -> set[str]:
-    found = obsolete_now(listing, now.write_ids, valid_txns=now.valid_txns, highest_write_id=entry.highest_write_id)
-    return {name for name in found if may_become_obsolete(name)}
-
-
-def _delete(storage: Storage, location: str, name: str) -> int:
+def delete_child(storage: Storage, location: str, name: str) -> int:
     """Hide a directory at once, so that nobody lists a half of it, then delete it; return the bytes freed."""
     source, trash = join(location, name), join(location, f"{TRASH_PREFIX}{name}")
     try:
@@ -156,7 +154,60 @@ def _delete(storage: Storage, location: str, name: str) -> int:
     return storage.delete_tree(trash)
 
 
-def _why_kept(name: str, obsolete: Iterable[str]) -> str:
+def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> int:
+    """Delete what an earlier pass hid and did not get to delete; return the bytes freed."""
+    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if may_become_obsolete(name)}
+    try:
+        left = [entry.name for entry in storage.list(location) if entry.name in hidden]
+    except NotFoundError:
+        return 0
+    return sum(storage.delete_tree(join(location, name)) for name in left)
+
+
+def why_kept(name: str, obsolete: Iterable[str]) -> str:
+    """Say why a recorded name is still there after a pass."""
     if not may_become_obsolete(name):
         return "not the name of a directory or file that a compaction makes obsolete"
     return "came back while it was deleted" if name in obsolete else "not obsolete by today's listing and write ids"
+
+
+def _skip(entry: PartitionEntry, change: Change) -> PartitionDeletion:
+    return PartitionDeletion(entry.partition, reason=change.reason, skipped=change.message, final=True)
+
+
+def _visit(storage: Storage, now: Now, entry: PartitionEntry, state: PublishedState, visit: Visit) -> PartitionDeletion:
+    if state is PublishedState.NOT_PUBLISHED:
+        why = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
+        return _skip(entry, Change("NotPublished", why))
+    changed = now.what_changed(entry)
+    if changed:
+        return _skip(entry, changed)
+    try:
+        if storage.exists(now.today.location):
+            return visit(storage, now, entry)
+        trouble = f"{now.today.location} does not exist: is its volume there?"
+    except (StorageError, ValueError) as error:
+        trouble = str(error)
+    return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
+
+
+def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry) -> PartitionDeletion:
+    recorded = [obsolete.name for obsolete in entry.obsolete]
+    freed = empty_trash(storage, entry.location, recorded)
+    obsolete = now.obsolete(entry, list_directory(storage, entry.location))
+    freed += sum(delete_child(storage, entry.location, name) for name in recorded if name in obsolete)
+    there = names_in(list_directory(storage, entry.location))
+    remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
+    return PartitionDeletion(
+        entry.partition,
+        deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
+        remaining=remaining,
+        bytes_deleted=freed,
+        final=not remaining,
+    )
+
+
+def _plan_recorded(storage: Storage, now: Now, entry: PartitionEntry) -> PartitionDeletion:
+    obsolete = now.obsolete(entry, list_directory(storage, entry.location))
+    recorded = (one.name for one in entry.obsolete)
+    return PartitionDeletion(entry.partition, remaining={name: obsolete[name] for name in recorded if name in obsolete})

@@ -4,48 +4,72 @@ Locks alone do not tell: a reader takes its snapshot before its lock (HIVE-24291
 (HIVE-26165). So whoever held a lock or had a transaction open at the baseline is waited for, and nobody else.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from compaction_operator.api.cleanup import Blocker, BlockerKind, ReaderBaseline
+from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
+from compaction_operator.api.compaction import Readers
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=300)
+"""Hive's default for hive.txn.timeout: without a heartbeat for longer, nobody may be there any more."""
+
+LONG = timedelta(days=1)
+"""Heartbeats for longer than this may be those of a client that forgot what it holds (a session left open)."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the metastore said in one look: the locks that concern the table, and the open transactions."""
+    """What the metastore said in one look: the locks that concern the table, and the open transactions.
+
+    `compacting_elsewhere` are the open transactions in which other tables are compacted.
+    """
 
     locks: tuple[LockInfo, ...]
     txns: OpenTransactions
+    compacting_elsewhere: frozenset[int] = frozenset()
 
 
 def take_baseline(
-    locks: Iterable[LockInfo],
-    txns: OpenTransactions,
-    *,
-    partitions: Collection[str],
-    own_locks: Collection[int],
-    now: datetime,
+    world: World, *, partitions: Collection[str], own_locks: Collection[int], now: datetime
 ) -> ReaderBaseline:
     """Return the readers from before, to be stored once.
 
-    `locks` are those on the table, its partitions or its database, of any type and state; `partitions` are the
-    journal's names ('' for an unpartitioned table); `own_locks` are ids the compaction itself took.
+    The world's locks are those on the table, its partitions or its database, of any type and state; `partitions` are
+    the journal's names ('' for an unpartitioned table); `own_locks` are ids the compaction itself took. Its own
+    transactions have ended by now.
     """
-    counted = {lock.lock_id for lock in locks if _concerns(lock, partitions)} - set(own_locks)
-    return ReaderBaseline(time=_rfc3339(now), txn_high_water_mark=txns.high_water_mark, lock_ids=tuple(sorted(counted)))
+    counted = {lock.lock_id for lock in world.locks if _concerns(lock, partitions)} - set(own_locks)
+    mark = world.txns.high_water_mark
+    return ReaderBaseline(time=_rfc3339(now), txn_high_water_mark=mark, lock_ids=tuple(sorted(counted)))
 
 
-def blockers(baseline: ReaderBaseline, locks: Iterable[LockInfo], txns: OpenTransactions) -> tuple[Blocker, ...]:
-    """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first."""
+def blockers(baseline: ReaderBaseline, world: World, *, readers: Readers, now: datetime) -> tuple[Blocker, ...]:
+    """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
+
+    With `Readers.LOCKS` transactions do not count, which is known to be unsafe. Whoever came after the baseline is
+    never waited for, so new readers cannot starve a cleanup.
+    """
     ids = set(baseline.lock_ids)
-    held = {lock.lock_id: lock for lock in locks if lock.lock_id in ids}
-    still_open = {txn.txn: txn for txn in txns.open if txn.txn <= baseline.txn_high_water_mark}
+    held = {lock.lock_id: lock for lock in world.locks if lock.lock_id in ids}
+    by_txn = {txn.txn: txn for txn in world.txns.open}
+    older = _older_transactions(baseline, world) if readers is Readers.LOCKS_AND_TRANSACTIONS else []
     return (
-        *(_lock_blocker(held[lock_id]) for lock_id in sorted(held)),
-        *(_txn_blocker(still_open[txn]) for txn in sorted(still_open)),
+        *(_lock_blocker(held[lock_id], by_txn.get(held[lock_id].txn), now) for lock_id in sorted(held)),
+        *(_txn_blocker(by_txn[txn], now) for txn in older),
     )
+
+
+def _older_transactions(baseline: ReaderBaseline, world: World) -> list[int]:
+    """Return the open transactions from before the baseline in which this table may be read.
+
+    NB: one that compacts another table reads nothing else, unless a lock on this table says that it does.
+    """
+    locking = {lock.txn for lock in world.locks}
+    elsewhere = world.compacting_elsewhere - locking
+    open_ones = {txn.txn for txn in world.txns.open if txn.txn <= baseline.txn_high_water_mark}
+    return sorted(open_ones - elsewhere)
 
 
 def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) -> float:
@@ -74,15 +98,25 @@ def _values(name: str) -> dict[str, str]:
     return {key: value for key, equals, value in parts if equals}
 
 
-def _lock_blocker(lock: LockInfo) -> Blocker:
-    return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at)
+def _lock_blocker(lock: LockInfo, txn: TxnInfo | None, now: datetime) -> Blocker:
+    # The metastore keeps the heartbeats of a transaction's locks with the transaction, and says 0 for the locks.
+    heartbeat = lock.last_heartbeat or (txn.last_heartbeat if txn else None)
+    return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at, heartbeat=heartbeat, now=now)
 
 
-def _txn_blocker(txn: TxnInfo) -> Blocker:
-    return _blocker(BlockerKind.TRANSACTION, txn.txn, txn, since=txn.started)
+def _txn_blocker(txn: TxnInfo, now: datetime) -> Blocker:
+    return _blocker(BlockerKind.TRANSACTION, txn.txn, txn, since=txn.started, heartbeat=txn.last_heartbeat, now=now)
 
 
-def _blocker(kind: BlockerKind, number: int, held: LockInfo | TxnInfo, *, since: datetime | None) -> Blocker:
+def _blocker(
+    kind: BlockerKind,
+    number: int,
+    held: LockInfo | TxnInfo,
+    *,
+    since: datetime | None,
+    heartbeat: datetime | None,
+    now: datetime,
+) -> Blocker:
     return Blocker(
         kind=kind,
         id=number,
@@ -90,8 +124,21 @@ def _blocker(kind: BlockerKind, number: int, held: LockInfo | TxnInfo, *, since:
         host=held.host,
         agent=held.agent,
         since=_rfc3339(since) if since else None,
-        last_heartbeat=_rfc3339(held.last_heartbeat) if held.last_heartbeat else None,
+        last_heartbeat=_rfc3339(heartbeat) if heartbeat else None,
+        health=health(since=since, heartbeat=heartbeat, now=now),
     )
+
+
+def health(*, since: datetime | None, heartbeat: datetime | None, now: datetime) -> BlockerHealth:
+    """Return whether somebody is likely to be there still.
+
+    A hint for a person only, from two clocks and two guesses: nothing is ever deleted because of it (hazard H12).
+    """
+    if heartbeat is None:
+        return BlockerHealth.UNKNOWN
+    silent = now - heartbeat > HEARTBEAT_TIMEOUT
+    forgotten = since is not None and now - since > LONG
+    return BlockerHealth.LIKELY_LEAKED if silent or forgotten else BlockerHealth.ALIVE
 
 
 def _rfc3339(moment: datetime) -> str:

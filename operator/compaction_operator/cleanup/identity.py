@@ -1,4 +1,4 @@
-"""Whether a journal's table and partitions are still the recorded ones: Hive 3.1 has no table id (hazard H11)."""
+"""Whether a journal's table and partitions are still the recorded ones: only Hive 4 has a table id (hazard H11)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,20 @@ class TableSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a table or partition that is not the recorded one any more: in one word, and in a sentence."""
+
+    reason: str
+    message: str
+
+
 class TableGoneError(Exception):
-    """The table is not the recorded one any more; the message says what became of it."""
+    """The table is not the recorded one any more."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__(change.message)
+        self.change = change
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +44,16 @@ class Today:
     location: str
     partitions: Mapping[str, tuple[int, str]]
 
-    def what_changed(self, entry: PartitionEntry) -> str | None:
+    def what_changed(self, entry: PartitionEntry) -> Change | None:
         """Return what became of an entry's partition, None while it is the recorded one."""
-        what = f"partition {entry.partition}" if entry.partition else "the table"
+        kind, what = ("Partition", f"partition {entry.partition}") if entry.partition else ("Table", "the table")
         if entry.partition not in self.partitions:
-            return f"{what} was dropped"
+            return Change(f"{kind}Dropped", f"{what} was dropped")
         create_time, location = self.partitions[entry.partition]
         if create_time != entry.create_time:
-            return f"{what} was dropped and created again"
+            return Change(f"{kind}Recreated", f"{what} was dropped and created again")
         if location != entry.location:
-            return f"{what} moved from {entry.location} to {location}"
+            return Change(f"{kind}Moved", f"{what} moved from {entry.location} to {location}")
         return None
 
 
@@ -58,12 +70,13 @@ def resolve_today(metastore: TableSource, spec: CompactionCleanupSpec) -> Today:
 
 def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
     """Return the table if it is still the recorded one (HIVE-24235)."""
+    what = f"table {recorded.ref()}"
     try:
         table = metastore.get_table(recorded.database, recorded.name)
     except TableNotFound as error:
-        raise TableGoneError(f"table {recorded.ref()} was dropped") from error
+        raise TableGoneError(Change("TableDropped", f"{what} was dropped")) from error
     if table.create_time != recorded.create_time:
-        raise TableGoneError(f"table {recorded.ref()} was dropped and created again")
+        raise TableGoneError(Change("TableRecreated", f"{what} was dropped and created again"))
     if table.location != recorded.location:
-        raise TableGoneError(f"table {recorded.ref()} moved from {recorded.location} to {table.location}")
+        raise TableGoneError(Change("TableMoved", f"{what} moved from {recorded.location} to {table.location}"))
     return table

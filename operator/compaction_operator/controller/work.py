@@ -2,20 +2,24 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.config import Metastore, OperatorConfig
-from compaction_operator.api.request import AGENT_PREFIX, Reason, agent_info
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import World, take_baseline
-from compaction_operator.cleanup.identity import TableGoneError, resolve_today
+from compaction_operator.cleanup.identity import Change, TableGoneError, resolve_today
 from compaction_operator.cleanup.publication import PartlyPublishedError, published_states
-from compaction_operator.cleanup.readers import look
-from compaction_operator.controller.cleanups import Settled, Trouble
+from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
+from compaction_operator.cleanup.readers import look, look_at_all
+from compaction_operator.controller.cleanups import Settled
 from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.metastore.client import MetastoreClient
@@ -25,8 +29,12 @@ from compaction_operator.storage import NotFoundError, Storage, StorageError, op
 
 log = logging.getLogger(__name__)
 
-TROUBLES = (MetastoreError, StorageError, PartlyPublishedError)
+TROUBLES = (MetastoreError, StorageError, PartlyPublishedError, ValueError)
 """What may be over when the same is tried again."""
+
+Deletion = Callable[
+    [Storage, MetastoreClient, CompactionCleanupSpec, Mapping[str, PublishedState]], tuple[PartitionDeletion, ...]
+]
 
 
 class UnknownWarehouseError(MetastoreError):
@@ -49,11 +57,22 @@ class Work(Protocol):
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Fence, give locks back, compute what is published, then take the reader baseline."""
 
-    def look(self, table: TableKey) -> World | str:
-        """Return who reads a table now, or why nobody knows."""
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+        """Return who reads each of a warehouse's tables now, or why nobody knows."""
 
-    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
-        """Make one deletion pass over some of a cleanup's partitions."""
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Return what a deletion pass over some of a cleanup's partitions would take now, as `remaining`."""
+
+    def delete(
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+    ) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Make one deletion pass over some of a cleanup's partitions.
+
+        With `spec.quarantine` the pass moves into quarantine, and with `purge` it deletes from there.
+        """
+
+    def finish(self, cleanup: Cleanup) -> Trouble | None:
+        """Tell the metastore that a cleanup's work is done; return what was in the way."""
 
 
 class RealWork:
@@ -128,34 +147,63 @@ class RealWork:
         spec = cleanup.spec
         try:
             client = self._client_for(cleanup)
-            here = self._still_here(client, spec)
+            gone = self._gone(client, spec)
+            here = [entry for entry in spec.partitions if entry.partition not in gone]
             for entry in here:
                 fence(self._storage(entry.location), entry.location, keep=None)
             own = agent_info(uid=spec.compaction.uid, attempt=spec.compaction.attempt, pod_uid="")
-            mine = self._unlock(client, spec.table.database, spec.table.name, own=own, ids=spec.lock_ids)
+            mine = self._unlock(client, spec.table.database, spec.table.name, own=own)
             names = {entry.partition: set[str]() for entry in spec.partitions}
             names |= {entry.partition: self._names(spec, entry) for entry in here}
             states = published_states(spec.partitions, names)
             world = look(client, spec.table.database, spec.table.name)
         except TROUBLES as error:
             return _trouble(error)
-        baseline = take_baseline(world.locks, world.txns, partitions=set(names), own_locks=mine, now=self._clock())
-        return Settled(states, baseline)
+        baseline = take_baseline(world, partitions=set(names), own_locks=mine, now=self._clock())
+        return Settled(states, baseline, gone)
 
-    def look(self, table: TableKey) -> World | str:
-        """Ask for locks and transactions: one call each."""
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+        """Ask for the locks of each table, then once for all transactions."""
+        refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
-            return look(self._client(table.warehouse), table.database, table.table)
+            answers = look_at_all(self._client(warehouse), tuple(refs))
         except MetastoreError as error:
-            return str(error)
+            return dict.fromkeys(tables, str(error))
+        return {
+            refs[ref]: str(answer) if isinstance(answer, MetastoreError) else answer for ref, answer in answers.items()
+        }
 
-    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
-        """Delete what is recorded and obsolete now in these partitions."""
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Find what is recorded and obsolete now in these partitions."""
+        return self._pass(cleanup, partitions, plan_deletion)
+
+    def delete(
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+    ) -> tuple[PartitionDeletion, ...] | Trouble:
+        """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
+        if cleanup.spec.quarantine is None:
+            return self._pass(cleanup, partitions, delete_obsolete)
+        if purge:
+            return self._pass(cleanup, partitions, purge_quarantined)
+        known = {found.partition: found.quarantined for found in cleanup.status.partitions}
+        return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known))
+
+    def finish(self, cleanup: Cleanup) -> Trouble | None:
+        """Say in the metastore's compaction queue that an attempt's entries are cleaned up."""
+        try:
+            self._client_for(cleanup)
+        except TROUBLES as error:
+            return _trouble(error)
+        return None
+
+    def _pass(
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
+    ) -> tuple[PartitionDeletion, ...] | Trouble:
         part = cleanup.spec.model_copy(update={"partitions": tuple(partitions)})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         try:
             client = self._client_for(cleanup)
-            return delete_obsolete(self._storage(part.table.location), client, part, states)
+            return visit(self._storage(part.table.location), client, part, states)
         except TROUBLES as error:
             return _trouble(error)
 
@@ -179,33 +227,29 @@ class RealWork:
             )
         return client
 
-    def _unlock(
-        self, client: MetastoreClient, database: str, table: str, *, own: str, ids: Sequence[int] = ()
-    ) -> set[int]:
+    def _unlock(self, client: MetastoreClient, database: str, table: str, *, own: str) -> set[int]:
         """Give back the locks of an attempt's drivers and return their ids.
 
-        NB: an id alone proves nothing, as whoever can write a cleanup could name a reader's: the agent counts, too.
+        NB: the metastore says whose a lock is, by its agent. The ids in a journal prove nothing, as whoever can write
+        a cleanup could name a reader's.
         """
-        locks = ((lock.lock_id, lock.agent or "") for lock in client.show_locks(database, table))
-        mine = {
-            lock_id
-            for lock_id, agent in locks
-            if agent.startswith(own) or (lock_id in ids and agent.startswith(AGENT_PREFIX))
-        }
+        mine = {lock.lock_id for lock in client.show_locks(database, table) if (lock.agent or "").startswith(own)}
         for lock_id in sorted(mine):
             client.unlock(lock_id)
         return mine
 
-    def _still_here(self, client: MetastoreClient, spec: CompactionCleanupSpec) -> list[PartitionEntry]:
-        """Return the entries whose partitions are the recorded ones: only where the metastore names a place, it is one.
+    def _gone(self, client: MetastoreClient, spec: CompactionCleanupSpec) -> dict[str, Change]:
+        """Return what became of the partitions that are not the recorded ones any more.
 
-        Of the others nothing is published as far as this journal goes, and nothing will be deleted for it.
+        NB: only where the metastore names a place, it is one. Of these nothing is published as far as this journal
+        goes, and nothing is fenced or deleted for it.
         """
         try:
             today = resolve_today(client, spec)
-        except TableGoneError:
-            return []
-        return [entry for entry in spec.partitions if today.what_changed(entry) is None]
+        except TableGoneError as gone:
+            return {entry.partition: gone.change for entry in spec.partitions}
+        changes = {entry.partition: today.what_changed(entry) for entry in spec.partitions}
+        return {partition: change for partition, change in changes.items() if change is not None}
 
     def _names(self, spec: CompactionCleanupSpec, entry: PartitionEntry) -> set[str]:
         """Return the names in a partition's directory; none where only that directory is missing.

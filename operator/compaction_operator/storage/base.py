@@ -93,6 +93,10 @@ class Storage(Protocol):
         """
         ...
 
+    def remove_if_empty(self, path: str) -> None:
+        """Remove a directory that holds nothing; one that holds something, or is gone already, is left as it is."""
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether the name is taken, by anything."""
         ...

@@ -1,5 +1,6 @@
 """Files on local disk or a mounted volume. Every directory is opened from the root on, following no symbolic link."""
 
+import errno
 import os
 import stat
 import uuid
@@ -111,6 +112,15 @@ class LocalStorage:
                     return _delete(parent, name)
             except FileNotFoundError:
                 return 0
+
+    def remove_if_empty(self, path: str) -> None:
+        """Remove an empty directory."""
+        with _errors_name(path), suppress(FileNotFoundError, NotFoundError), _parent(path) as (parent, name):
+            try:
+                os.rmdir(name, dir_fd=parent)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
 
     def exists(self, path: str) -> bool:
         """Whether the name is taken."""

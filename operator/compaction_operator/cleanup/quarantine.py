@@ -1,0 +1,149 @@
+"""Keeps obsolete directories hidden in the table for a while before they are deleted, so that a person can undo it.
+
+A name is moved into `_compaction_quarantine/<compaction>-<attempt>` of its own directory, which readers skip for its
+first character, and purged from there. What somebody moved back is not touched again.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from compaction_operator.acid.listing import Listing
+from compaction_operator.acid.names import may_become_obsolete
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
+from compaction_operator.cleanup.deletion import (
+    Metastore,
+    Now,
+    PartitionDeletion,
+    delete_child,
+    empty_trash,
+    list_directory,
+    names_in,
+    visit_entries,
+    why_kept,
+)
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
+
+QUARANTINE = "_compaction_quarantine"
+
+_OWN = re.compile(r"[A-Za-z0-9-]{1,8}-[0-9]+")
+
+
+def quarantine_name(compaction: CompactionRef) -> str:
+    """Return the name of an attempt's own folder in the quarantine; raises ValueError for a UID that makes none."""
+    name = f"{compaction.uid[:8]}-{compaction.attempt}"
+    if not _OWN.fullmatch(name):
+        raise ValueError(f"the compaction's UID {compaction.uid!r} does not make the name of a quarantine folder")
+    return name
+
+
+def quarantine_obsolete(
+    storage: Storage,
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    states: Mapping[str, PublishedState],
+    *,
+    known: Mapping[str, Collection[str]],
+) -> tuple[PartitionDeletion, ...]:
+    """Move away what `delete_obsolete` would delete, by the same rules.
+
+    `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
+    moved back by somebody, and stays.
+    """
+    visit = partial(_quarantine_recorded, own=quarantine_name(spec.compaction), known=known)
+    return visit_entries(storage, metastore, spec, states, visit)
+
+
+def purge_quarantined(
+    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+) -> tuple[PartitionDeletion, ...]:
+    """Delete the recorded names from the attempt's own quarantine folder; those in the table itself are not touched.
+
+    Each is judged as if it lay in the table still: where an undo has begun and the output was removed, what is in
+    quarantine is needed again, and stays.
+    """
+    visit = partial(_purge_recorded, own=quarantine_name(spec.compaction))
+    return visit_entries(storage, metastore, spec, states, visit)
+
+
+def _quarantine_recorded(
+    storage: Storage, now: Now, entry: PartitionEntry, *, own: str, known: Mapping[str, Collection[str]]
+) -> PartitionDeletion:
+    recorded = [one.name for one in entry.obsolete]
+    listing = list_directory(storage, entry.location)
+    obsolete = now.obsolete(entry, listing)
+    restored = [name for name in recorded if name in names_in(listing) and name in known.get(entry.partition, ())]
+    waiting = [name for name in recorded if name in obsolete and name not in restored]
+    taken = _move_away(storage, entry.location, own, waiting)
+    there = names_in(list_directory(storage, entry.location)) - set(restored)
+    remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
+    return _result(storage, entry, own, restored=restored, remaining=remaining | taken)
+
+
+def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
+    """Move directories into the quarantine; return why for those that cannot be moved."""
+    if not names:
+        return {}
+    storage.make_directory(join(location, QUARANTINE))
+    storage.make_directory(join(location, QUARANTINE, own))
+    taken = {}
+    for name in names:
+        try:
+            storage.rename(join(location, name), join(location, QUARANTINE, own, name))
+        except AlreadyExistsError:
+            taken[name] = f"{QUARANTINE}/{own} has one of this name already"
+        except NotFoundError:
+            continue
+    return taken
+
+
+def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
+    recorded = [one.name for one in entry.obsolete]
+    folder = join(entry.location, QUARANTINE, own)
+    freed = empty_trash(storage, folder, recorded)
+    held, listing = list_directory(storage, folder), list_directory(storage, entry.location)
+    obsolete = now.obsolete(entry, _as_if_restored(held, listing))
+    doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
+    freed += sum(delete_child(storage, folder, name) for name in doomed)
+    remaining = {
+        name: why_kept(name, obsolete) for name in recorded if name in names_in(list_directory(storage, folder))
+    }
+    restored = [name for name in recorded if name in names_in(listing)]
+    _leave(storage, entry.location, own)
+    return _result(storage, entry, own, restored=restored, remaining=remaining, freed=freed)
+
+
+def _as_if_restored(held: Listing, listing: Listing) -> Listing:
+    there = names_in(listing)
+    return Listing(
+        directories=(*listing.directories, *(one for one in held.directories if one.name not in there)),
+        files=(*listing.files, *(one for one in held.files if one.name not in there)),
+    )
+
+
+def _leave(storage: Storage, location: str, own: str) -> None:
+    """Remove the folders that hold nothing any more."""
+    storage.remove_if_empty(join(location, QUARANTINE, own))
+    storage.remove_if_empty(join(location, QUARANTINE))
+
+
+def _result(
+    storage: Storage,
+    entry: PartitionEntry,
+    own: str,
+    *,
+    restored: Collection[str],
+    remaining: Mapping[str, str],
+    freed: int = 0,
+) -> PartitionDeletion:
+    names = [one.name for one in entry.obsolete if may_become_obsolete(one.name)]
+    held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
+    return PartitionDeletion(
+        entry.partition,
+        deleted=tuple(name for name in names if name not in held and name not in {*restored, *remaining}),
+        quarantined=tuple(name for name in names if name in held),
+        restored=tuple(restored),
+        remaining=remaining,
+        bytes_deleted=freed,
+        final=not remaining,
+    )
