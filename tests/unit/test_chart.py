@@ -54,13 +54,17 @@ def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], def
     assert set(schema.get("required", [])) == set(fields.get("required", [])) - {"image"}
 
 
-@pytest.mark.parametrize("name", ["metastore", "volume"])
-def test_values_have_the_fields_of_a_warehouse(name: str) -> None:
+@pytest.mark.parametrize(
+    "path", [("metastore",), ("volume",), ("metastore", "tls"), ("metastore", "kerberos"), ("metastore", "secret")]
+)
+def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...]) -> None:
     """The nested fields too."""
-    schema = values_schema()["definitions"]["warehouse"]["properties"][name]
-    fields = Warehouse.model_json_schema()["$defs"][name.capitalize()]
+    schema = values_schema()["definitions"]["warehouse"]
+    for name in path:
+        schema = schema["properties"][name]
+    fields = Warehouse.model_json_schema()["$defs"][path[-1].capitalize()]
     assert set(schema["properties"]) == set(fields["properties"])
-    assert set(schema["required"]) == set(fields["required"])
+    assert set(schema.get("required", [])) == set(fields.get("required", []))
 
 
 def test_values_durations_are_the_models() -> None:

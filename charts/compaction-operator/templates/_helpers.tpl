@@ -52,3 +52,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- dict "items" ($volumes | uniq) | toJson -}}
 {{- end -}}
+
+{{/* The secrets of all metastores, each once, as a JSON object {"items": [{name, mountPath}]}. */}}
+{{- define "compaction-operator.secrets" -}}
+{{- $secrets := list -}}
+{{- range .Values.warehouses -}}
+{{- with .metastore.secret -}}
+{{- $secrets = append $secrets . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "items" ($secrets | uniq) | toJson -}}
+{{- end -}}
+
+{{/* The Kerberos configurations of all metastores, each once, as KRB5_CONFIG lists them. */}}
+{{- define "compaction-operator.krb5Config" -}}
+{{- $files := list -}}
+{{- range .Values.warehouses -}}
+{{- with .metastore.kerberos -}}
+{{- with .configFile -}}
+{{- $files = append $files . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $files | uniq | join ":" -}}
+{{- end -}}

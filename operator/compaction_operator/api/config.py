@@ -1,19 +1,67 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compaction_operator.api.model import Duration, Model, Size
 
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
+class Secret(Model):
+    """The Kubernetes secret, of the same name in each namespace, whose keys are files for the pods."""
+
+    name: str
+    mount_path: str
+
+
+class Tls(Model):
+    """The authorities of the metastore's certificate (default: the system's), and the client's own certificate."""
+
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    check_hostname: bool = True
+
+
+class Kerberos(Model):
+    """The metastore's principal, in which _HOST is the host of the URI, and the keytab of the client's principal."""
+
+    principal: str = Field(pattern=r"^[^/@]+/[^/@]+@[^/@]+$")
+    client_principal: str
+    keytab: str
+    config_file: str | None = None
+
+
 class Metastore(Model):
-    """Where the Hive metastore listens, one URI for each of its processes, and how long one call may take."""
+    """Where the processes of a Hive metastore listen, and how to talk to them.
+
+    `timeout` is for one call in all, looking up names, connecting and fail-over included; `connections` is how many
+    there may be at a time.
+    """
 
     uris: tuple[Annotated[str, Field(pattern=METASTORE_URI_PATTERN)], ...] = Field(min_length=1)
-    timeout: Duration = 20.0
+    timeout: Duration = Field(default=20.0, gt=0)
+    connections: int = Field(default=8, ge=1)
+    tls: Tls | None = None
+    kerberos: Kerberos | None = None
+    token_file: str | None = None
+    secret: Secret | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        schemes = {uri.partition(":")[0] for uri in self.uris}
+        if len(schemes) > 1:
+            raise ValueError(f"uris are of one scheme, not {' and '.join(sorted(schemes))}")
+        for name, given, fits in (
+            ("tls", self.tls, {"thrift", "https"}),
+            ("kerberos", self.kerberos, {"thrift"}),
+            ("tokenFile", self.token_file, {"http", "https"}),
+        ):
+            if given is not None and not schemes <= fits:
+                raise ValueError(f"{name} goes with {' and '.join(sorted(fits))} URIs only")
+        return self
 
 
 class Volume(Model):

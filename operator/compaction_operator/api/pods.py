@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from compaction_operator.api.config import Volume
+from compaction_operator.api.config import Metastore, Secret, Volume
 
 USER_ID = 185
 """The uid and gid under which metastore, controller, drivers and executors share the warehouse's files."""
+SECRET_MODE = 0o440
+"""Keys and tokens are for the pod's user and group alone."""
 
 
 def pod_security() -> dict[str, Any]:
@@ -26,17 +28,27 @@ def container_security() -> dict[str, Any]:
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def volumes(warehouse: Volume | None) -> list[dict[str, Any]]:
-    """Return a pod's volumes: scratch space, and the warehouse's claim if it has one."""
+def volumes(warehouse: Volume | None, secret: Secret | None = None) -> list[dict[str, Any]]:
+    """Return a pod's volumes: scratch space, the warehouse's claim and the metastore's secret if it has such."""
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if warehouse:
         found.append({"name": "warehouse", "persistentVolumeClaim": {"claimName": warehouse.claim_name}})
+    if secret:
+        found.append({"name": "metastore", "secret": {"secretName": secret.name, "defaultMode": SECRET_MODE}})
     return found
 
 
-def volume_mounts(warehouse: Volume | None) -> list[dict[str, Any]]:
+def volume_mounts(warehouse: Volume | None, secret: Secret | None = None) -> list[dict[str, Any]]:
     """Return where a container sees those volumes."""
-    mounts = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - the pod's own
+    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - the pod's own
     if warehouse:
         mounts.append({"name": "warehouse", "mountPath": warehouse.mount_path})
+    if secret:
+        mounts.append({"name": "metastore", "mountPath": secret.mount_path, "readOnly": True})
     return mounts
+
+
+def metastore_environment(metastore: Metastore) -> list[dict[str, Any]]:
+    """Return the variables that the libraries of the connection read: where Kerberos has its configuration."""
+    file = metastore.kerberos and metastore.kerberos.config_file
+    return [{"name": "KRB5_CONFIG", "value": file}] if file else []

@@ -14,7 +14,7 @@ from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import SparkOptions, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
+from compaction_operator.api.pods import container_security, metastore_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 
 ANNOTATION_COMPACTION = "compaction.dev/compaction"
@@ -184,14 +184,14 @@ def _owner(request: JobRequest) -> dict[str, Any]:
 
 
 def _pod_spec(request: JobRequest) -> dict[str, Any]:
-    profile = request.profile
+    profile, warehouse = request.profile, request.warehouse
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": profile.service_account,
         "enableServiceLinks": False,
         "securityContext": pod_security(),
         "containers": [_container(request)],
-        "volumes": volumes(request.warehouse.volume),
+        "volumes": volumes(warehouse.volume, warehouse.metastore.secret),
     }
     if profile.node_selector:
         spec["nodeSelector"] = dict(profile.node_selector)
@@ -201,16 +201,18 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
 
 
 def _container(request: JobRequest) -> dict[str, Any]:
+    warehouse = request.warehouse
+    variables = [*_pod_environment(), *metastore_environment(warehouse.metastore)]
     return {
         "name": CONTAINER,
         "image": request.profile.image,
         "imagePullPolicy": request.profile.image_pull_policy,
         "args": list(DRIVER_ARGUMENTS),
-        "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *_pod_environment()],
+        "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *variables],
         "resources": driver_resources(request.spark, request.profile),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
-        "volumeMounts": volume_mounts(request.warehouse.volume),
+        "volumeMounts": volume_mounts(warehouse.volume, warehouse.metastore.secret),
     }
 
 

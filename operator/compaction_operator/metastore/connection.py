@@ -1,154 +1,114 @@
-"""Thrift connections to one metastore: each call has a deadline, broken connections are never used again."""
+"""The connections to one metastore: fail-over between its URIs, a deadline for each call, no broken one used again."""
 
-import select
-import socket
 import threading
-import time
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import Any, TypeVar
 
-from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.transport.TTransport import TTransportException
 
+from compaction_operator.api.config import Metastore
+from compaction_operator.metastore.channel import Deadline
+from compaction_operator.metastore.endpoint import Connection, Endpoint
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 
 Answer = TypeVar("Answer")
 
-READ_BUFFER = 64 * 1024
+NO_ANSWER = (TTransportException, OSError, EOFError)
+"""What says that the other end is not there (any more)."""
 
-
-class SocketTransport:
-    """Thrift's lowest layer over TCP. NB: Thrift's own socket bounds each read, this one bounds the whole call."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._address = (host, port)
-        self._socket: socket.socket | None = None
-        self._deadline = 0.0
-
-    def allow(self, seconds: float) -> None:
-        """Give everything from here on, until the next time, that many seconds in all."""
-        self._deadline = time.monotonic() + seconds
-
-    def open(self) -> None:
-        """Connect; raises OSError."""
-        self._socket = socket.create_connection(self._address, timeout=self._remaining())
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def close(self) -> None:
-        """Close the socket, if there is one."""
-        if self._socket:
-            self._socket.close()
-            self._socket = None
-
-    def is_reusable(self) -> bool:
-        """Whether the peer kept the idle connection open: between calls there is nothing to read but its end."""
-        return self._socket is not None and not select.select([self._socket], [], [], 0)[0]
-
-    def read(self, size: int) -> bytes:
-        """Return at least one byte; raises TTransportException at the end of the stream."""
-        # Not more at once: a size may come from a peer that does not speak Thrift, and would be allocated.
-        data = self._ready().recv(min(size, READ_BUFFER))
-        if not data:
-            raise TTransportException(TTransportException.END_OF_FILE, "it closed the connection")
-        return data
-
-    def readAll(self, size: int) -> bytes:  # noqa: N802 - Thrift's name
-        """Return exactly that many bytes."""
-        data = bytearray()
-        while len(data) < size:
-            data += self.read(size - len(data))
-        return bytes(data)
-
-    def write(self, data: bytes) -> None:
-        """Send all of it."""
-        self._ready().sendall(data)
-
-    def flush(self) -> None:
-        """Nothing is held back here."""
-
-    def _ready(self) -> socket.socket:
-        if self._socket is None:
-            raise TTransportException(TTransportException.NOT_OPEN, "the connection is closed")
-        self._socket.settimeout(self._remaining())
-        return self._socket
-
-    def _remaining(self) -> float:
-        remaining = self._deadline - time.monotonic()
-        if remaining <= 0:
-            raise TimeoutError("timed out")
-        return remaining
-
-
-class Connection:
-    """One open connection and the client on it; used by one thread at a time."""
-
-    def __init__(self, host: str, port: int, *, seconds: float) -> None:
-        self.transport = SocketTransport(host, port)
-        self.transport.allow(seconds)
-        self.transport.open()
-        protocol = TBinaryProtocolAccelerated(TBufferedTransport(self.transport, READ_BUFFER))
-        self.client: Any = ThriftHiveMetastore.Client(protocol)
+NO_SENSE = (TApplicationException, TProtocolException, HTTPException, UnicodeDecodeError, TypeError)
+"""What reading something else than the reply comes to."""
 
 
 class ConnectionPool:
     """Connections to one metastore, as many as calls are under way at a time. Safe to use from many threads."""
 
-    def __init__(self, uri: str, *, timeout: float) -> None:
-        self.uri = uri
-        self._timeout = timeout
-        host, port = uri.removeprefix("thrift://").rsplit(":", 1)
-        self._address = (host, int(port))
+    def __init__(self, settings: Metastore, *, user: str) -> None:
+        self._settings = settings
+        self._endpoints = [Endpoint(uri, settings, user=user) for uri in settings.uris]
+        self._free = threading.BoundedSemaphore(settings.connections)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
 
     def call(self, request: Callable[[Any], Answer]) -> Answer:
-        """Return what `request` gets from a generated Thrift client, within the timeout, connecting included.
+        """Return what `request` gets from a generated Thrift client, all within the timeout.
 
-        A call is sent once: after an error the caller decides whether to repeat it. Exceptions that Hive's interface
+        Where one URI cannot be connected to, the next one is tried. From the moment a call may have been sent it is
+        not sent again: after an error the caller decides whether to repeat it. Exceptions that Hive's interface
         declares come through as they are; raises MetastoreUnavailable when there is no answer and MetastoreError when
-        the answer makes no sense. NB: looking up the host's name is not bounded by the timeout.
+        the answer makes no sense.
         """
+        deadline = Deadline.after(self._settings.timeout)
+        if not self._free.acquire(timeout=self._settings.timeout):
+            busy = f"all {self._settings.connections} connections were busy for {self._settings.timeout:g} s"
+            raise MetastoreUnavailable(f"metastore {', '.join(self._settings.uris)}: {busy}")
         try:
-            connection = self._take()
-            answer = self._use(connection, request)
-        except (TTransportException, OSError, EOFError) as error:
-            self._drop_idle()
-            raise MetastoreUnavailable(f"metastore {self.uri}: {_reason(error, self._timeout)}") from error
-        self._give_back(connection)
-        return answer
+            return self._use(self._take(deadline), request)
+        finally:
+            self._free.release()
 
     def close(self) -> None:
         """Close all connections; those in use are closed when their call ends."""
         self._closed = True
-        self._drop_idle()
+        self._forget(None)
 
     def _use(self, connection: Connection, request: Callable[[Any], Answer]) -> Answer:
         try:
-            return request(connection.client)
-        except (TApplicationException, TProtocolException, UnicodeDecodeError, TypeError) as error:
-            connection.transport.close()
-            raise MetastoreError(f"metastore {self.uri} gave no usable answer: {error}") from error
-        except TTransportException:
-            connection.transport.close()
-            raise
+            answer = request(connection.client)
+        except NO_ANSWER as error:
+            self._abandon(connection)
+            raise self._unavailable([(connection.endpoint, error)]) from error
+        except NO_SENSE as error:
+            connection.close()
+            raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
         except TException:  # declared by Hive's interface: read to its end, so the connection is as good as before
             self._give_back(connection)
             raise
         except BaseException:
-            connection.transport.close()
+            connection.close()
             raise
+        self._give_back(connection)
+        return answer
 
-    def _take(self) -> Connection:
+    def _take(self, deadline: Deadline) -> Connection:
+        """Return a connection that may be used until the deadline: an idle one, or else one to the first URI."""
+        connection = self._reusable() or self._open(deadline)
+        connection.allow(deadline)
+        return connection
+
+    def _reusable(self) -> Connection | None:
         while connection := self._pop_idle():
-            if connection.transport.is_reusable():
-                connection.transport.allow(self._timeout)
+            if connection.is_reusable():
                 return connection
-            connection.transport.close()
-        return Connection(*self._address, seconds=self._timeout)
+            connection.close()
+        return None
+
+    def _open(self, deadline: Deadline) -> Connection:
+        """Connect to the first URI that can be; each has its share of the time. Nothing is sent twice by this."""
+        failures: list[tuple[Endpoint, Exception]] = []
+        endpoints = list(self._endpoints)
+        for position, endpoint in enumerate(endpoints):
+            try:
+                return endpoint.open(deadline.share(len(endpoints) - position))
+            except NO_ANSWER as error:
+                failures.append((endpoint, error))
+                self._put_last(endpoint)
+        raise self._unavailable(failures) from failures[-1][1]
+
+    def _abandon(self, connection: Connection) -> None:
+        """Close it, and all idle ones to the same end: what broke it is likely to have broken them."""
+        connection.close()
+        self._forget(connection.endpoint)
+        self._put_last(connection.endpoint)
+
+    def _put_last(self, endpoint: Endpoint) -> None:
+        with self._lock:
+            self._endpoints.remove(endpoint)
+            self._endpoints.append(endpoint)
 
     def _pop_idle(self) -> Connection | None:
         with self._lock:
@@ -159,14 +119,20 @@ class ConnectionPool:
             if not self._closed:
                 self._idle.append(connection)
                 return
-        connection.transport.close()
+        connection.close()
 
-    def _drop_idle(self) -> None:
-        while connection := self._pop_idle():
-            connection.transport.close()
+    def _forget(self, endpoint: Endpoint | None) -> None:
+        with self._lock:
+            gone = [idle for idle in self._idle if endpoint in (None, idle.endpoint)]
+            self._idle = [idle for idle in self._idle if idle not in gone]
+        for connection in gone:
+            connection.close()
 
+    def _unavailable(self, failures: list[tuple[Endpoint, Exception]]) -> MetastoreUnavailable:
+        told = (f"metastore {endpoint.uri}: {self._reason(error)}" for endpoint, error in failures)
+        return MetastoreUnavailable("; ".join(told))
 
-def _reason(error: Exception, timeout: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer in {timeout:g} s"
-    return str(error) or type(error).__name__
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer in {self._settings.timeout:g} s"
+        return str(error) or type(error).__name__

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import DriverResources, SparkOptions
+from compaction_operator.api.config import Metastore
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 from compaction_operator.controller.jobs import (
     JobState,
@@ -118,6 +119,29 @@ def test_volumes() -> None:
     ]
     mounts = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
     assert mounts == {"tmp": "/tmp", "warehouse": "/warehouse"}
+
+
+def test_the_metastores_secret() -> None:
+    """The driver, which connects to the metastore, has its files and is told which is Kerberos's."""
+    metastore = Metastore.model_validate(
+        {
+            "uris": ["thrift://metastore:9083"],
+            "kerberos": {
+                "principal": "hive/_HOST@R",
+                "clientPrincipal": "c@R",
+                "keytab": "/etc/hive/c",
+                "configFile": "/etc/hive/krb5.conf",
+            },
+            "secret": {"name": "hive-client", "mountPath": "/etc/hive"},
+        }
+    )
+    warehouse = CONFIG.warehouses[0].model_copy(update={"metastore": metastore})
+    manifest = job_manifest(request().model_copy(update={"warehouse": warehouse}), ttl=1.0)
+    spec = manifest["spec"]["template"]["spec"]
+    assert spec["volumes"][-1] == {"name": "metastore", "secret": {"secretName": "hive-client", "defaultMode": 0o440}}
+    container = spec["containers"][0]
+    assert container["volumeMounts"][-1] == {"name": "metastore", "mountPath": "/etc/hive", "readOnly": True}
+    assert {"name": "KRB5_CONFIG", "value": "/etc/hive/krb5.conf"} in container["env"]
 
 
 def test_warehouse_without_a_volume() -> None:

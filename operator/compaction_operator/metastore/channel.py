@@ -1,0 +1,160 @@
+"""A TCP connection, under TLS if wanted, on which nothing lasts beyond a deadline."""
+
+import io
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+Answer = TypeVar("Answer")
+
+READ_BUFFER = 64 * 1024
+"""At most so much is read at once: a size may come from a peer that does not speak Thrift, and would be allocated."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment up to which something may last."""
+
+    moment: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Self:
+        """Return the deadline so many seconds from now."""
+        return cls(time.monotonic() + seconds)
+
+    def remaining(self) -> float:
+        """Return the seconds that are left; raises TimeoutError when there are none."""
+        remaining = self.moment - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError("timed out")
+        return remaining
+
+    def share(self, parts: int) -> "Deadline":
+        """Return the deadline of the first of so many attempts that share what is left."""
+        return Deadline.after(self.remaining() / parts)
+
+
+def bounded(call: Callable[[], Answer], deadline: Deadline) -> Answer:
+    """Return what `call`, a C library's that knows no deadline, returns or raises; raises TimeoutError when it is late.
+
+    NB: a late call goes on in its thread, which ends with the process at the latest.
+    """
+    outcome: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="bounded-call", daemon=True).start()
+    return outcome.result(deadline.remaining())
+
+
+class Channel:
+    """Bytes to and from one peer. All methods keep to `deadline`, which whoever makes a call sets anew."""
+
+    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+        self._socket = connected
+        self.deadline = deadline
+
+    @classmethod
+    def open(cls, host: str, port: int, *, tls: ssl.SSLContext | None, deadline: Deadline) -> Self:
+        """Connect, and shake hands if there is a TLS context; raises OSError."""
+        connected = _connect(host, port, deadline)
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls:
+                connected.settimeout(deadline.remaining())
+                connected = tls.wrap_socket(connected, server_hostname=host)
+        except BaseException:
+            connected.close()
+            raise
+        return cls(connected, deadline)
+
+    def read(self, size: int) -> bytes:
+        """Return at least one byte, or none at the end of the stream."""
+        return self._ready().recv(min(size, READ_BUFFER))
+
+    def read_all(self, size: int) -> bytes:
+        """Return exactly that many bytes; raises EOFError when the stream ends before."""
+        data = bytearray()
+        while len(data) < size:
+            piece = self.read(size - len(data))
+            if not piece:
+                raise EOFError("it closed the connection")
+            data += piece
+        return bytes(data)
+
+    def write(self, data: bytes) -> None:
+        """Send all of it."""
+        self._ready().sendall(data)
+
+    def reader(self) -> io.BufferedReader:
+        """Return a file of what the peer sends."""
+        return io.BufferedReader(_Stream(self), READ_BUFFER)
+
+    def is_silent(self) -> bool:
+        """Whether the peer has kept the connection open and sent nothing more, as between two calls."""
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _ready(self) -> socket.socket:
+        self._socket.settimeout(self.deadline.remaining())
+        return self._socket
+
+
+class _Stream(io.RawIOBase):
+    """What io.BufferedReader needs of a channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._channel.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _connect(host: str, port: int, deadline: Deadline) -> socket.socket:
+    """Connect to one of the host's addresses; each has its share of the time."""
+    try:
+        found = bounded(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), deadline)
+    except UnicodeError as error:
+        raise OSError(f"{host!r} is no host name") from error
+    for left in range(len(found), 1, -1):
+        try:
+            return _connect_to(found[-left], deadline.share(left))
+        except OSError:
+            continue
+    return _connect_to(found[-1], deadline)
+
+
+def _connect_to(found: Any, deadline: Deadline) -> socket.socket:
+    family, kind, protocol, _, address = found
+    connected = socket.socket(family, kind, protocol)
+    try:
+        connected.settimeout(deadline.remaining())
+        connected.connect(address)
+    except BaseException:
+        connected.close()
+        raise
+    return connected

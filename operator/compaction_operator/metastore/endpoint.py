@@ -1,0 +1,89 @@
+"""One URI of a metastore, and how a connection to it is opened."""
+
+import ssl
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from thrift.transport.TTransport import TBufferedTransport
+
+from compaction_operator.api.config import Metastore, Tls
+from compaction_operator.metastore.channel import READ_BUFFER, Channel, Deadline
+from compaction_operator.metastore.protocol import StrictProtocol
+from compaction_operator.metastore.sasl import SaslTransport
+from compaction_operator.metastore.transports import HttpTransport, StreamTransport
+
+IDLE_SECONDS = 60.0
+"""What lies between may forget an idle connection without a word to either end; so long it is taken to be there."""
+
+
+class Endpoint:
+    """One process of a metastore, or what stands for several."""
+
+    def __init__(self, uri: str, settings: Metastore, *, user: str) -> None:
+        self.uri = uri
+        parts = urlsplit(uri)
+        self._host, self._port = parts.hostname or "", parts.port or 0
+        self._path = uri.split("/", 3)[3] if parts.scheme != "thrift" else None
+        self._tls = settings.tls or (Tls() if parts.scheme == "https" else None)
+        self._kerberos = settings.kerberos
+        self._token_file = settings.token_file
+        self._user = user
+
+    def open(self, deadline: Deadline) -> "Connection":
+        """Connect; raises OSError, EOFError or TTransportException. No call was sent before it returns."""
+        tls = _context(self._tls) if self._tls else None
+        channel = Channel.open(self._host, self._port, tls=tls, deadline=deadline)
+        try:
+            return Connection(self, self._transport(channel))
+        except BaseException:
+            channel.close()
+            raise
+
+    def _transport(self, channel: Channel) -> StreamTransport:
+        if self._path is not None:
+            return HttpTransport(
+                channel,
+                host=self._host,
+                port=self._port,
+                path=f"/{self._path}",
+                user=self._user,
+                token_file=self._token_file,
+            )
+        if self._kerberos:
+            return SaslTransport(channel, self._kerberos, host=self._host)
+        return StreamTransport(channel)
+
+
+class Connection:
+    """One open connection and the client on it; used by one thread at a time."""
+
+    def __init__(self, endpoint: Endpoint, transport: StreamTransport) -> None:
+        self.endpoint = endpoint
+        self._transport = transport
+        self._used = time.monotonic()
+        self.client: Any = ThriftHiveMetastore.Client(StrictProtocol(TBufferedTransport(transport, READ_BUFFER)))
+
+    def allow(self, deadline: Deadline) -> None:
+        """Let the next call last so long."""
+        self._transport.channel.deadline = deadline
+        self._used = time.monotonic()
+
+    def is_reusable(self) -> bool:
+        """Whether another call may be made on it: both ends have kept it, and it was not idle for long."""
+        return time.monotonic() - self._used < IDLE_SECONDS and self._transport.is_reusable()
+
+    def close(self) -> None:
+        """Close it."""
+        self._transport.close()
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    """Return the context of one connection: files that were renewed since the last one count."""
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    context.check_hostname = tls.check_hostname
+    if tls.certificate_file:
+        # Without a password OpenSSL would ask for one, and wait.
+        context.load_cert_chain(tls.certificate_file, tls.key_file, password="")
+    return context

@@ -1,0 +1,133 @@
+"""SASL's mechanism GSSAPI over Thrift, with Kerberos by the library gssapi (the extra "kerberos")."""
+
+from enum import IntEnum, IntFlag
+from importlib import import_module
+from typing import Any
+
+from thrift.transport.TTransport import TTransportException
+
+from compaction_operator.api.config import Kerberos
+from compaction_operator.metastore.channel import Channel, bounded
+from compaction_operator.metastore.transports import StreamTransport
+
+FRAME_LIMIT = 64 * 1024**2
+"""Bytes of one frame that are believed: whoever does not speak SASL must not have more than that allocated."""
+MOST = 2**24 - 1
+"""The largest frame that the negotiation can name."""
+MECHANISM = b"GSSAPI"
+SAID = 500
+"""Bytes of a refusal that are shown."""
+
+
+class _Status(IntEnum):
+    """What begins each message of the negotiation, as Thrift's TSaslTransport has it."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class _Protection(IntFlag):
+    """The layers of RFC 4752, section 3.3; Hadoop calls them authentication, integrity and privacy."""
+
+    NONE = 1
+    INTEGRITY = 2
+    PRIVACY = 4
+
+
+class SaslTransport(StreamTransport):
+    """Frames over a channel whose ends have proved to each other who they are, protected as the server wants it."""
+
+    def __init__(self, channel: Channel, settings: Kerberos, *, host: str) -> None:
+        """Negotiate; raises OSError, EOFError, or TTransportException when either end does not accept the other."""
+        super().__init__(channel)
+        self._received = b""
+        self._unsent = bytearray()
+        try:
+            self._gssapi = import_module("gssapi")
+        except ImportError as error:
+            raise TTransportException(message="Kerberos needs the package gssapi, which is not installed") from error
+        try:
+            self._context = bounded(lambda: self._initiate(settings, host), channel.deadline)
+            self._negotiate()
+        except self._gssapi.exceptions.GSSError as error:
+            raise TTransportException(message=f"Kerberos: {error}") from error
+
+    def is_reusable(self) -> bool:
+        """Whether another call may be made on it."""
+        return not self._received and super().is_reusable()
+
+    def write(self, data: bytes) -> None:
+        """Add to the next frames."""
+        self._unsent += data
+
+    def flush(self) -> None:
+        """Send what was written, in frames that the server can take."""
+        data, self._unsent = bytes(self._unsent), bytearray()
+        for start in range(0, len(data), self._frame):
+            piece = self._protect(data[start : start + self._frame])
+            self.channel.write(len(piece).to_bytes(4) + piece)
+
+    def _receive(self, size: int) -> bytes:
+        if not self._received:
+            frame = self._read_frame()
+            try:
+                self._received = frame if self._protection == _Protection.NONE else self._context.unwrap(frame).message
+            except self._gssapi.exceptions.GSSError as error:
+                raise TTransportException(message=f"Kerberos: {error}") from error
+        data, self._received = self._received[:size], self._received[size:]
+        return data
+
+    def _read_frame(self) -> bytes:
+        size = int.from_bytes(self.channel.read_all(4))
+        if size > FRAME_LIMIT:
+            raise TTransportException(message=f"a SASL frame of {size} bytes is not believed")
+        return self.channel.read_all(size)
+
+    def _initiate(self, settings: Kerberos, host: str) -> Any:
+        """Get a ticket for the service; the library renews what it keeps in memory from the keytab."""
+        gssapi, kerberos = self._gssapi, self._gssapi.MechType.kerberos
+        principal = gssapi.NameType.kerberos_principal
+        credentials = gssapi.Credentials(
+            name=gssapi.Name(settings.client_principal, principal),
+            usage="initiate",
+            mechs=[kerberos],
+            store={"client_keytab": settings.keytab, "ccache": f"MEMORY:{settings.client_principal}"},
+        )
+        service = gssapi.Name(settings.principal.replace("/_HOST@", f"/{host.lower()}@"), principal)
+        context = gssapi.SecurityContext(name=service, creds=credentials, mech=kerberos, usage="initiate")
+        self._send(_Status.START, MECHANISM)
+        self._send(_Status.OK, context.step() or b"")
+        return context
+
+    def _negotiate(self) -> None:
+        """Finish the context, then agree on the protection; the server has the last word."""
+        while not self._context.complete:
+            self._send(_Status.OK, self._context.step(self._answer()) or b"")
+        offered = self._context.unwrap(self._answer()).message
+        self._protection = max((kind for kind in _Protection if kind & offered[0]), default=_Protection.NONE)
+        wanted = bytes([self._protection]) + MOST.to_bytes(3)
+        self._send(_Status.COMPLETE, self._context.wrap(wanted, False).message)
+        self._answer()
+        most = int.from_bytes(offered[1:4]) or MOST
+        self._frame = self._context.get_wrap_size_limit(most, self._protection == _Protection.PRIVACY)
+
+    def _protect(self, data: bytes) -> bytes:
+        if self._protection == _Protection.NONE:
+            return data
+        wrapped: bytes = self._context.wrap(data, self._protection == _Protection.PRIVACY).message
+        return wrapped
+
+    def _send(self, status: _Status, payload: bytes) -> None:
+        self.channel.write(bytes([status]) + len(payload).to_bytes(4) + payload)
+
+    def _answer(self) -> bytes:
+        """Return the payload of the server's next message; raises TTransportException when it refuses."""
+        status = self.channel.read_all(1)[0]
+        payload = self._read_frame()
+        if status not in (_Status.OK, _Status.COMPLETE):
+            said = payload[:SAID].decode(errors="replace")
+            raise TTransportException(message=f"SASL: the server answered {status}: {said}")
+        return payload
