@@ -15,7 +15,7 @@ image_name() {
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
     operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
-    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom.xml})" ;;
+    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom-3.1.3.xml})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/kubernetes sandbox/coredns sandbox/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;
   esac

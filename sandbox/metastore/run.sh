@@ -5,7 +5,7 @@
 #   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
 #   PORT            Thrift port (default 9083)
 #   HEAP            size of the Java heap (default 320m)
-#   POSTGRES        JDBC URL of a PostgreSQL database, with user and password, that is empty at the first start (default: Derby)
+#   POSTGRES        JDBC URL of a PostgreSQL database that trusts its user postgres and is empty at the first start (default: Derby)
 #   TXN_TIMEOUT     seconds after which locks and transactions without a heartbeat are timed out (default 300)
 set -euo pipefail
 home=${METASTORE_HOME:-$(cd "$(dirname "$0")" && pwd)}
@@ -14,6 +14,8 @@ warehouse=${WAREHOUSE:?is not set}
 port=${PORT:-9083}
 timeout=${TXN_TIMEOUT:-300}
 conf=$state/conf
+database=${POSTGRES:+postgres}
+database=${database:-derby}
 hive=org.apache.hadoop.hive.metastore
 case $(cat "$home/version") in
   3.*)
@@ -31,14 +33,11 @@ mkdir -p "$conf" "$state/tmp"
 property() { echo "  <property><name>$1</name><value>$2</value></property>"; }
 
 database_properties() { # folder of Derby's database
-  if [ -n "${POSTGRES:-}" ]; then
-    property javax.jdo.option.ConnectionURL "${POSTGRES//&/&amp;}"
-    property javax.jdo.option.ConnectionDriverName org.postgresql.Driver
-  else
-    property javax.jdo.option.ConnectionURL "jdbc:derby:;databaseName=$1;create=true"
-    property javax.jdo.option.ConnectionDriverName org.apache.derby.jdbc.EmbeddedDriver
-  fi
-  property javax.jdo.option.ConnectionUserName APP
+  local url="jdbc:derby:;databaseName=$1;create=true" driver=org.apache.derby.jdbc.EmbeddedDriver user=APP
+  [ "$database" = derby ] || url=$POSTGRES driver=org.postgresql.Driver user=postgres
+  property javax.jdo.option.ConnectionURL "$url"
+  property javax.jdo.option.ConnectionDriverName "$driver"
+  property javax.jdo.option.ConnectionUserName "$user"
   property javax.jdo.option.ConnectionPassword mine
 }
 
@@ -95,8 +94,8 @@ java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-
 init_schema() {
   rm -rf "$state/database.new"
   write_configuration "$state/database.new"
-  [ -z "${POSTGRES:-}" ] || mkdir "$state/database.new"
-  java "${java_options[@]}" "$schema_tool" -dbType "$([ -n "${POSTGRES:-}" ] && echo postgres || echo derby)" -initSchema \
+  [ "$database" = derby ] || mkdir "$state/database.new"
+  java "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema \
     > "$state/schema.log" 2>&1 || { tail -30 "$state/schema.log" >&2; exit 1; }
   mv "$state/database.new" "$state/database"
 }

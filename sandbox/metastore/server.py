@@ -1,37 +1,47 @@
-"""Starts and stops a real Hive metastore on embedded Derby: `with MetastoreServer(folder) as server: server.uri`."""
+"""Starts and stops a real Hive metastore: `with MetastoreServer(folder, hive="4.0.1") as server: server.uri`."""
 
 import os
 import signal
-import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, TableNotFound
+from sandbox.metastore.ports import free_port
+from sandbox.metastore.postgres import PostgresServer
 
 HERE = Path(__file__).parent
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
 
-def fetch() -> Path:
-    """Return the folder of the metastore's distribution, in the user's cache; downloads it when it is not there."""
-    done = subprocess.run([HERE / "fetch.sh"], check=True, stdout=subprocess.PIPE, text=True)
+Hive = Literal["3.1.3", "4.0.1"]
+Database = Literal["derby", "postgres"]
+
+
+def fetch(hive: Hive) -> Path:
+    """Return the folder of a metastore's distribution, in the user's cache; downloads it when it is not there."""
+    done = subprocess.run([HERE / "fetch.sh", hive], check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip().splitlines()[-1])
 
 
 class MetastoreServer:
-    """One metastore process; database, configuration and log are in `folder`, the warehouse in `folder/warehouse`."""
+    """One metastore process; Derby, configuration and log are in `folder`, the warehouse in `folder/warehouse`."""
 
-    def __init__(self, folder: Path, *, txn_timeout_seconds: int = 300) -> None:
+    def __init__(
+        self, folder: Path, *, hive: Hive = "3.1.3", database: Database = "derby", txn_timeout_seconds: int = 300
+    ) -> None:
+        self.hive = hive
         self.warehouse = folder / "warehouse"
         self.log = folder / "metastore.log"
         self._state = folder / "state"
-        self._port = _free_port()
+        self._port = free_port()
+        self._postgres = PostgresServer() if database == "postgres" else None
         self._txn_timeout = txn_timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -57,8 +67,10 @@ class MetastoreServer:
         """Start the metastore and return when it answers; raises RuntimeError with the end of its log."""
         self.warehouse.mkdir(parents=True, exist_ok=True)
         self._state.mkdir(exist_ok=True)
+        if self._postgres:
+            self._postgres.start()
         # With pdeathsig a metastore does not outlive a test run that was killed.
-        command = ["setpriv", "--pdeathsig", "TERM", "bash", str(fetch() / "run.sh")]
+        command = ["setpriv", "--pdeathsig", "TERM", "bash", str(fetch(self.hive) / "run.sh")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, env=self._environment(), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -67,20 +79,18 @@ class MetastoreServer:
 
     def stop(self) -> None:
         """Stop the process, if it runs, and wait for its end."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        if self._process:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+        self.kill()
+        if self._postgres:
+            self._postgres.stop()
 
     def kill(self) -> None:
         """Kill the process at once (SIGKILL), as the machine's trouble would; `start` brings it back with its data."""
         process, self._process = self._process, None
-        if process is not None:
+        if process and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
@@ -99,12 +109,13 @@ class MetastoreServer:
             os.killpg(self._process.pid, number)
 
     def _environment(self) -> dict[str, str]:
-        return os.environ | {
+        own = {
             "STATE_DIR": str(self._state),
             "WAREHOUSE": f"file:{self.warehouse}",
             "PORT": str(self._port),
             "TXN_TIMEOUT": str(self._txn_timeout),
         }
+        return os.environ | own | ({"POSTGRES": self._postgres.jdbc_url} if self._postgres else {})
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -128,10 +139,3 @@ def _answers(client: MetastoreClient) -> bool:
     except MetastoreError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
