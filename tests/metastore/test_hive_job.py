@@ -13,10 +13,12 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.jobs import locks as job_locks
+from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
 from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import Locks, Patience
+from compaction_operator.jobs.locks import Patience
+from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.resolve import Refused, resolve
@@ -62,17 +64,9 @@ class Lab:
         table = TableRef(database=self.database, name=self.name)
         request = REQUEST.model_copy(update={"table": table, "type": kind, "attempt": attempt})
         resolved = resolve(self.admin, table, partitions)
-        identity = identity_of(self.database, self.name, create_time=1, location=resolved.table.location)
-        journal = Journal(store or Store(), request, identity=identity, pod_uid=pod)
-        compaction = HiveCompaction(
-            request,
-            client=self.admin,
-            runner=LocalRunner(),
-            locks=Locks(self.admin, table, agent=f"attempt-of-{pod}"),
-            pod_uid=pod,
-            row_type=resolved.table.row_type,
-            report=Reports(),
-        )
+        journal = Journal(store or Store(), request, identity=identity_of(resolved.table), pod_uid=pod)
+        attempt = Attempt(self.admin, request, pod, resolved.table.row_type)
+        compaction = HiveCompaction(attempt, protocol_of(attempt), runner=LocalRunner(), report=Reports())
         return compaction.run(resolved.targets, journal)
 
     def names(self, partition: str = "") -> list[str]:

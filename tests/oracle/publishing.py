@@ -9,13 +9,15 @@ import pytest
 
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.cleanup import CompactionCleanupSpec
+from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_states
 from compaction_operator.jobs import hive as flow
-from compaction_operator.jobs import offline
-from compaction_operator.jobs.hive import HiveCompaction, identity_of
+from compaction_operator.jobs import hive3, offline
+from compaction_operator.jobs.attempt import Attempt
+from compaction_operator.jobs.hive import HiveCompaction
+from compaction_operator.jobs.hive3 import Hive3
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import HeldLock, Locks
 from compaction_operator.jobs.offline import compact_directory
@@ -23,6 +25,7 @@ from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.locks import OpenTransactions
+from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import Storage
 from tests.oracle.laws import NO_END, View
@@ -42,6 +45,9 @@ class Metastore:
 
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
         return self._table.write_ids()
+
+    def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
+        return ()
 
     def open_transactions(self) -> OpenTransactions:
         return open_txns(self._table.txn, *([1] if self.older else []))
@@ -77,7 +83,7 @@ class Driver:
     def compact(self, kind: CompactionType) -> CompactionCleanupSpec:
         """Compact, and on Hive 4 commit; return the journal. Raises what a driver does."""
         with pytest.MonkeyPatch.context() as patch:
-            for module in (flow, offline):
+            for module in (flow, hive3, offline):
                 patch.setattr(module, "open_storage", lambda _: self.storage)
             return self._on_hive_3(kind) if self.table.hive.version == 3 else self._on_hive_4(kind)
 
@@ -85,16 +91,10 @@ class Driver:
         location = str(self.table.directory)
         request = REQUEST.model_copy(update={"type": kind})
         store = Store(on_create=self.on_journal)
-        identity = identity_of("d", "t", create_time=CREATE_TIME, location=location)
-        compaction = HiveCompaction(
-            request,
-            client=cast(MetastoreClient, self.client or Metastore(self.table)),
-            runner=LocalRunner(),
-            locks=cast(Locks, self.locks),
-            pod_uid="pod1",
-            row_type=ROW_TYPE,
-            report=Reports(),
-        )
+        identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
+        attempt = Attempt(cast(MetastoreClient, self.client or Metastore(self.table)), request, "pod1", ROW_TYPE)
+        protocol = Hive3(attempt, cast(Locks, self.locks))
+        compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))
         (resource,) = store.resources.values()
         return CompactionCleanupSpec.model_validate(resource["spec"])

@@ -14,7 +14,6 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import INTENT
-from compaction_operator.jobs import hive as flow
 from compaction_operator.jobs import older, publish
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.locks import OpenTransactions
@@ -182,7 +181,7 @@ def test_without_the_guard_older_snapshots_are_lost(
     hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H24, not protected: a first base leaves them nothing to read."""
-    monkeypatch.setattr(flow, "_guarded", lambda item: item)
+    monkeypatch.setattr(hive3, "_guarded", lambda item: item)
     table = table_of(hive3, tmp_path / "t", "changes")
     watcher = Watcher(table)
     Driver(table, watcher.storage).compact(MAJOR)

@@ -19,13 +19,13 @@ from compaction_operator.api.request import (
     DriverResult,
     JobRequest,
     Reason,
-    agent_info,
 )
+from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
 from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import Locks
 from compaction_operator.jobs.progress import OwnPod, ProgressReporter
+from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.jobs.runner import SparkRunner
 from compaction_operator.jobs.spark import slots, spark_context
 from compaction_operator.jobs.work import task_bytes
@@ -105,24 +105,14 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
 def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
     """Resolve the table, then compact it with Spark; raises JobError, Refused or MetastoreError."""
     table = request.table
-    agent = agent_info(uid=request.uid, attempt=request.attempt, pod_uid=pod_uid)
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
         log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
-        identity = identity_of(
-            table.database, table.name, create_time=resolved.table.create_time, location=resolved.table.location
-        )
-        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
+        journal = Journal(KubernetesJournals(), request, identity=identity_of(resolved.table), pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
-            compaction = HiveCompaction(
-                request,
-                client=client,
-                runner=runner,
-                locks=Locks(client, table, agent=agent),
-                pod_uid=pod_uid,
-                row_type=resolved.table.row_type,
-                report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
-            )
+            attempt = Attempt(client, request, pod_uid, resolved.table.row_type)
+            report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
+            compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
             return compaction.run(resolved.targets, journal)
 
 

@@ -1,6 +1,12 @@
 """Why a driver stops: each error carries the reason that the compaction's condition will show."""
 
+from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.orc import OrcError
+from compaction_operator.storage import StorageError
+
+PARTITION_ERRORS = (UnsupportedLayout, NotEnoughHistory, OrcError, StorageError)
+"""What makes one partition impossible to compact and leaves the others alone."""
 
 
 class JobError(Exception):
@@ -13,3 +19,19 @@ class JobError(Exception):
     def result(self) -> DriverResult:
         """Return what the driver says of itself."""
         return DriverResult(reason=self.reason, message=str(self))
+
+
+def job_error(error: Exception) -> JobError:
+    """Return one of the PARTITION_ERRORS as an error of the job; a JobError stays as it is."""
+    return error if isinstance(error, JobError) else JobError(_reason(error), str(error))
+
+
+def at_location(error: Exception, location: str) -> JobError:
+    """Return the error of the job that names a partition's place before what went wrong there."""
+    return JobError(job_error(error).reason, f"{location}: {error}")
+
+
+def _reason(error: Exception) -> Reason:
+    if isinstance(error, UnsupportedLayout | NotEnoughHistory):
+        return Reason.UNSUPPORTED_TABLE
+    return Reason.UNREADABLE_FILE

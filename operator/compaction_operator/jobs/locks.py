@@ -1,4 +1,4 @@
-"""The metastore locks of a driver on Hive 3.1: taken without a transaction, heartbeated, given back."""
+"""A driver's metastore locks: on Hive 3.1 without a transaction, heartbeated and given back, on Hive 4 within one."""
 
 import logging
 import time
@@ -69,6 +69,13 @@ class Locks:
         with self._held(partition, LockKind.EXCLUSIVE, EXCLUSIVE_PATIENCE, reason) as held:
             yield held
 
+    def in_transaction(self, partition: str | None, *, txn: int) -> int:
+        """Take SHARED_READ on the partition (or table) for a transaction, with whose end it goes; return its id.
+
+        Raises JobError (WaitingForLock) naming who is in the way, and LockLost when the transaction is not open.
+        """
+        return self._take(partition, LockKind.SHARED_READ, SHARED_PATIENCE, Reason.WAITING_FOR_LOCK, txn=txn)
+
     @contextmanager
     def _held(self, partition: str | None, kind: LockKind, patience: Patience, reason: Reason) -> Iterator[HeldLock]:
         lock_id = self._take(partition, kind, patience, reason)
@@ -96,10 +103,10 @@ class Locks:
         except LockLost as error:
             raise JobError(Reason.LOCK_LOST, f"metastore lock {lock_id} is gone: {error}") from error
 
-    def _take(self, partition: str | None, kind: LockKind, patience: Patience, reason: Reason) -> int:
+    def _take(self, partition: str | None, kind: LockKind, patience: Patience, reason: Reason, *, txn: int = 0) -> int:
         where = f"{self._table}/{partition}" if partition else str(self._table)
         self._retries.setdefault(kind, patience.tries - 1)
-        while (lock_id := self._try(partition, kind, patience.wait_seconds)) is None:
+        while (lock_id := self._try(partition, kind, patience.wait_seconds, txn=txn)) is None:
             message = f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {self._holders(partition)}"
             log.info("%s", message)
             if self._retries[kind] <= 0:
@@ -108,9 +115,14 @@ class Locks:
             time.sleep(patience.pause_seconds)
         return lock_id
 
-    def _try(self, partition: str | None, kind: LockKind, seconds: float) -> int | None:
+    def _try(self, partition: str | None, kind: LockKind, seconds: float, *, txn: int) -> int | None:
         wish = LockWish(
-            database=self._table.database, table=self._table.name, partition=partition, kind=kind, agent=self._agent
+            database=self._table.database,
+            table=self._table.name,
+            partition=partition,
+            kind=kind,
+            agent=self._agent,
+            txn=txn,
         )
         state = self._client.lock(wish)
         deadline = time.monotonic() + seconds

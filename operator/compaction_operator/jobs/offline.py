@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from compaction_operator.acid.names import may_become_obsolete
-from compaction_operator.acid.plan import CompactionPlan, plan_compaction
+from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
 from compaction_operator.cleanup.fence import fence
@@ -34,14 +34,7 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
     """
     storage = open_storage(location)
     _require_table_directory(storage, location)
-    return plan_compaction(
-        storage.list_partition(location),
-        write_ids,
-        type=request.type,
-        layout=request.layout,
-        visibility_txn=request.visibility_txn,
-        valid_txns=request.valid_txns,
-    )
+    return request.plan(storage.list_partition(location), write_ids)
 
 
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:

@@ -52,6 +52,17 @@ class Request:
     row_type: str | None = None
     task_memory: int = DEFAULT_TASK_MEMORY
 
+    def plan(self, listing: Listing, write_ids: ValidWriteIdList) -> CompactionPlan:
+        """Return the plan for a directory as its listing shows it; raises UnsupportedLayout or NotEnoughHistory."""
+        return plan_compaction(
+            listing,
+            write_ids,
+            type=self.type,
+            layout=self.layout,
+            visibility_txn=self.visibility_txn,
+            valid_txns=self.valid_txns,
+        )
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -89,14 +100,7 @@ def prepare(
     OrcError for a file whose rows had to be counted.
     """
     listing = storage.list_partition(location)
-    plan = plan_compaction(
-        listing,
-        write_ids,
-        type=request.type,
-        layout=request.layout,
-        visibility_txn=request.visibility_txn,
-        valid_txns=request.valid_txns,
-    )
+    plan = request.plan(listing, write_ids)
     staging = join(location, staging_name)
     cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory)
     outputs, inputs = _cut(plan, listing, cutting, location=location, scratch=local_path(join(staging, TASKS)))

@@ -1,8 +1,8 @@
 """The moment of publication: list once more, then rename into names that must not exist."""
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from compaction_operator.acid.plan import Layout, check_still_publishable
 from compaction_operator.api.request import Reason
@@ -21,22 +21,45 @@ def needs_exclusive(prepared: Prepared) -> bool:
 
 
 def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
-    """Publish a partition's output directories and remove its staging folder.
+    """Publish a partition's output directories, which count from their rename on, and remove its staging folder.
 
-    Raises JobError (TableChanged) when the second listing shows that the plan no longer holds (hazard H23) or
-    when the fence took the staging folder away (hazards H4, H19).
+    Raises JobError: what the guard raises; TableChanged when the second listing shows that the plan no longer holds
+    (hazard H23) or when the fence took the staging folder away (hazards H4, H19).
     """
-    guard()
     _check(storage, prepared)
     if needs_exclusive(prepared):
         _write_intent(storage, prepared)
-    try:
+    with _unless_changed(prepared):
         _publish_guard(storage, prepared)
-        for output in prepared.plan.outputs:
-            storage.publish(join(prepared.staging, output.name), join(prepared.location, output.name))
+        _rename(storage, prepared, guard)
+    storage.delete_tree(prepared.staging)
+
+
+def move_outputs(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
+    """Rename a partition's output directories into place, where they count once their transaction is committed.
+
+    Raises as `publish` does.
+    """
+    _check(storage, prepared)
+    with _unless_changed(prepared):
+        _rename(storage, prepared, guard)
+
+
+def _rename(storage: Storage, prepared: Prepared, guard: Guard) -> None:
+    """NB: the guard comes last, after all that may take long. A rename that is late all the same is harmless: whoever
+    comes next has fenced the staging folder before it lists, so that the rename has no source, or is seen.
+    """
+    guard()
+    for output in prepared.plan.outputs:
+        storage.publish(join(prepared.staging, output.name), join(prepared.location, output.name))
+
+
+@contextmanager
+def _unless_changed(prepared: Prepared) -> Iterator[None]:
+    try:
+        yield
     except (AlreadyExistsError, NotFoundError) as error:
         raise JobError(Reason.TABLE_CHANGED, f"{prepared.location}: not published: {error}") from error
-    storage.delete_tree(prepared.staging)
 
 
 def _check(storage: Storage, prepared: Prepared) -> None:

@@ -115,6 +115,11 @@ class CompactorCalls(Caller):
             if self._is_queued(job):
                 raise
 
+    def mark_refused(self, job: QueueJob, message: str) -> None:
+        """End an entry as refused, with the reason: there was nothing to do. Raises MetastoreError when it is gone."""
+        entry = _entry_struct(job, message)
+        self._call(lambda client: hive4.mark_refused(client, entry))
+
     def mark_cleaned(self, job: QueueJob) -> None:
         """End an entry as succeeded: its obsolete and aborted directories up to its highest write id are gone.
 

@@ -216,6 +216,7 @@ find_next_compact2 = Call(
 update_compactor_state = Call("update_compactor_state", struct(CompactionInfoStruct), I64)
 mark_compacted = Call("mark_compacted", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_failed = Call("mark_failed", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
+mark_refused = Call("mark_refused", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_cleaned = Call("mark_cleaned", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 get_latest_committed_compaction_info = Call(
     "get_latest_committed_compaction_info", struct(LatestCompactionRequest), returns=LatestCompactionResponse

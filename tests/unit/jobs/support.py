@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
 from compaction_operator.api.progress import Progress
@@ -19,6 +20,8 @@ REQUEST = JobRequest(
     table=TableRef(database="Sales", name="Orders"),
     type=CompactionType.MINOR,
 )
+
+IDENTITY = TableIdentity(database="sales", name="orders", create_time=1, location="/t")
 
 
 class Store:

@@ -14,9 +14,11 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.jobs import arithmetic, hive, older, partition
+from compaction_operator.jobs import arithmetic, hive, hive3, older, partition
+from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.hive import HiveCompaction, Tally, identity_of
+from compaction_operator.jobs.hive import HiveCompaction, Tally
+from compaction_operator.jobs.hive3 import Hive3
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.locks import HeldLock, Locks
 from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
@@ -24,10 +26,11 @@ from compaction_operator.jobs.work import Work
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.jobs.support import REQUEST, Reports, Store
+from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
 THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
@@ -42,11 +45,15 @@ class Metastore:
 
     def __init__(self, *open_: tuple[int, ...]) -> None:
         self.asked: list[str] = []
+        self.queue: tuple[QueueEntry, ...] = ()
         self._open = open_ or ((),)
 
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
         self.asked.append("write ids")
         return ValidWriteIdList.parse(f"{database}.{name}:3:{2**63 - 1}::")
+
+    def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
+        return self.queue
 
     def open_transactions(self) -> OpenTransactions:
         number = self.asked.count("transactions")
@@ -88,18 +95,11 @@ def run(
     row: str | None = None,
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    identity = identity_of("sales", "orders", create_time=1, location="/t")
-    compaction = HiveCompaction(
-        request,
-        client=cast(MetastoreClient, metastore or Metastore()),
-        runner=runner or LocalRunner(),
-        locks=cast(Locks, locks or Held()),
-        pod_uid="pod1",
-        row_type=row,
-        report=reports or Reports(),
-    )
+    attempt = Attempt(cast(MetastoreClient, metastore or Metastore()), request, "pod1", row)
+    protocol = Hive3(attempt, cast(Locks, locks or Held()))
+    compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
-    return compaction.run(targets, Journal(store or Store(), request, identity=identity, pod_uid="pod1"))
+    return compaction.run(targets, Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1"))
 
 
 def names(place: Path) -> set[str]:
@@ -115,6 +115,48 @@ def failed(
     with pytest.raises(JobError) as caught:
         run(*locations, locks=locks, store=store, metastore=metastore)
     return caught.value
+
+
+def entry(partition: str | None, state: QueueState = QueueState.WORKING) -> QueueEntry:
+    return QueueEntry(
+        queue_id=7, database="sales", table="orders", partition=partition, state=state, worker="hive-worker-3"
+    )
+
+
+@pytest.mark.parametrize("partition", [None, "PRT=0"])
+def test_a_table_that_somebody_else_compacts_is_left_alone(partition: str | None, places: tuple[Path, Path]) -> None:
+    """Before anything is written, staging too; whose entry it is, is said."""
+    metastore = Metastore()
+    metastore.queue = (entry(partition),)
+    error = failed(*places, metastore=metastore)
+    assert error.reason is Reason.IN_COMPACTION_QUEUE
+    assert "entry 7" in str(error)
+    assert "(working, worker hive-worker-3)" in str(error)
+    assert [names(place) for place in places] == [set(), set()]
+
+
+def test_entries_of_other_partitions_and_ended_ones_are_nobodys_trouble(places: tuple[Path, Path]) -> None:
+    metastore = Metastore()
+    metastore.queue = (entry("prt=9"), entry("prt=0", QueueState.READY_FOR_CLEANING), entry(None, QueueState.FAILED))
+    assert run(*places, metastore=metastore).reason is Reason.COMPACTED
+
+
+def test_a_compaction_that_hive_began_meanwhile_is_not_raced(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23: Hive's own Worker, which takes no notice of ours, would publish what it planned before."""
+    metastore = Metastore()
+    verify = arithmetic.verify
+
+    def begun(*arguments: Any) -> None:
+        verify(*arguments)
+        metastore.queue = (entry("prt=0"),)
+
+    monkeypatch.setattr(hive, "verify", begun)
+    store = Store()
+    assert failed(*places, metastore=metastore, store=store).reason is Reason.IN_COMPACTION_QUEUE
+    assert {name for place in places for name in names(place) if not name.startswith("_")} == set()
+    assert store.resources == {}
 
 
 def test_all_partitions_are_published(places: tuple[Path, Path]) -> None:
@@ -201,7 +243,7 @@ def test_of_two_drivers_at_once_the_later_fence_finds_the_other_one(
         fence(LocalStorage(), str(place), keep=None)
         return prepared
 
-    monkeypatch.setattr(hive, "prepare", paused)
+    monkeypatch.setattr(hive3, "prepare", paused)
     failed(place)
     assert names(place) == set()
 
@@ -232,7 +274,7 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one batch published is safe whatever becomes of the next."""
-    monkeypatch.setattr(hive, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
     store, held = Store(), Held()
     broken = places[1] / "delta_0000001_0000001_0000" / "bucket_00000"
     broken.write_bytes(b"ORC")
@@ -240,7 +282,7 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     assert names(places[0]) == {"base_0000003"}
     assert names(places[1]) == set()
     assert len(store.resources) == 1
-    assert [len(batch) for batch in hive.batches([Target(str(n), "/t", 1) for n in range(3)])] == [1, 1, 1]
+    assert [len(batch) for batch in hive.batches([Target(str(n), "/t", 1) for n in range(3)], 1)] == [1, 1, 1]
 
 
 def obsolete_in(store: Store) -> set[str]:

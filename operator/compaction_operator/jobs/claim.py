@@ -1,0 +1,204 @@
+"""What a driver holds in Hive 4's metastore for one partition: a queue entry, and a transaction with its lock."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum, auto
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs.attempt import Attempt
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.locks import HEARTBEAT_SECONDS, Locks
+from compaction_operator.jobs.queue import in_queue
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.heartbeat import Heartbeat
+from compaction_operator.metastore.queue import QueueEntry, QueueJob
+
+log = logging.getLogger(__name__)
+
+
+class _State(Enum):
+    OPEN = auto()
+    COMMITTING = auto()
+    ENDED = auto()
+
+
+class _TxnKeeper:
+    def __init__(self, client: MetastoreClient) -> None:
+        self._client = client
+
+    def heartbeat(self, lock_id: int) -> None:
+        try:
+            self._client.heartbeat_txn(lock_id)
+        except TransactionLost as error:
+            raise LockLost(str(error)) from error
+
+
+class Claim:
+    """A partition that this driver compacts; nobody else does until it has ended.
+
+    Ends with exactly one of `commit`, `refuse` and `abandon`; until then a thread keeps the transaction alive.
+    """
+
+    def __init__(self, client: MetastoreClient, job: QueueJob, *, txn: int) -> None:
+        self.txn = txn
+        self.lock_id = 0
+        self._client = client
+        self._job = job
+        self._state = _State.OPEN
+        self._heartbeat = Heartbeat(_TxnKeeper(client), txn, interval=HEARTBEAT_SECONDS)
+
+    @property
+    def queue_id(self) -> int:
+        """The entry of the metastore's queue."""
+        return self._job.queue_id
+
+    def guard(self) -> None:
+        """Raise JobError (TransactionLost) unless the transaction is open, asked just now (hazard H19)."""
+        with _told(self.txn):
+            self._heartbeat.check()
+            self._client.heartbeat_txn(self.txn)
+
+    def begin(self, *, highest_write_id: int) -> None:
+        """Tell the queue what is read, and by which transaction: only then its end can never be forgotten.
+
+        Raises JobError (TransactionLost).
+        """
+        self._job = replace(self._job, highest_write_id=highest_write_id)
+        with _told(self.txn):
+            self._client.update_compaction(self._job, self.txn)
+
+    def commit(self) -> None:
+        """End the entry as compacted and commit: the moment of publication.
+
+        Raises JobError (TransactionLost) when it is certain that nothing was published. After MetastoreError from the
+        commit itself it is uncertain, and `abandon` does nothing: the controller asks when the attempt has ended.
+        """
+        self._mark(self._client.mark_compacted)
+        self._commit()
+
+    def refuse(self, why: str) -> None:
+        """End the entry as refused, as Hive's Worker does where there is nothing to do; raises as `commit` does."""
+        self._mark(lambda job: self._client.mark_refused(job, why))
+        self._commit()
+
+    def _mark(self, mark: Callable[[QueueJob], None]) -> None:
+        """NB: an entry that is gone was taken away (by an administrator, say): what is done without it is not told."""
+        try:
+            mark(self._job)
+        except MetastoreUnavailable:
+            raise
+        except MetastoreError as error:
+            raise JobError(Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is gone: {error}") from error
+
+    def _commit(self) -> None:
+        self._state = _State.COMMITTING
+        try:
+            self._client.commit_txn(self.txn)
+        except TransactionLost as error:
+            self._state = _State.OPEN
+            raise _lost(self.txn, error) from error
+        self._end()
+
+    def abandon(self, why: str) -> bool:
+        """End the entry as failed and abort; return whether the transaction is aborted now, for certain.
+
+        Does nothing when it is committed, or may be. Raises MetastoreError when the metastore cannot do it: what is
+        left then ends with the controller's settling, or by the metastore's time-out.
+        """
+        self.stop()
+        if self._state is not _State.OPEN:
+            return False
+        self._state = _State.ENDED
+        try:
+            self._client.mark_failed(self._job, why)
+        finally:
+            aborted = self._client.abort_txn(self.txn)
+        return aborted
+
+    def stop(self) -> None:
+        """End the thread that keeps the transaction alive."""
+        self._heartbeat.stop()
+
+    def _end(self) -> None:
+        self._state = _State.ENDED
+        self.stop()
+
+
+class Claims:
+    """Claims partitions of one table for one attempt, whose pool of the queue is its own."""
+
+    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+        self._attempt = attempt
+        self._client = attempt.client
+        self._locks = locks
+
+    def take(self, partition: str | None) -> Claim:
+        """Return a claim on the partition (or table) with an open transaction and its lock.
+
+        Raises JobError: InCompactionQueue naming whose entry is in the way, WaitingForLock naming whose lock is, and
+        TransactionLost; and MetastoreError. Nothing stays claimed then, as far as the metastore answers.
+        """
+        job = self._take_entry(self._enqueue(partition))
+        claim: Claim | None = None
+        try:
+            claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
+            with _told(claim.txn):
+                claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
+        except (JobError, MetastoreError) as error:
+            self._undo(job, claim, str(error))
+            raise
+        return claim
+
+    def _enqueue(self, partition: str | None) -> QueueEntry:
+        table = self._attempt.table
+        entry = self._client.enqueue_compaction(
+            database=table.database,
+            table=table.name,
+            partition=partition,
+            type=self._attempt.job.type,
+            pool=self._attempt.pool,
+        )
+        if entry is None:
+            entries = self._client.compactions(table.database, table.name)
+            same = [one for one in entries if (one.partition or "").lower() == (partition or "").lower()]
+            raise in_queue(table, [one for one in same if not one.is_ended])
+        return entry
+
+    def _take_entry(self, entry: QueueEntry) -> QueueJob:
+        """Take the entry out of the own pool. NB: what the metastore hands out is believed only if it is that one."""
+        job = self._client.take_compaction(pool=self._attempt.pool, worker=self._attempt.agent)
+        if job is not None and _identity(job) == _identity(entry):
+            return job
+        if job is not None:
+            self._client.mark_failed(job, f"nobody is at work: the worker wanted entry {entry.queue_id}")
+        raise in_queue(self._attempt.table, [entry])
+
+    def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
+        try:
+            if claim:
+                claim.abandon(why)
+            else:
+                self._client.mark_failed(job, why)
+        except MetastoreError as error:
+            log.warning("queue entry %d is left to the controller: %s", job.queue_id, error)
+
+
+def _identity(one: QueueEntry | QueueJob) -> tuple[int, str, str, str | None, CompactionType | None]:
+    partition = one.partition.lower() if one.partition else None
+    return one.queue_id, one.database.lower(), one.table.lower(), partition, one.type
+
+
+@contextmanager
+def _told(txn: int) -> Iterator[None]:
+    try:
+        yield
+    except (TransactionLost, LockLost) as error:
+        raise _lost(txn, error) from error
+
+
+def _lost(txn: int, error: MetastoreError) -> JobError:
+    return JobError(Reason.TRANSACTION_LOST, f"transaction {txn} is gone: {error}")

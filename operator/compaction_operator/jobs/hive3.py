@@ -1,0 +1,137 @@
+"""A compaction on Hive 3.1: a lock without a transaction, bare names that count from their rename on."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from compaction_operator.acid.plan import Layout, with_guard
+from compaction_operator.jobs.attempt import Attempt
+from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
+from compaction_operator.jobs.held import GiveUp
+from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.older import Mark, OlderSnapshots
+from compaction_operator.jobs.partition import Prepared, prepare
+from compaction_operator.jobs.publish import needs_exclusive, publish
+from compaction_operator.jobs.queue import refuse_queued
+from compaction_operator.jobs.staged import Staged
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import open_storage
+
+log = logging.getLogger(__name__)
+
+BATCH_PARTITIONS = 500
+
+
+class Hive3:
+    """The protocol of Hive 3.1 for one table."""
+
+    layout = Layout.HIVE3
+
+    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+        self.attempt = attempt
+        self.locks = locks
+        self.older = OlderSnapshots(attempt.client)
+
+    @property
+    def batch_partitions(self) -> int:
+        """As many as a journal has room for."""
+        return BATCH_PARTITIONS
+
+    @contextmanager
+    def batch(self, give_up: GiveUp) -> Iterator["Hive3Batch"]:
+        """Hold SHARED_READ on the table; raises JobError (WaitingForLock).
+
+        NB: without a transaction: an open one of ours would hold up every other cleanup.
+        """
+        with ExitStack() as stack:
+            yield Hive3Batch(self, stack.enter_context(self.locks.shared()), release=stack, give_up=give_up)
+
+
+class Hive3Batch:
+    """One batch under the table's shared lock; see `Held`."""
+
+    def __init__(self, hive: Hive3, shared: HeldLock, *, release: ExitStack, give_up: GiveUp) -> None:
+        self.give_up = give_up
+        self._hive = hive
+        self._shared = shared
+        self._release = release
+        self._mark: Mark | None = None
+        self._targets: list[Target] = []
+
+    @property
+    def lock_ids(self) -> Sequence[int]:
+        """The shared lock."""
+        return [self._shared.lock_id]
+
+    def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
+        """Ask for the valid write ids, then list and plan: whatever is listed is at least as new."""
+        self._targets = list(opened)
+        attempt = self._hive.attempt
+        write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name)
+        found: list[tuple[Target, Prepared]] = []
+        for target in opened:
+            location = target.location
+            try:
+                prepared = prepare(
+                    open_storage(location),
+                    location,
+                    staging_name=attempt.staging_name,
+                    write_ids=write_ids,
+                    request=attempt.request(Layout.HIVE3),
+                )
+            except PARTITION_ERRORS as error:
+                self.give_up(target, at_location(error, location))
+            else:
+                found.append((target, prepared))
+        if any(prepared.plan.breaks_older_snapshots for _, prepared in found):
+            self._mark = self._hive.older.mark()
+        return found
+
+    def ready(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Guard a first base against older snapshots, or wait for them where a guard would hide original files (H24).
+
+        NB: after the merging, in whose time most of them have ended, and before the journal, which names the guard.
+        """
+        if self._mark is None:
+            return list(staged)
+        waiting = [item for item in staged if _must_wait(item.prepared)]
+        kept = [item for item in staged if item not in waiting]
+        if waiting:
+            try:
+                self._hive.older.wait(self._mark)
+                kept = list(staged)
+            except JobError as error:
+                for item in waiting:
+                    self.give_up(item.target, at_location(error, item.target.location))
+        if not self._hive.older.open(self._mark):
+            return kept
+        return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
+
+    def confirm(self) -> None:
+        """Raise JobError when the lock is gone, or when somebody else has begun to compact.
+
+        NB: Hive's Worker takes no notice of a compaction that is none of its own. What it begins after the renames
+        is right again, since it lists then.
+        """
+        self._shared.guard()
+        refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
+
+    def publish(self, item: Staged) -> None:
+        """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3)."""
+        prepared = item.prepared
+        storage = open_storage(item.target.location)
+        if needs_exclusive(prepared):
+            self._release.close()
+            with self._hive.locks.exclusive(item.target.partition or None) as lock:
+                publish(storage, prepared, guard=lock.guard)
+        elif prepared.plan.outputs:
+            publish(storage, prepared, guard=self._shared.guard)
+
+
+def _must_wait(prepared: Prepared) -> bool:
+    return prepared.plan.breaks_older_snapshots and prepared.plan.has_originals
+
+
+def _guarded(item: Staged) -> Staged:
+    return replace(item, prepared=replace(item.prepared, plan=with_guard(item.prepared.plan)))

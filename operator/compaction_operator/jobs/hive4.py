@@ -1,0 +1,196 @@
+"""A compaction on Hive 4: a queue entry and a COMPACTION transaction per partition, whose commit publishes."""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from compaction_operator.acid.plan import CompactionPlan, Layout
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.jobs.attempt import Attempt
+from compaction_operator.jobs.claim import Claim, Claims
+from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
+from compaction_operator.jobs.held import GiveUp
+from compaction_operator.jobs.partition import Prepared, Request, prepare
+from compaction_operator.jobs.publish import move_outputs
+from compaction_operator.jobs.staged import Staged
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import StorageError, join, open_storage
+
+log = logging.getLogger(__name__)
+
+BATCH_PARTITIONS = 32
+"""Each has a transaction, which the metastore counts as open, and a heartbeat."""
+
+NO_TXN = 0
+"""No transaction has this id: it names the outputs of a plan that is only looked at."""
+
+NOTHING_TO_DO = "nothing to compact"
+
+
+class Hive4:
+    """The protocol of Hive 4 for one table."""
+
+    layout = Layout.HIVE4
+
+    def __init__(self, attempt: Attempt, claims: Claims) -> None:
+        self.attempt = attempt
+        self.claims = claims
+
+    @property
+    def batch_partitions(self) -> int:
+        """As many as may have an open transaction at a time."""
+        return BATCH_PARTITIONS
+
+    @contextmanager
+    def batch(self, give_up: GiveUp) -> Iterator["Hive4Batch"]:
+        """Hold nothing yet; what the partitions came to hold ends with the batch."""
+        held = Hive4Batch(self, give_up=give_up)
+        try:
+            yield held
+        except BaseException as error:
+            held.abandon_all(str(error) or type(error).__name__)
+            raise
+
+    def view(self, *, without: Collection[int]) -> tuple[ValidWriteIdList, Request]:
+        """Return the valid write ids, and what is asked of partitions with the transactions that are valid now."""
+        client, table = self.attempt.client, self.attempt.table
+        txns = client.valid_txns(without=without)
+        write_ids = client.valid_write_ids(table.database, table.name, valid_txns=txns)
+        return write_ids, replace(self.attempt.request(Layout.HIVE4), visibility_txn=NO_TXN, valid_txns=txns)
+
+    def prepare(self, target: Target, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+        """List, plan and cut one partition; raises one of the PARTITION_ERRORS."""
+        storage = open_storage(target.location)
+        return prepare(
+            storage, target.location, staging_name=self.attempt.staging_name, write_ids=write_ids, request=request
+        )
+
+    def nothing(self, target: Target, plan: CompactionPlan) -> Prepared:
+        """Return what is known of a partition whose plan has no outputs."""
+        staging = join(target.location, self.attempt.staging_name)
+        return Prepared(location=target.location, staging=staging, plan=plan, outputs={}, inputs={})
+
+
+class Hive4Batch:
+    """One batch, with a claim on each partition that has anything to compact; see `Held`."""
+
+    def __init__(self, hive: Hive4, *, give_up: GiveUp) -> None:
+        self._hive = hive
+        self._give_up = give_up
+        self._claims: dict[str, Claim] = {}
+        self._moved: dict[str, Prepared] = {}
+
+    @property
+    def lock_ids(self) -> Sequence[int]:
+        """The locks of all transactions."""
+        return [claim.lock_id for claim in self._claims.values()]
+
+    def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
+        """Look first, so that what has nothing to do never enters the queue; claim the others, and look again.
+
+        NB: only what is listed after the claim counts: nobody else compacts then.
+        """
+        found = self._look(opened)
+        claimed = [target for target, prepared in found if prepared is None and self._claim(target)]
+        planned = dict(self._plan(claimed))
+        every = [(target, prepared or planned.get(target)) for target, prepared in found]
+        return [(target, prepared) for target, prepared in every if prepared is not None]
+
+    def _look(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared | None]]:
+        """Return the partitions, those that have nothing to compact with what is known of them."""
+        write_ids, request = self._hive.view(without=())
+        found: list[tuple[Target, Prepared | None]] = []
+        for target in opened:
+            try:
+                plan = request.plan(open_storage(target.location).list_partition(target.location), write_ids)
+            except PARTITION_ERRORS as error:
+                self.give_up(target, at_location(error, target.location))
+            else:
+                found.append((target, None if plan.outputs else self._hive.nothing(target, plan)))
+        return found
+
+    def _claim(self, target: Target) -> bool:
+        try:
+            claim = self._hive.claims.take(target.partition or None)
+        except JobError as error:
+            self.give_up(target, at_location(error, target.location))
+            return False
+        self._claims[target.location] = claim
+        return True
+
+    def _plan(self, claimed: Sequence[Target]) -> Iterator[tuple[Target, Prepared]]:
+        if not claimed:
+            return
+        write_ids, request = self._hive.view(without=[claim.txn for claim in self._claims.values()])
+        for target in claimed:
+            claim = self._claims[target.location]
+            try:
+                claim.begin(highest_write_id=write_ids.watermark)
+                yield target, self._hive.prepare(target, write_ids, replace(request, visibility_txn=claim.txn))
+            except (JobError, *PARTITION_ERRORS) as error:
+                self.give_up(target, at_location(error, target.location))
+
+    def ready(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return them all, with what is held for each: nobody who is there already sees what a commit publishes."""
+        return [self._with_ids(item) for item in staged]
+
+    def _with_ids(self, item: Staged) -> Staged:
+        claim = self._claims.get(item.target.location)
+        return replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
+
+    def confirm(self) -> None:
+        """Nothing is held for all: each partition's transaction is asked for when its turn has come."""
+
+    def publish(self, item: Staged) -> None:
+        """Rename the outputs, which nobody sees before the commit, then commit.
+
+        An entry without outputs ends as Hive's Worker ends one: compacted where there is something to be cleaned,
+        refused where there is not.
+        """
+        claim = self._claims.get(item.target.location)
+        if claim is None:
+            return
+        storage = open_storage(item.target.location)
+        if item.prepared.plan.outputs:
+            self._moved[item.target.location] = item.prepared
+            move_outputs(storage, item.prepared, guard=claim.guard)
+        if item.matters:
+            claim.commit()
+        else:
+            claim.refuse(NOTHING_TO_DO)
+        storage.delete_tree(item.prepared.staging)
+
+    def give_up(self, target: Target, error: JobError) -> None:
+        """End a partition's queue entry as failed, abort its transaction, take back what was renamed, then the rest."""
+        try:
+            self._abandon(target.location, str(error))
+        except (MetastoreError, StorageError) as left:
+            log.warning("%s: left to the controller: %s", target.location, left)
+        self._give_up(target, error)
+
+    def abandon_all(self, why: str) -> None:
+        """End what is still held for any partition.
+
+        NB: a metastore that is gone is not waited for once more for each of them: the controller settles the attempt.
+        """
+        for claim in self._claims.values():
+            claim.stop()
+        for location in list(self._claims):
+            try:
+                self._abandon(location, why)
+            except MetastoreUnavailable as error:
+                log.warning("what is held is left to the controller: %s", error)
+                return
+            except (MetastoreError, StorageError) as error:
+                log.warning("%s: left to the controller: %s", location, error)
+
+    def _abandon(self, location: str, why: str) -> None:
+        claim, moved = self._claims.get(location), self._moved.get(location)
+        if claim is None or not claim.abandon(why) or moved is None:
+            return
+        # NB: only now: nobody can commit the transaction any more, so nobody reads what bears its name.
+        storage = open_storage(location)
+        for output in moved.plan.outputs:
+            storage.delete_tree(join(location, output.name))

@@ -1,0 +1,37 @@
+"""Leaves a table alone that somebody else compacts, or is about to, by the metastore's compaction queue."""
+
+from collections.abc import Iterable, Sequence
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.queue import QueueEntry
+from compaction_operator.metastore.resolve import Target
+
+
+def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Target]) -> None:
+    """Raise JobError (InCompactionQueue) when the queue has an open entry for the table or one of the partitions.
+
+    Two compactions that overlap double rows (hazard H23), and Hive's own has no second look. Raises MetastoreError.
+    """
+    meant = {target.partition.lower() for target in targets}
+    entries = client.compactions(table.database, table.name)
+    if found := [entry for entry in entries if entry.is_open and _concerns(entry, meant)]:
+        raise in_queue(table, found)
+
+
+def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
+    """Return the error that names the entries which are in the way."""
+    named = ", ".join(_named(entry) for entry in entries)
+    return JobError(Reason.IN_COMPACTION_QUEUE, f"{table} is in the metastore's compaction queue: {named}")
+
+
+def _concerns(entry: QueueEntry, partitions: set[str]) -> bool:
+    return entry.partition is None or entry.partition.lower() in partitions
+
+
+def _named(entry: QueueEntry) -> str:
+    where = f" of {entry.partition}" if entry.partition else ""
+    worker = f", worker {entry.worker}" if entry.worker else ""
+    return f"entry {entry.queue_id}{where} ({entry.state}{worker})"
