@@ -1,7 +1,7 @@
 #!/bin/bash
 # fetch.sh [VERSION [OUTDIR]]: puts a Hive metastore (3.1.3 or 4.0.1; default 3.1.3) with everything it needs but Java into OUTDIR,
 # unless it is there already.
-#   OUTDIR/lib      every jar            OUTDIR/scripts  the schema scripts            OUTDIR/run.sh  starts it
+#   OUTDIR/lib  every jar    OUTDIR/scripts  the schema scripts    OUTDIR/derby  an empty database    OUTDIR/run.sh  starts it
 # Without OUTDIR it goes into the user's cache. Prints the folder on standard output, progress on standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,6 +41,8 @@ build() {
   mv "$work"/jars/*.jar "$work/lib/" && rmdir "$work/jars"
   cp "$here/run.sh" "$work/run.sh"
   echo "$version" > "$work/version"
+  STATE_DIR=$work/schema WAREHOUSE=file:/nowhere "$work/run.sh" schema
+  mv "$work/schema/database" "$work/derby" && rm -rf "$work/schema"
   echo "$hash" > "$work/.complete"
   chmod -R a+rX "$work"
   rm -rf "$out" && mv "$work" "$out"

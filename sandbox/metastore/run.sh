@@ -1,5 +1,6 @@
 #!/bin/bash
-# run.sh: becomes a Hive metastore 3.1.3 or 4.0.1 on embedded Derby or PostgreSQL; its schema is made at the first start.
+# run.sh [schema]: becomes a Hive metastore 3.1.3 or 4.0.1 on embedded Derby or PostgreSQL; its schema is made at the first start.
+# With `schema` it only makes the schema.
 #   METASTORE_HOME  the folder that fetch.sh filled (default: where this script lies)
 #   STATE_DIR       the only folder written to besides /tmp: configuration, database, logs of Derby
 #   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
@@ -90,19 +91,27 @@ java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-
   "-Djava.io.tmpdir=$state/tmp" "-Dderby.stream.error.file=$state/derby.log" "-Dlog4j2.configurationFile=$conf/log4j2.properties"
   "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:$home/lib/*")
 
-# The schema is made in a folder of another name, which is renamed when it is whole: a start that was killed begins again.
-init_schema() {
-  rm -rf "$state/database.new"
-  write_configuration "$state/database.new"
-  [ "$database" = derby ] || mkdir "$state/database.new"
-  java "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema \
-    > "$state/schema.log" 2>&1 || { tail -30 "$state/schema.log" >&2; exit 1; }
-  mv "$state/database.new" "$state/database"
+make_schema() {
+  java "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema > "$state/schema.log" 2>&1 \
+    || { tail -30 "$state/schema.log" >&2; exit 1; }
+}
+
+# Derby's folder gets its name when it is whole, so that a start that was killed begins again. It is slow to make and quick to copy.
+init_database() {
+  local new=$state/database.new
+  rm -rf "$new"
+  write_configuration "$new"
+  case $database in
+    derby) if [ -d "$home/derby" ]; then cp -r "$home/derby" "$new"; else make_schema; fi ;;
+    *) make_schema && mkdir "$new" ;;
+  esac
+  mv "$new" "$state/database"
 }
 
 export METASTORE_HOME=$home METASTORE_CONF_DIR=$conf HADOOP_USER_NAME=${HADOOP_USER_NAME:-hive}
 cd "$state"
 write_log_configuration
-[ -d "$state/database" ] || init_schema
+[ -d "$state/database" ] || init_database
+[ "${1:-}" != schema ] || exit 0
 write_configuration "$state/database"
 exec java "${java_options[@]}" "$hive.HiveMetaStore" -p "$port"
