@@ -135,7 +135,8 @@ class Blocker(ReadModel):
 
     def __str__(self) -> str:
         since = f" since {self.since}" if self.since else ""
-        return f"{self.kind.lower()} {self.id} of {self.user}@{self.host}{since}"
+        leaked = " (likely leaked)" if self.health is BlockerHealth.LIKELY_LEAKED else ""
+        return f"{self.kind.lower()} {self.id} of {self.user}@{self.host}{since}{leaked}"
 
 
 class PublishedState(StrEnum):

@@ -27,6 +27,10 @@ class Admission:
             self._waiting.pop(compaction.key, None)
         return blocked or full
 
+    def forget(self, key: Key) -> None:
+        """Take a compaction that has ended or is gone for one that waits for nobody."""
+        self._waiting.pop(key, None)
+
     def woken_by(self, freed: Iterable[TableKey]) -> list[Compaction]:
         """Return whose turn it may be now that something on these tables is over, oldest first."""
         tables = set(freed)

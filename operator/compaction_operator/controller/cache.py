@@ -1,7 +1,7 @@
 """What the controller knows of the cluster: filled by the watch and by its own writes, newer versions only."""
 
-from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey, read_cleanup, read_compaction
@@ -9,6 +9,22 @@ from compaction_operator.controller.resources import Cleanup, Compaction, Key, T
 REMEMBERED_DELETIONS = 10_000
 
 T = TypeVar("T", Compaction, Cleanup)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V]):
+    """A dictionary of so many entries at most: the one that was set longest ago goes first."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 class Store(Generic[T]):
@@ -17,8 +33,7 @@ class Store(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[Key, T] = {}
         self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
-        self._deleted: set[str] = set()
-        self._deletions: deque[str] = deque()
+        self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
     def put(self, resource: T) -> bool:
         """Keep an object; return False when a newer version of it is known, or its deletion."""
@@ -28,19 +43,19 @@ class Store(Generic[T]):
         if old is not None and old.meta.resource_version >= resource.meta.resource_version:
             return False
         if old is not None:
-            self._by_table[old.table].discard(old.key)
+            self._leave_table(old)
         self._objects[resource.key] = resource
         self._by_table[resource.table].add(resource.key)
         return True
 
     def drop(self, key: Key, uid: str) -> T | None:
         """Forget a deleted object and return it; NB: its late versions, told by the uid, are refused from now on."""
-        self._bury(uid)
+        self._deleted[uid] = None
         old = self._objects.get(key)
         if old is None or old.meta.uid != uid:
             return None
         del self._objects[key]
-        self._by_table[old.table].discard(key)
+        self._leave_table(old)
         return old
 
     def get(self, key: Key) -> T | None:
@@ -51,17 +66,14 @@ class Store(Generic[T]):
         """Return the objects about a table, in no order."""
         return [self._objects[key] for key in self._by_table.get(table, ())]
 
-    def all(self) -> Iterable[T]:
-        """Return every object, in no order."""
-        return self._objects.values()
+    def all(self) -> list[T]:
+        """Return every object as of now, in no order. May be called from any thread: the copy is made in one step."""
+        return list(self._objects.values())
 
-    def _bury(self, uid: str) -> None:
-        if uid in self._deleted:
-            return
-        self._deleted.add(uid)
-        self._deletions.append(uid)
-        if len(self._deletions) > REMEMBERED_DELETIONS:
-            self._deleted.discard(self._deletions.popleft())
+    def _leave_table(self, resource: T) -> None:
+        self._by_table[resource.table].discard(resource.key)
+        if not self._by_table[resource.table]:
+            del self._by_table[resource.table]
 
 
 class Cache:
@@ -113,7 +125,10 @@ class Cache:
         """Forget a deleted CompactionCleanup and return it."""
         cleanup = self.cleanups.drop(key, uid)
         if cleanup is not None:
-            self._cleanups_of[cleanup.spec.compaction.uid].discard(key)
+            mates = self._cleanups_of[cleanup.spec.compaction.uid]
+            mates.discard(key)
+            if not mates:
+                del self._cleanups_of[cleanup.spec.compaction.uid]
             self.freed.add(cleanup.table)
         return cleanup
 

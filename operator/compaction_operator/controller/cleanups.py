@@ -2,12 +2,13 @@
 
 It needs neither its compaction nor its Job to exist. The way: the attempt's Job has ended -> settled (fenced, published
 states computed, reader baseline taken, all stored at once and never again) -> readers from before gone -> grace period
-over -> deleted. Whatever fails is tried again for ever, and the conditions say why.
+over -> approved (mode Plan) -> deleted, or moved into quarantine and deleted later -> the metastore's queue entries
+ended. Whatever fails is tried again for ever, and the conditions say why.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -21,24 +22,43 @@ from compaction_operator.api.cleanup import (
     PublishedState,
     ReaderBaseline,
 )
-from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
-from compaction_operator.api.model import counted
+from compaction_operator.api.compaction import CleanupMode
+from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.config import CleanupSettings
+from compaction_operator.api.model import counted, format_duration
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import grace_left
+from compaction_operator.cleanup.identity import Change
+from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.gatekeeper import Look, identities
 from compaction_operator.controller.jobs import JobView
+from compaction_operator.controller.outcomes import (
+    Pass,
+    Trouble,
+    ending,
+    expected,
+    first_status,
+    is_done,
+    kept,
+    left_in_place,
+    progressed,
+    published_condition,
+)
 from compaction_operator.controller.resources import Cleanup
-from compaction_operator.controller.times import backed_off, rfc3339
+from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
 PUBLISHED = "Published"
 READERS_GONE = "ReadersGone"
+APPROVED = "Approved"
 DELETED = "Deleted"
+OVERDUE = "Overdue"
 SUCCEEDED = "Succeeded"
 
 JOB_CHECK = 30.0
 RETRY = 1.0
 RETRY_CAP = 15.0
+NEEDED_CHECK = 600.0
 CHUNK = 20
 """Partitions between two records of the progress."""
 
@@ -52,50 +72,40 @@ class Action(StrEnum):
     NONE = "none"
     SETTLE = "settle"
     WATCH = "watch the readers"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Why something did not work this time."""
-
-    reason: str
-    message: str
+    PLAN = "list what would be deleted"
+    DELETE = "delete, or move into quarantine"
+    PURGE = "delete from the quarantine"
+    FINISH = "end the metastore's queue entries"
+    DISCARD = "delete the ended cleanup's record"
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What the fence and the listing after it found, and who read then."""
+    """What the fence and the listing after it found, and who read then.
+
+    `gone` says what became of partitions that were dropped, created again or moved before that: nothing is published.
+    """
 
     states: Mapping[str, PublishedState]
     baseline: ReaderBaseline
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One pass over the journal while it goes on: who was visited, what came of it last, and the first trouble."""
-
-    visited: frozenset[str] = frozenset()
-    latest: tuple[PartitionDeletion, ...] = ()
-    trouble: Trouble | None = None
-    broken_off: bool = False
-
-    def after(self, chunk: Iterable[PartitionEntry], outcome: tuple[PartitionDeletion, ...] | Trouble) -> "Pass":
-        """Return the pass after one more chunk. What the metastore could not answer breaks it off."""
-        if isinstance(outcome, Trouble):
-            return replace(self, latest=(), trouble=outcome, broken_off=True)
-        visited = self.visited | {entry.partition for entry in chunk}
-        return Pass(visited, outcome, self.trouble or next(_troubles(outcome), None))
+    gone: Mapping[str, Change] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What was seen of the world. `job` None means that the API server has none: it was asked."""
+    """What was seen of the world. `job` None means that the API server has none: it was asked.
+
+    `planned` is a pass that only looked; `needed` says that the compaction still counts with this journal.
+    """
 
     job: JobView | None = None
     settled: Settled | Trouble | None = None
     look: Look | None = None
+    planned: tuple[PartitionDeletion, ...] | Trouble | None = None
     deletion: Pass | None = None
+    finished: bool = False
+    finish_trouble: Trouble | None = None
+    needed: bool = False
     failures: int = 0
 
 
@@ -111,54 +121,64 @@ class Decision:
     failed: bool = False
 
 
-def decide(cleanup: Cleanup, sight: Sight, *, suspended: bool, now: datetime) -> Decision:
-    """Return the next step of a cleanup; `suspended` is the operator's switch that holds every deletion.
+def decide(cleanup: Cleanup, sight: Sight, *, settings: CleanupSettings, now: datetime) -> Decision:
+    """Return the next step of a cleanup; the operator's `suspend` holds every deletion.
 
-    An ended cleanup is never touched again but for the observed generation.
+    The status of an ended cleanup is never touched again but for the observed generation; once its time is over, the
+    record goes, unless it failed or kept something that a person should know of.
     """
-    step = _Step(cleanup, sight, suspended or cleanup.spec.suspend, now)
+    step = _Step(cleanup, sight, settings, now)
     if cleanup.ended:
-        return Decision(step.status)
+        return step.after_end()
     return step.after_baseline() if cleanup.settled else step.before_baseline()
-
-
-def is_done(partition: PartitionStatus) -> bool:
-    """Whether nothing of a partition is left to delete, or what is left stays for good (the message says why)."""
-    return not partition.remaining or partition.message is not None
 
 
 class _Step:
     """One decision: the arguments of `decide` and the pieces of its answer."""
 
-    def __init__(self, cleanup: Cleanup, sight: Sight, suspended: bool, now: datetime) -> None:
+    def __init__(self, cleanup: Cleanup, sight: Sight, settings: CleanupSettings, now: datetime) -> None:
         self._cleanup = cleanup
         self._spec = cleanup.spec
         self._sight = sight
-        self._suspended = suspended
+        self._settings = settings
         self._now = now
-        self._events: list[Event] = []
-        self.status = cleanup.status.model_copy(update={"observed_generation": cleanup.meta.generation})
+        self._draft = Draft(cleanup, now)
+
+    @property
+    def status(self) -> CompactionCleanupStatus:
+        """The status as decided so far."""
+        return self._draft.status
 
     def before_baseline(self) -> Decision:
         """Nothing is known yet: wait for the Job's end, then settle."""
         if self._sight.job is not None and not self._sight.job.ended:
             message = f"job {self._spec.compaction.job} still runs"
-            self._set(PUBLISHED, _UNKNOWN, "JobRunning", message)
-            return self._pending("JobRunning", message, again_in=JOB_CHECK)
+            self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
+            return self._stay(CleanupPhase.PENDING, "JobRunning", message, again_in=JOB_CHECK)
         settled = self._sight.settled
         if settled is None:
             return self._decision(Action.SETTLE)
         if isinstance(settled, Trouble):
-            self._set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
-            pause = backed_off(RETRY, self._sight.failures + 1, cap=RETRY_CAP)
-            return self._pending(settled.reason, settled.message, again_in=pause, failed=True)
+            self._draft.set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
+            return self._try_later(CleanupPhase.PENDING, settled)
         return self._store(settled)
 
     def after_baseline(self) -> Decision:
-        """Wait for readers and grace period, then delete; suspension holds at any point."""
+        """Wait for readers, grace period and approval, then delete; suspension holds at any point."""
+        if self._spec.mode is CleanupMode.NEVER:
+            return self._end(*left_in_place(self.status, self._spec.partitions))
         if all(is_done(partition) for partition in self.status.partitions):
             return self._finish()
-        if self._suspended:
+        self._note_approval()
+        held = self._held()
+        if held is not None:
+            return held
+        until = self.status.quarantined_until
+        return self._delete() if until is None else self._purge(until)
+
+    def _held(self) -> Decision | None:
+        """Return what holds every deletion now, None when nothing does."""
+        if self._settings.suspend or self._spec.suspend:
             return self._suspend()
         if not self._readers_gone():
             return self._wait_for_readers()
@@ -166,7 +186,21 @@ class _Step:
         if left > 0:
             message = f"{left:.0f} s of the grace period are left"
             return self._stay(CleanupPhase.GRACE, "GracePeriod", message, again_in=left)
-        return self._delete()
+        if self._spec.mode is CleanupMode.PLAN and not self._spec.approved:
+            return self._wait_for_approval()
+        return None
+
+    def after_end(self) -> Decision:
+        """Nothing is left to do but to forget it, when it tells nobody anything any more."""
+        ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
+        if ended is None or outcome is None or outcome.status is not _TRUE or kept(self.status.partitions):
+            return Decision(self.status)
+        left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self._now)
+        if left > 0:
+            return Decision(self.status, again_in=left)
+        if self._sight.needed:
+            return Decision(self.status, again_in=NEEDED_CHECK)
+        return Decision(self.status, Action.DISCARD)
 
     @property
     def _baseline(self) -> ReaderBaseline:
@@ -175,11 +209,13 @@ class _Step:
 
     def _store(self, settled: Settled) -> Decision:
         """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
-        partitions = tuple(_initial(entry, settled.states[entry.partition]) for entry in self._spec.partitions)
-        self._update(baseline=settled.baseline, partitions=partitions)
-        self._set(PUBLISHED, *_published_condition(partitions))
+        names = ((entry, entry.partition) for entry in self._spec.partitions)
+        partitions = tuple(first_status(entry, settled.states[name], settled.gone.get(name)) for entry, name in names)
+        self._draft.update(baseline=settled.baseline, partitions=partitions)
+        self._draft.set(PUBLISHED, *published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
-        self._event("BaselineTaken", f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}")
+        who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
+        self._draft.event("BaselineTaken", who)
         return self.after_baseline()
 
     def _suspend(self) -> Decision:
@@ -190,25 +226,26 @@ class _Step:
 
     def _readers_gone(self) -> bool:
         """Whether it was seen once that they are gone: nobody joins the readers from before."""
-        known = find_condition(self.status.conditions, READERS_GONE)
+        known = self._draft.find(READERS_GONE)
         if known is not None and known.status is _TRUE:
             return True
         look = self._sight.look
         if look is None or look.error is not None or look.blockers:
             return False
-        self._update(blockers=(), blocker_count=0)
-        self._set(READERS_GONE, _TRUE, "ReadersGone", "no reader from before is left")
+        self._draft.update(blockers=(), blocker_count=0)
+        self._draft.set(READERS_GONE, _TRUE, "ReadersGone", "no reader from before is left")
+        self._draft.event("ReadersGone", "no reader from before is left")
         return True
 
     def _wait_for_readers(self) -> Decision:
         outcome, reason, message = self._readers()
-        self._set(READERS_GONE, outcome, reason, message)
+        self._draft.set(READERS_GONE, outcome, reason, message)
         return self._stay(CleanupPhase.WAITING, reason, message, action=Action.WATCH)
 
     def _readers(self) -> tuple[ConditionStatus, str, str]:
         look = self._sight.look
         if look is None:
-            known = find_condition(self.status.conditions, READERS_GONE)
+            known = self._draft.find(READERS_GONE)
             return (known.status, known.reason, known.message) if known is not None else _NOT_ASKED
         if look.error is not None:
             # An error is never "no readers".
@@ -220,141 +257,182 @@ class _Step:
     def _name(self, blockers: tuple[Blocker, ...], message: str) -> None:
         """Keep who is waited for. NB: heartbeats alone are no change, or every tick would write every status."""
         if not self.status.blocker_count:
-            self._event("WaitingForReaders", message)
+            self._draft.event("WaitingForReaders", message)
         if identities(self.status.blockers) != identities(blockers[:MAX_BLOCKERS]):
-            self._update(blockers=blockers[:MAX_BLOCKERS])
-        self._update(blocker_count=len(blockers))
+            self._draft.update(blockers=blockers[:MAX_BLOCKERS])
+        self._draft.update(blocker_count=len(blockers))
+
+    def _note_approval(self) -> None:
+        """With mode Plan, say whether it is approved; that may be given before the readers are gone, and taken back."""
+        if self._spec.mode is not CleanupMode.PLAN:
+            return
+        known = self._draft.find(APPROVED)
+        if self._spec.approved:
+            if known is None or known.status is not _TRUE:
+                self._draft.event("Approved", "spec.approved is set")
+            self._draft.set(APPROVED, _TRUE, "Approved", "spec.approved is set")
+        elif known is None or known.status is _TRUE:
+            self._draft.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
+
+    def _how_to_approve(self) -> str:
+        meta, patch = self._cleanup.meta, '{"spec":{"approved":true}}'
+        return f"approve with: kubectl patch ccl {meta.name} -n {meta.namespace} --type=merge -p '{patch}'"
+
+    def _wait_for_approval(self) -> Decision:
+        """List what would be deleted, once, and ask. NB: what is deleted in the end is computed anew."""
+        known, planned = self._draft.find(APPROVED), self._sight.planned
+        if known is not None and known.reason == "WaitingForApproval":
+            return self._stay(CleanupPhase.APPROVAL, known.reason, known.message)
+        if planned is None:
+            return self._decision(Action.PLAN)
+        if isinstance(planned, Trouble):
+            return self._try_later(CleanupPhase.APPROVAL, planned)
+        by_name = {result.partition: result for result in planned}
+        self._draft.update(partitions=tuple(expected(part, by_name) for part in self.status.partitions))
+        if all(is_done(partition) for partition in self.status.partitions):
+            return self._finish()
+        names = sum(len(part.planned) for part in self.status.partitions)
+        message = f"{names} (directories and original files) would be deleted; {self._how_to_approve()}"
+        self._draft.set(APPROVED, _FALSE, "WaitingForApproval", message)
+        self._draft.event("WaitingForApproval", message)
+        return self._stay(CleanupPhase.APPROVAL, "WaitingForApproval", message)
 
     def _delete(self) -> Decision:
-        """Delete chunk by chunk; a pass that left something behind is followed by another after a pause."""
-        going = self._sight.deletion or Pass()
-        self._record(going.latest)
-        left = [part.partition for part in self.status.partitions if not is_done(part)]
-        if not left:
+        """Delete, or move into quarantine, what is recorded and obsolete."""
+        going = self._begin_pass(Action.DELETE)
+        left = [part.partition for part in self.status.partitions if part.remaining and part.message is None]
+        if left:
+            return self._go_on(Action.DELETE, going, left)
+        if self._spec.quarantine is None or all(is_done(partition) for partition in self.status.partitions):
             return self._finish()
+        until = self._now + timedelta(seconds=self._spec.quarantine)
+        self._draft.update(quarantined_until=rfc3339(until))
+        names = sum(len(partition.quarantined) for partition in self.status.partitions)
+        self._draft.event("Quarantined", f"{names} (directories and original files) until {rfc3339(until)}")
+        return self._purge(rfc3339(until))
+
+    def _purge(self, until: str) -> Decision:
+        """Delete what lies in the quarantine when its time is over."""
+        left = seconds_until(parse_time(until), self._now)
+        if left > 0:
+            message = f"what is obsolete lies in the quarantine until {until}"
+            self._draft.set(DELETED, _UNKNOWN, "Quarantined", message)
+            return self._stay(CleanupPhase.QUARANTINED, "Quarantined", message, again_in=left)
+        going = self._begin_pass(Action.PURGE)
+        names = [part.partition for part in self.status.partitions if not is_done(part)]
+        return self._go_on(Action.PURGE, going, names) if names else self._finish()
+
+    def _begin_pass(self, action: Action) -> Pass:
+        """Return the pass that goes on, after what came of it is recorded; tell once that deletion begins."""
+        if self._sight.deletion is not None:
+            self._record(self._sight.deletion.latest)
+            return self._sight.deletion
+        known = self._draft.find(DELETED)
+        if known is None or known.reason == "Quarantined":
+            names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
+            self._draft.event("Deleting", f"{action}: {names} (directories and original files)")
+        return Pass()
+
+    def _go_on(self, action: Action, going: Pass, left: list[str]) -> Decision:
+        """Take the next chunk; a pass that left something behind is followed by another after a pause.
+
+        NB: the status that is written before each pass is new, so that a suspension nobody saw yet is a conflict.
+        """
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         if not chunk or going.broken_off:
-            return self._delete_later(going.trouble or Trouble("NotDeletedYet", "what is left is looked at again"))
+            return self._refused(going.trouble or Trouble("NotDeletedYet", "what is left is looked at again"))
         message = f"{len(left)} of {len(self.status.partitions)} partitions are left"
-        self._set(DELETED, _UNKNOWN, "Deleting", message)
+        known = self._draft.find(DELETED)
+        if known is None or known.status is not _FALSE:
+            self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
         entries = tuple(entry for entry in self._spec.partitions if entry.partition in chunk)
-        return self._stay(CleanupPhase.DELETING, "Deleting", message, action=Action.DELETE, partitions=entries)
+        return self._stay(CleanupPhase.DELETING, "Deleting", message, action=action, partitions=entries)
 
-    def _delete_later(self, trouble: Trouble) -> Decision:
-        self._set(DELETED, _FALSE, trouble.reason, trouble.message)
-        pause = backed_off(RETRY, self._sight.failures + 1, cap=RETRY_CAP)
-        return self._stay(CleanupPhase.DELETING, trouble.reason, trouble.message, again_in=pause, failed=True)
+    def _refused(self, trouble: Trouble) -> Decision:
+        self._tell_once(DELETED, trouble)
+        return self._try_later(CleanupPhase.DELETING, trouble)
+
+    def _tell_once(self, type_: str, trouble: Trouble) -> None:
+        """Post an event about what is in the way, and another only when something else is."""
+        known = self._draft.find(type_)
+        if known is None or (known.status, known.reason, known.message) != (_FALSE, trouble.reason, trouble.message):
+            self._draft.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
+        self._draft.set(type_, _FALSE, trouble.reason, trouble.message)
 
     def _record(self, results: Iterable[PartitionDeletion]) -> None:
         by_name = {result.partition: result for result in results}
-        partitions = tuple(_progressed(old, by_name.get(old.partition)) for old in self.status.partitions)
-        before = sum(len(partition.deleted) for partition in self.status.partitions)
-        gained = sum(len(partition.deleted) for partition in partitions) - before
-        self._update(
+        old = self.status.partitions
+        partitions = tuple(progressed(part, by_name.get(part.partition)) for part in old)
+        gained = sum(len(new.deleted) - len(before.deleted) for new, before in zip(partitions, old, strict=True))
+        self._draft.update(
             partitions=partitions,
             directories_deleted=self.status.directories_deleted + gained,
             bytes_deleted=self.status.bytes_deleted + sum(result.bytes_deleted for result in by_name.values()),
         )
+        self._tell_kept([new for new, before in zip(partitions, old, strict=True) if new.reason != before.reason])
+
+    def _tell_kept(self, partitions: list[PartitionStatus]) -> None:
+        if partitions:
+            more = f" (and {len(partitions) - 1} more)" if len(partitions) > 1 else ""
+            first = f"{partitions[0].reason}: {partitions[0].partition or 'table'}: {partitions[0].message}"
+            self._draft.event("DeletionRefused", first + more, EventType.WARNING)
 
     def _finish(self) -> Decision:
-        """Nothing is left to do: say what came of it, for good."""
-        outcome, reason, message = _summary(self.status)
-        self._update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
-        self._set(DELETED, outcome, reason, message)
-        self._set(SUCCEEDED, outcome, reason, message)
-        self._update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
-        self._event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
+        """Nothing is left to delete: end the entries that the metastore's queue has of this compaction, then say so."""
+        outcome, reason, message = ending(self.status)
+        self._draft.set(DELETED, outcome, reason, message)
+        if self._sight.finished or not self._queued():
+            return self._end(outcome, reason, message)
+        trouble = self._sight.finish_trouble
+        return self._decision(Action.FINISH) if trouble is None else self._try_later(CleanupPhase.DELETING, trouble)
+
+    def _queued(self) -> bool:
+        """Whether the queue of a Hive 4 metastore has entries of what was published."""
+        states = {part.partition: part.state for part in self.status.partitions}
+        mine = (entry.partition for entry in self._spec.partitions if entry.queue_id is not None)
+        return any(states[partition] is not PublishedState.NOT_PUBLISHED for partition in mine)
+
+    def _end(self, outcome: ConditionStatus, reason: str, message: str) -> Decision:
+        """Say what came of it, for good."""
+        self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
+        if self._draft.find(OVERDUE) is not None:
+            self._draft.set(OVERDUE, _FALSE, "Ended", "it took longer than spec.deadline")
+        self._draft.set(SUCCEEDED, outcome, reason, message)
+        self._draft.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
+        self._draft.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
         return self._decision()
 
-    def _pending(self, reason: str, message: str, *, again_in: float, failed: bool = False) -> Decision:
-        return self._stay(CleanupPhase.PENDING, reason, message, again_in=again_in, failed=failed)
+    def _try_later(self, phase: CleanupPhase, trouble: Trouble) -> Decision:
+        pause = backed_off(RETRY, self._sight.failures + 1, cap=RETRY_CAP)
+        return self._stay(phase, trouble.reason, trouble.message, again_in=pause, failed=True)
 
     def _stay(self, phase: CleanupPhase, reason: str, message: str, **more: Any) -> Decision:
-        self._set(SUCCEEDED, _UNKNOWN, reason, message)
-        self._update(phase=phase)
+        self._draft.set(SUCCEEDED, _UNKNOWN, reason, message)
+        self._draft.update(phase=phase)
         return self._decision(**more)
 
-    def _decision(self, action: Action = Action.NONE, **more: Any) -> Decision:
-        return Decision(self.status, action, events=tuple(self._events), **more)
+    def _decision(self, action: Action = Action.NONE, *, again_in: float | None = None, **more: Any) -> Decision:
+        dues = [due for due in (again_in, self._deadline()) if due is not None]
+        events = tuple(self._draft.events)
+        return Decision(self.status, action, again_in=min(dues, default=None), events=events, **more)
 
-    def _set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> None:
-        condition = Condition(
-            type=type_,
-            status=outcome,
-            reason=reason,
-            message=message,
-            observed_generation=self._cleanup.meta.generation,
-            last_transition_time=rfc3339(self._now),
-        )
-        self._update(conditions=with_condition(self.status.conditions, condition))
-
-    def _event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:
-        self._events.append(Event(reason, message, type_))
-
-    def _update(self, **fields: Any) -> None:
-        self.status = self.status.model_copy(update=fields)
-
-
-def _initial(entry: PartitionEntry, state: PublishedState) -> PartitionStatus:
-    """Return an entry's first status. What was not published by now is never deleted for this journal.
-
-    NB: a later attempt may publish it and make the same directories obsolete, but for readers this baseline lacks.
-    """
-    remaining = tuple(obsolete.name for obsolete in entry.obsolete)
-    kept = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
-    return PartitionStatus(
-        partition=entry.partition,
-        state=state,
-        remaining=remaining,
-        message=kept if state is PublishedState.NOT_PUBLISHED else None,
-    )
-
-
-def _progressed(old: PartitionStatus, result: PartitionDeletion | None) -> PartitionStatus:
-    if result is None:
-        return old
-    if result.skipped is not None:
-        return old.model_copy(update={"message": result.skipped}) if result.final else old
-    deleted = (*old.deleted, *(name for name in result.deleted if name not in old.deleted))
-    return old.model_copy(update={"deleted": deleted, "remaining": tuple(result.remaining)})
-
-
-def _troubles(results: Iterable[PartitionDeletion]) -> Iterator[Trouble]:
-    for result in results:
-        where = result.partition or "table"
-        if result.skipped is not None and not result.final:
-            yield Trouble("StorageError", f"{where}: {result.skipped}")
-        for name, why in result.remaining.items():
-            yield Trouble("StillNeeded", f"{where}: {name}: {why}")
-
-
-def _published_condition(partitions: Iterable[PartitionStatus]) -> tuple[ConditionStatus, str, str]:
-    states = [partition.state for partition in partitions]
-    missing, there = states.count(PublishedState.NOT_PUBLISHED), states.count(PublishedState.PUBLISHED)
-    if missing:
-        reason = "PartiallyPublished" if there else "NotPublished"
-        return _FALSE, reason, f"published: {there}, not published: {missing}"
-    if there:
-        return _TRUE, "Published", f"{counted(there, 'partition')} published"
-    return _TRUE, "NothingToPublish", "nothing was written: what is recorded was obsolete already"
+    def _deadline(self) -> float | None:
+        """Say it, once, when the deadline has passed; return when it will. NB: nothing is deleted because of it."""
+        if self._spec.deadline is None or self.status.completion_time or self.status.quarantined_until:
+            return None
+        since = parse_time(self.status.baseline.time) if self.status.baseline else self._cleanup.meta.created
+        left = seconds_until(since + timedelta(seconds=self._spec.deadline), self._now)
+        if left > 0:
+            return left
+        known, waits = self._draft.find(OVERDUE), self._draft.find(SUCCEEDED)
+        who = "; ".join(str(blocker) for blocker in self.status.blockers) or (waits.message if waits else "")
+        message = f"not done {format_duration(self._spec.deadline)} after {rfc3339(since)}: {who}"
+        if known is None or known.status is not _TRUE:
+            self._draft.event(OVERDUE, message, EventType.WARNING)
+        self._draft.set(OVERDUE, _TRUE, "DeadlinePassed", message)
+        return None
 
 
 def _waiting_for(blockers: tuple[Blocker, ...]) -> str:
     more = len(blockers) - 1
     return f"waiting for {blockers[0]}" + (f" and {more} more" if more else "")
-
-
-def _summary(status: CompactionCleanupStatus) -> tuple[ConditionStatus, str, str]:
-    """Return how a cleanup ended, for good."""
-    kept = [partition for partition in status.partitions if partition.message is not None]
-    unpublished = [partition for partition in kept if partition.state is PublishedState.NOT_PUBLISHED]
-    why = f"{kept[0].partition or 'table'}: {kept[0].message}" if kept else ""
-    if status.directories_deleted:
-        deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
-        return _TRUE, "Deleted", f"{deleted}; kept: {why}" if why else deleted
-    if len(kept) > len(unpublished):
-        changed = next(partition for partition in kept if partition not in unpublished)
-        return _FALSE, "TableChanged", f"nothing is deleted: {changed.message}"
-    if unpublished:
-        return _TRUE, "NotPublished", f"nothing is deleted: {why}"
-    return _TRUE, "NothingToDelete", "nothing recorded is left"

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.progress import Progress
-from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cache import Cache, Recent
 from compaction_operator.controller.driver import driver_progress
 from compaction_operator.controller.events import Event, event_manifest
 from compaction_operator.controller.jobs import JobView, view_job
@@ -22,29 +22,56 @@ log = logging.getLogger(__name__)
 
 JOB_TRUST = 20.0
 """Seconds for which a Job that was seen running is taken to run: a watch may miss a deletion."""
+REMEMBERED = 10_000
+"""Jobs and drivers to keep in mind; what was forgotten is asked for again."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Pools:
-    """Worker threads by purpose, so that one that is held up holds up nothing else."""
+class WarehousePools:
+    """A warehouse's worker threads by purpose, so that one that is held up holds up nothing else."""
 
-    kube: Executor
     tables: Executor
     polling: Executor
     deletion: Executor
 
+    def shut_down(self) -> None:
+        """Start nothing new and wait for nothing: whatever runs can be repeated."""
+        for pool in (self.tables, self.polling, self.deletion):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Pools:
+    """The API server's worker threads and each warehouse's: a metastore that hangs delays nobody else's work.
+
+    `others` are for warehouses that the configuration does not have: nothing is ever asked for them that takes long.
+    """
+
+    def __init__(self, kube: Executor, warehouses: Mapping[str, WarehousePools], others: WarehousePools) -> None:
+        self.kube = kube
+        self._warehouses = warehouses
+        self._others = others
+
     @classmethod
-    def of(cls, *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
-        """Return pools of so many threads."""
-        return cls(*(ThreadPoolExecutor(size) for size in (kube, tables, polling, deletion)))
+    def of(cls, warehouses: Iterable[str], *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
+        """Return pools of so many threads; a thread starts when it is needed first."""
+
+        def make() -> WarehousePools:
+            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, polling, deletion)))
+
+        return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
+
+    def of_warehouse(self, name: str) -> WarehousePools:
+        """Return a warehouse's pools."""
+        return self._warehouses.get(name, self._others)
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: whatever runs can be repeated."""
-        for pool in (self.kube, self.tables, self.polling, self.deletion):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self.kube.shutdown(wait=False, cancel_futures=True)
+        for pools in (*self._warehouses.values(), self._others):
+            pools.shut_down()
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
@@ -61,8 +88,8 @@ class Cluster:
         self._pool = pool
         self._clock = clock
         self._ticks = ticks
-        self._jobs: dict[tuple[str, str], tuple[JobView, float]] = {}
-        self._progress: dict[tuple[str, str], Progress] = {}
+        self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
+        self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
     async def write_compaction(self, old: Compaction, status: TableCompactionStatus) -> Compaction:
         """Write a status if it differs and nobody else wrote meanwhile; return the compaction as it is then."""
@@ -96,6 +123,11 @@ class Cluster:
             self._jobs.pop((namespace, name), None)
             return None
         return self.saw_job(raw)
+
+    async def discard(self, cleanup: Cleanup) -> None:
+        """Delete a cleanup's record, if nobody changed it meanwhile."""
+        await run_in(self._pool, self._kube.delete_cleanup, cleanup.raw)
+        self._cache.drop_cleanup(cleanup.key, cleanup.meta.uid)
 
     async def create_job(self, manifest: Raw) -> None:
         """Create a Job; one of its name is the same attempt's, from before a restart."""

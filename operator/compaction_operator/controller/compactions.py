@@ -5,7 +5,7 @@ action again. What `decide` cannot know yet it asks for with an action; the answ
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -38,8 +38,6 @@ WAIT_PAUSE = 10.0
 """Seconds until the next attempt after the first that failed by nobody's fault; it doubles with each, up to the cap."""
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
-
-_OTHERS_AT_WORK = frozenset({Reason.IN_COMPACTION_QUEUE})
 
 
 class Action(StrEnum):
@@ -85,7 +83,7 @@ class Sight:
     buried: bool = False
     burial_trouble: str | None = None
     waits: int = 0
-    """How often in a row the preflight said that others are in the way."""
+    """How often in a row the preflight found others at work on the table."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ class Decision:
     action: Action = Action.NONE
     again_in: float | None = None
     events: tuple[Event, ...] = field(default=())
+    failed: bool = False
 
 
 def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now: datetime) -> Decision:
@@ -165,9 +164,9 @@ class _Step:
             return self._start()
         if verdict.reason in FINAL_REASONS:
             return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
-        base, cap = (WAIT_PAUSE, WAIT_PAUSE_CAP) if verdict.reason in _OTHERS_AT_WORK else (METASTORE_RETRY,) * 2
-        pause = backed_off(base, self._sight.waits + 1, cap=cap)
-        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause)
+        queued = verdict.reason is Reason.IN_COMPACTION_QUEUE
+        pause = backed_off(WAIT_PAUSE, self._sight.waits + 1, cap=WAIT_PAUSE_CAP) if queued else METASTORE_RETRY
+        return replace(self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause), failed=queued)
 
     def _warn_of_auto_compaction(self, verdict: Verdict) -> None:
         """Say whether Hive's Initiator leaves the table to us: it may race a compaction, which is then refused."""

@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.cleanup.gate import World
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
+from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.queue import WorkQueue
 from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler
 from compaction_operator.controller.resources import Cleanup, Key, Kind, TableKey
@@ -40,11 +42,14 @@ class Controller:
         pools: Pools,
         clock: Clock,
         ticks: Callable[[], float],
+        metrics: Metrics,
     ) -> None:
         self._kube = kube
         self._work = work
         self._pools = pools
+        self._clock = clock
         self._ticks = ticks
+        self._metrics = metrics
         self._cache = Cache()
         self._queue: WorkQueue[Key] = WorkQueue()
         self._gatekeeper = Gatekeeper()
@@ -58,6 +63,7 @@ class Controller:
             work=work,
             pools=pools,
             clock=clock,
+            metrics=metrics,
         )
         self._cleanups = CleanupReconciler(
             config,
@@ -68,7 +74,9 @@ class Controller:
             pools=pools,
             clock=clock,
             ticks=ticks,
+            metrics=metrics,
         )
+        metrics.watch(self._cache, clock)
         self._failures: dict[Key, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -104,8 +112,8 @@ class Controller:
         while (key := self._queue.pop(now)) is not None:
             self._start(self._reconcile(key))
             started += 1
-        for table in self._gatekeeper.start_due(now):
-            self._start(self._look(table))
+        for warehouse, tables in self._gatekeeper.start_due(now).items():
+            self._start(self._look(warehouse, tables))
             started += 1
         return started
 
@@ -169,6 +177,7 @@ class Controller:
     def _saw_compaction(self, event: str | None, raw: Mapping[str, Any]) -> None:
         if event == "DELETED":
             self._cache.drop_compaction(_key(Kind.COMPACTION, raw), raw["metadata"]["uid"])
+            self._add(_key(Kind.COMPACTION, raw))
             return
         compaction = self._cache.put_compaction(raw)
         if compaction is not None:
@@ -227,11 +236,8 @@ class Controller:
         self._wake.set()
 
     async def _reconcile_kind(self, key: Key) -> float | None:
-        if key.kind is Kind.COMPACTION:
-            again = await self._compactions.reconcile(key)
-            self._failures.pop(key, None)
-            return again
-        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
+        reconciler = self._compactions if key.kind is Kind.COMPACTION else self._cleanups
+        again, failed = await reconciler.reconcile(key, failures=self._failures.get(key, 0))
         if failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         else:
@@ -245,14 +251,17 @@ class Controller:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return backed_off(RETRY, failures, cap=RETRY_CAP)
 
-    async def _look(self, table: TableKey) -> None:
-        """Look at a table and wake the cleanups for which something changed."""
-        try:
-            answer = await run_in(self._pools.polling, self._work.look, table)
-        except Exception as error:
-            log.exception("the look at %s failed", table)
-            answer = str(error)
-        for key in self._gatekeeper.finish(table, answer):
+    async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
+        """Look at tables of a warehouse and wake the cleanups for which something changed."""
+        answers: Mapping[TableKey, World | str]
+        with self._metrics.looking(warehouse, tables=len(tables)):
+            try:
+                answers = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.look, warehouse, tables)
+            except Exception as error:
+                log.exception("the look at warehouse %s failed", warehouse)
+                answers = dict.fromkeys(tables, str(error))
+        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, str) for answer in answers.values()))
+        for key in self._gatekeeper.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
 

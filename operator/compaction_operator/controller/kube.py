@@ -56,6 +56,9 @@ class Kube(Protocol):
         Raises ConflictError or GoneError otherwise.
         """
 
+    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+        """Delete a cleanup if it still has `raw`'s version. Raises ConflictError or GoneError otherwise."""
+
     def create_job(self, manifest: Raw) -> Raw:
         """Create a Job and return it. Raises AlreadyExistsError."""
 
@@ -116,6 +119,20 @@ class KubeClient:
             field_manager=COMPONENT,
         )
         return replaced
+
+    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+        """Delete a cleanup under its uid and resource version."""
+        metadata = raw["metadata"]
+        only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        _call(
+            self._custom.delete_namespaced_custom_object,
+            GROUP,
+            VERSION,
+            metadata["namespace"],
+            cleanup_api.PLURAL,
+            metadata["name"],
+            body=client.V1DeleteOptions(preconditions=only),
+        )
 
     def create_job(self, manifest: Raw) -> Raw:
         """Create a Job."""

@@ -1,10 +1,10 @@
 """One reconcile of one key: look, decide, write the status, act. What is learned goes into the next look."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.request import Reason
 from compaction_operator.controller import cleanups, compactions
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
@@ -13,9 +13,14 @@ from compaction_operator.controller.driver import driver_end, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.jobs import job_manifest, job_name, job_request
 from compaction_operator.controller.kube import KubeError
-from compaction_operator.controller.resources import Cleanup, Compaction, Key
+from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.outcomes import Pass, Trouble
+from compaction_operator.controller.resources import Cleanup, Compaction, Key, Kind
 from compaction_operator.controller.times import Clock
 from compaction_operator.controller.work import Work
+
+_NOTHING_TO_SEE = frozenset({cleanups.Action.NONE, cleanups.Action.WATCH, cleanups.Action.DISCARD})
+"""Actions after which nothing is known that would change the decision."""
 
 
 class CompactionReconciler:
@@ -31,8 +36,10 @@ class CompactionReconciler:
         work: Work,
         pools: Pools,
         clock: Clock,
+        metrics: Metrics,
     ) -> None:
         self._config = config
+        self._metrics = metrics
         self._cache = cache
         self._cluster = cluster
         self._admission = admission
@@ -40,29 +47,32 @@ class CompactionReconciler:
         self._pools = pools
         self._clock = clock
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Do what can be done now; return in how many seconds to come again without being told.
+    async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
+        """Do what can be done now; return in how many seconds to come again, and whether others were in the way.
 
         Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
         """
         compaction = self._cache.compactions.get(key)
+        if compaction is None or compaction.ended:
+            self._admission.forget(key)
         if compaction is None:
-            return None
+            return None, False
         try:
-            return await self._steps(compaction)
+            return await self._steps(compaction, failures)
         finally:
             self._admission.release(compaction)
 
-    async def _steps(self, compaction: Compaction) -> float | None:
-        sight = await self._look(compaction)
+    async def _steps(self, compaction: Compaction, failures: int) -> tuple[float | None, bool]:
+        sight = replace(await self._look(compaction), waits=failures)
         while True:
             decision = compactions.decide(compaction, sight, config=self._config, now=self._clock())
             if decision.action is compactions.Action.PREFLIGHT:
                 self._admission.claim(compaction)
-            compaction = await self._cluster.write_compaction(compaction, decision.status)
+            before, compaction = compaction, await self._cluster.write_compaction(compaction, decision.status)
+            self._metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
             if decision.action is compactions.Action.NONE:
-                return decision.again_in
+                return decision.again_in, decision.failed
             sight = await self._act(decision.action, compaction, sight)
 
     async def _look(self, compaction: Compaction) -> compactions.Sight:
@@ -82,13 +92,18 @@ class CompactionReconciler:
     async def _act(
         self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight
     ) -> compactions.Sight:
+        warehouse = compaction.spec.warehouse
+        tables = self._pools.of_warehouse(warehouse).tables
         if action is compactions.Action.PREFLIGHT:
-            return replace(sight, verdict=await run_in(self._pools.tables, self._work.preflight, compaction))
+            verdict = await run_in(tables, self._work.preflight, compaction)
+            self._metrics.not_answered(warehouse, "preflight", verdict.reason is Reason.METASTORE_UNAVAILABLE)
+            return replace(sight, verdict=verdict)
         if action is compactions.Action.CREATE_JOB:
             return await self._create_job(compaction)
         if action is compactions.Action.LOOK_AT_END:
             return replace(sight, end=await self._end(compaction, sight))
-        trouble = await run_in(self._pools.tables, self._work.bury, compaction)
+        trouble = await run_in(tables, self._work.bury, compaction)
+        self._metrics.not_answered(warehouse, "bury", trouble)
         return replace(sight, buried=trouble is None, burial_trouble=trouble)
 
     async def _create_job(self, compaction: Compaction) -> compactions.Sight:
@@ -133,8 +148,10 @@ class CleanupReconciler:
         pools: Pools,
         clock: Clock,
         ticks: Callable[[], float],
+        metrics: Metrics,
     ) -> None:
         self._settings = config.cleanup
+        self._metrics = metrics
         self._cache = cache
         self._cluster = cluster
         self._gatekeeper = gatekeeper
@@ -154,21 +171,30 @@ class CleanupReconciler:
             return None, False
         sight = await self._look(cleanup, failures)
         while True:
-            decision = cleanups.decide(cleanup, sight, suspended=self._settings.suspend, now=self._clock())
-            cleanup = await self._cluster.write_cleanup(cleanup, decision.status)
+            decision = cleanups.decide(cleanup, sight, settings=self._settings, now=self._clock())
+            before, cleanup = cleanup, await self._cluster.write_cleanup(cleanup, decision.status)
+            self._metrics.deleted(before, cleanup)
             await self._cluster.emit(decision.events, cleanup.raw)
             self._watch(cleanup, decision.action)
-            if decision.action in (cleanups.Action.NONE, cleanups.Action.WATCH):
+            if decision.action is cleanups.Action.DISCARD:
+                await self._cluster.discard(cleanup)
+            if decision.action in _NOTHING_TO_SEE:
                 return decision.again_in, decision.failed
             sight = await self._act(decision, cleanup, sight)
 
     async def _look(self, cleanup: Cleanup, failures: int) -> cleanups.Sight:
         if cleanup.ended:
-            return cleanups.Sight()
+            return cleanups.Sight(needed=self._needed(cleanup))
         if cleanup.settled:
             return cleanups.Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
         return cleanups.Sight(job=job, failures=failures)
+
+    def _needed(self, cleanup: Cleanup) -> bool:
+        """Whether the compaction still counts with what its attempts published."""
+        ref = cleanup.spec.compaction
+        compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction is not None and compaction.meta.uid == ref.uid and not compaction.ended
 
     def _watch(self, cleanup: Cleanup, action: cleanups.Action) -> None:
         baseline = cleanup.status.baseline
@@ -176,14 +202,39 @@ class CleanupReconciler:
             self._gatekeeper.forget(cleanup.key)
             return
         interval = cleanup.spec.interval if cleanup.spec.interval is not None else self._settings.interval
-        self._gatekeeper.watch(cleanup.key, cleanup.table, baseline, interval=interval, now=self._ticks())
+        self._gatekeeper.watch(
+            cleanup.key,
+            cleanup.table,
+            baseline,
+            readers=cleanup.spec.readers,
+            interval=interval,
+            now=self._ticks(),
+        )
 
     async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: cleanups.Sight) -> cleanups.Sight:
+        pools = self._pools.of_warehouse(cleanup.spec.warehouse)
         if decision.action is cleanups.Action.SETTLE:
-            return replace(sight, settled=await run_in(self._pools.tables, self._work.settle, cleanup))
-        going = sight.deletion or cleanups.Pass()
-        return replace(sight, deletion=await self._delete(cleanup, decision.partitions, going))
+            settled = await run_in(pools.tables, self._work.settle, cleanup)
+            self._count_errors(cleanup, "settle", settled)
+            return replace(sight, settled=settled)
+        if decision.action is cleanups.Action.PLAN:
+            planned = await run_in(pools.tables, self._work.plan, cleanup, cleanup.spec.partitions)
+            self._count_errors(cleanup, "plan", planned)
+            return replace(sight, planned=planned)
+        if decision.action is cleanups.Action.FINISH:
+            trouble = await run_in(pools.tables, self._work.finish, cleanup)
+            self._count_errors(cleanup, "finish", trouble)
+            return replace(sight, finished=trouble is None, finish_trouble=trouble)
+        return replace(sight, deletion=await self._delete(decision, cleanup, sight.deletion or Pass()))
 
-    async def _delete(self, cleanup: Cleanup, chunk: Sequence[PartitionEntry], going: cleanups.Pass) -> cleanups.Pass:
-        outcome = await run_in(self._pools.deletion, self._work.delete, cleanup, chunk)
+    async def _delete(self, decision: cleanups.Decision, cleanup: Cleanup, going: Pass) -> Pass:
+        chunk, purge = decision.partitions, decision.action is cleanups.Action.PURGE
+        pool = self._pools.of_warehouse(cleanup.spec.warehouse).deletion
+        outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge)
+        self._count_errors(cleanup, "delete", outcome)
+        if not isinstance(outcome, Trouble):
+            self._metrics.refused(outcome)
         return going.after(chunk, outcome)
+
+    def _count_errors(self, cleanup: Cleanup, operation: str, outcome: object) -> None:
+        self._metrics.not_answered(cleanup.spec.warehouse, operation, isinstance(outcome, Trouble))

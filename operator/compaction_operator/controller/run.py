@@ -19,6 +19,7 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.cluster import Pools
 from compaction_operator.controller.controller import Controller
 from compaction_operator.controller.kube import PAGE, THREADS, KubeError, connect
+from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.resources import Kind
 from compaction_operator.controller.times import utc_now
 from compaction_operator.controller.work import RealWork
@@ -45,13 +46,19 @@ def run(config_path: str) -> None:
         _refuse(str(error))
     registry, settings = kopf.OperatorRegistry(), operator_settings()
     pools = Pools.of(
+        (warehouse.name for warehouse in config.warehouses),
         kube=THREADS,
         tables=TABLE_THREADS,
         polling=config.cleanup.threads,
         deletion=config.cleanup.deletion_threads,
     )
     work = RealWork(config, clock=utc_now)
-    controller = Controller(config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic)
+    metrics = Metrics()
+    controller = Controller(
+        config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic, metrics=metrics
+    )
+    if config.metrics.enabled:
+        metrics.serve(config.metrics.port)
     register(registry, controller, pools)
     _quieten()
     kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)

@@ -14,11 +14,13 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.cleanups import Settled, Trouble
-from compaction_operator.controller.cluster import Pools
+from compaction_operator.controller.cleanups import Settled
+from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.controller import Controller
 from compaction_operator.controller.kube import AlreadyExistsError, ConflictError, GoneError, Raw
+from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import (
     Cleanup,
     Compaction,
@@ -239,6 +241,17 @@ class FakeKube:
         self._die(with_death)
         return written
 
+    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+        with_death = self._change()
+        metadata = raw["metadata"]
+        stored = self.objects.get((Kind.CLEANUP, metadata["namespace"], metadata["name"]))
+        if stored is None:
+            raise GoneError("404")
+        if stored["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise ConflictError("409")
+        self.delete(Kind.CLEANUP, metadata["namespace"], metadata["name"])
+        self._die(with_death)
+
     def create_job(self, manifest: Raw) -> Raw:
         with_death = self._change()
         metadata = manifest["metadata"]
@@ -329,18 +342,40 @@ class FakeWork:
         states = {entry.partition: state for entry in cleanup.spec.partitions}
         return Settled(states, baseline(*self.locks, time=self.time.now))
 
-    def look(self, table: TableKey) -> World | str:
-        self.calls.append(f"look {table.table}")
-        return "connection refused" if self.metastore_down else world(*self.locks)
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+        self.calls += [f"look {table.table}" for table in tables]
+        return {table: "connection refused" if self.metastore_down else world(*self.locks) for table in tables}
 
-    def delete(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
-        self.calls.append(f"delete {cleanup.meta.name}")
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+        self.calls.append(f"plan {cleanup.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        return tuple(self._plan(entry) for entry in partitions)
+
+    def delete(
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+    ) -> tuple[PartitionDeletion, ...] | Trouble:
+        self.calls.append(f"{'purge' if purge else 'delete'} {cleanup.meta.name}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        if cleanup.spec.quarantine is not None and not purge:
+            return tuple(self._hide(entry) for entry in partitions)
         return tuple(self._delete(entry) for entry in partitions)
+
+    def finish(self, cleanup: Cleanup) -> Trouble | None:
+        self.calls.append(f"finish {cleanup.meta.name}")
+        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
 
     def count(self, call: str) -> int:
         return sum(made.startswith(call) for made in self.calls)
+
+    def _plan(self, entry: PartitionEntry) -> PartitionDeletion:
+        there = (one for one in entry.obsolete if f"{entry.partition}/{one.name}" in self.directories)
+        return PartitionDeletion(entry.partition, remaining={one.name: one.reason for one in there})
+
+    def _hide(self, entry: PartitionEntry) -> PartitionDeletion:
+        names = tuple(obsolete.name for obsolete in entry.obsolete)
+        return PartitionDeletion(entry.partition, quarantined=names, final=True)
 
     def _delete(self, entry: PartitionEntry) -> PartitionDeletion:
         names = [f"{entry.partition}/{obsolete.name}" for obsolete in entry.obsolete]
@@ -359,15 +394,23 @@ class Sandbox:
     config: OperatorConfig = CONFIG
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
-    pools: Pools = field(default_factory=lambda: Pools(Inline(), Inline(), Inline(), Inline()))
+    pools: Pools = field(default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline())))
+    metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
 
     async def start(self, *, early: Sequence[Raw] = ()) -> None:
         """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
+        self.metrics = Metrics()
         self.controller = Controller(
-            self.config, kube=self.kube, work=self.work, pools=self.pools, clock=self.time.clock, ticks=self.time.ticks
+            self.config,
+            kube=self.kube,
+            work=self.work,
+            pools=self.pools,
+            clock=self.time.clock,
+            ticks=self.time.ticks,
+            metrics=self.metrics,
         )
         for pod in early:
             self.controller.saw(Kind.POD, None, pod)

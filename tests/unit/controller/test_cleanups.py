@@ -13,10 +13,12 @@ from compaction_operator.api.cleanup import (
     PublishedState,
 )
 from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanups import CHUNK, Action, Decision, Pass, Settled, Sight, Trouble, decide
+from compaction_operator.controller.cleanups import CHUNK, Action, Decision, Settled, Sight, decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
+from compaction_operator.controller.outcomes import Pass, Trouble
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
 
 PUBLISHED, MISSING, NOTHING = PublishedState.PUBLISHED, PublishedState.NOT_PUBLISHED, PublishedState.NOTHING_TO_PUBLISH
@@ -39,7 +41,7 @@ def step(
     **fields: Any,
 ) -> Decision:
     one = cleanup(status=status.to_json() if status else {}, **fields)
-    return decide(one, sight or Sight(), suspended=suspended, now=now)
+    return decide(one, sight or Sight(), settings=CleanupSettings(suspend=suspended), now=now)
 
 
 def settled(**fields: Any) -> CompactionCleanupStatus:

@@ -1,0 +1,147 @@
+"""What the controller tells Prometheus: counters as things happen, and gauges from what it knows at that moment."""
+
+import logging
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from compaction_operator.api.conditions import ConditionStatus, find_condition
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cleanups import OVERDUE, SUCCEEDED
+from compaction_operator.controller.outcomes import STILL_NEEDED
+from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.times import Clock
+
+log = logging.getLogger(__name__)
+
+PREFIX = "compaction_operator"
+LOOK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The counters, each named after what it counts, and the registry that all metrics are in."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.lock_queries = self._counter("lock_queries", "Tables whose locks the metastore was asked for", "warehouse")
+        self.errors = self._counter(
+            "errors", "Calls that a warehouse's metastore or storage did not answer", "warehouse", "operation"
+        )
+        self.directories_deleted = self._counter(
+            "directories_deleted", "Directories and original files deleted", "warehouse"
+        )
+        self.bytes_deleted = self._counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
+        self.deletions_refused = self._counter(
+            "deletions_refused", "Times that something recorded was not deleted", "reason"
+        )
+        self.attempts = self._counter("attempts", "Attempts of compactions that have ended", "outcome")
+        self.look_seconds = Histogram(
+            f"{PREFIX}_look_seconds",
+            "How long a look at a warehouse's readers took",
+            ["warehouse"],
+            registry=self.registry,
+            buckets=LOOK_BUCKETS,
+        )
+
+    def watch(self, cache: Cache, clock: Clock) -> None:
+        """Tell from now on what that cache knows of cleanups and compactions."""
+        self.registry.register(_Known(cache, clock))
+
+    def serve(self, port: int) -> WSGIServer:
+        """Answer at that port of all addresses, at any path, in a thread; return the server. Raises OSError."""
+        server, _ = start_http_server(port, registry=self.registry)
+        log.info("metrics at port %s", server.server_port)
+        return server
+
+    @contextmanager
+    def looking(self, warehouse: str, *, tables: int) -> Iterator[None]:
+        """Count a look at so many tables of a warehouse, and how long it takes."""
+        self.lock_queries.labels(warehouse).inc(tables)
+        with self.look_seconds.labels(warehouse).time():
+            yield
+
+    def not_answered(self, warehouse: str, operation: str, trouble: object) -> None:
+        """Count a call that a metastore (or a storage) did not answer, if there was trouble."""
+        if trouble:
+            self.errors.labels(warehouse, operation).inc()
+
+    def deleted(self, before: Cleanup, after: Cleanup) -> None:
+        """Count what a written status says was deleted since the one before it."""
+        directories = after.status.directories_deleted - before.status.directories_deleted
+        size = after.status.bytes_deleted - before.status.bytes_deleted
+        self.directories_deleted.labels(after.spec.warehouse).inc(max(0, directories))
+        self.bytes_deleted.labels(after.spec.warehouse).inc(max(0, size))
+
+    def refused(self, results: Iterable[PartitionDeletion]) -> None:
+        """Count what a pass did not delete, by the reason."""
+        for result in results:
+            if result.skipped is not None:
+                self.deletions_refused.labels(result.reason or "StorageError").inc()
+            elif result.remaining:
+                self.deletions_refused.labels(STILL_NEEDED).inc(len(result.remaining))
+
+    def judged(self, before: Compaction, after: Compaction) -> None:
+        """Count an attempt that was judged, by the reason that its compaction has since."""
+        condition = find_condition(after.status.conditions, SUCCEEDED)
+        if before.attempt_running and not after.attempt_running and condition is not None:
+            self.attempts.labels(condition.reason).inc()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+
+class _Known(Collector):
+    """The gauges: counted when they are asked for, in the thread that answers."""
+
+    def __init__(self, cache: Cache, clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what is known now."""
+        waiting = [cleanup for cleanup in self._cache.cleanups.all() if not cleanup.ended]
+        yield _gauge(
+            "cleanups_waiting", "Cleanups that have not ended, by what they wait for", "reason",
+            Tally(map(_reason, waiting)).items(),
+        )  # fmt: skip
+        yield _gauge(
+            "cleanups_oldest_seconds", "Age of the oldest cleanup that has not ended, by what it waits for", "reason",
+            _oldest(waiting, self._clock()),
+        )  # fmt: skip
+        overdue = GaugeMetricFamily(f"{PREFIX}_cleanups_overdue", "Cleanups that are past their deadline")
+        overdue.add_metric([], sum(map(_overdue, waiting)))
+        yield overdue
+        phases = Tally(compaction.status.phase.value for compaction in self._cache.compactions.all())
+        yield _gauge("compactions", "Compactions by phase", "phase", phases.items())
+
+
+def _gauge(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=[label])
+    for value, number in values:
+        family.add_metric([value], number)
+    return family
+
+
+def _oldest(waiting: Iterable[Cleanup], now: datetime) -> Iterator[tuple[str, float]]:
+    oldest: dict[str, datetime] = {}
+    for cleanup in waiting:
+        reason = _reason(cleanup)
+        oldest[reason] = min(oldest.get(reason, cleanup.meta.created), cleanup.meta.created)
+    return ((reason, (now - created).total_seconds()) for reason, created in oldest.items())
+
+
+def _reason(cleanup: Cleanup) -> str:
+    condition = find_condition(cleanup.status.conditions, SUCCEEDED)
+    return condition.reason if condition else "Pending"
+
+
+def _overdue(cleanup: Cleanup) -> bool:
+    condition = find_condition(cleanup.status.conditions, OVERDUE)
+    return condition is not None and condition.status is ConditionStatus.TRUE
