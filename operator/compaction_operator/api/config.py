@@ -105,12 +105,23 @@ class SparkProfile(Model):
 
 
 class CleanupSettings(Model):
-    """Defaults of every cleanup: openLooKeng's hive.compaction-cleanup-interval and -threads."""
+    """Defaults of every cleanup: openLooKeng's hive.compaction-cleanup-interval and -threads.
+
+    The threads are each warehouse's own. `ttl` is how long a CompactionCleanup is kept once nothing is left of it to do.
+    """
 
     interval: Duration = 2.0
     threads: int = Field(default=2, ge=1)
     deletion_threads: int = Field(default=2, ge=1)
     suspend: bool = False
+    ttl: Duration = 86400.0
+
+
+class MetricsSettings(Model):
+    """Where the controller tells its metrics."""
+
+    enabled: bool = True
+    port: int = Field(default=8081, ge=1, le=65535)
 
 
 class OperatorConfig(Model):
@@ -119,6 +130,7 @@ class OperatorConfig(Model):
     warehouses: tuple[Warehouse, ...]
     profiles: tuple[SparkProfile, ...]
     cleanup: CleanupSettings = CleanupSettings()
+    metrics: MetricsSettings = MetricsSettings()
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
 
