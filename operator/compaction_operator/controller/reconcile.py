@@ -8,6 +8,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller import cleanups, compactions
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cleanup_step import Action, Decision, Sight
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.driver import driver_end, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
@@ -19,7 +20,7 @@ from compaction_operator.controller.resources import Cleanup, Compaction, Key, K
 from compaction_operator.controller.times import Clock
 from compaction_operator.controller.work import Work
 
-_NOTHING_TO_SEE = frozenset({cleanups.Action.NONE, cleanups.Action.WATCH, cleanups.Action.DISCARD})
+_NOTHING_TO_SEE = frozenset({Action.NONE, Action.WATCH, Action.DISCARD})
 """Actions after which nothing is known that would change the decision."""
 
 
@@ -176,19 +177,19 @@ class CleanupReconciler:
             self._metrics.deleted(before, cleanup)
             await self._cluster.emit(decision.events, cleanup.raw)
             self._watch(cleanup, decision.action)
-            if decision.action is cleanups.Action.DISCARD:
+            if decision.action is Action.DISCARD:
                 await self._cluster.discard(cleanup)
             if decision.action in _NOTHING_TO_SEE:
                 return decision.again_in, decision.failed
             sight = await self._act(decision, cleanup, sight)
 
-    async def _look(self, cleanup: Cleanup, failures: int) -> cleanups.Sight:
+    async def _look(self, cleanup: Cleanup, failures: int) -> Sight:
         if cleanup.ended:
-            return cleanups.Sight(needed=self._needed(cleanup))
+            return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
-            return cleanups.Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
+            return Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
-        return cleanups.Sight(job=job, failures=failures)
+        return Sight(job=job, failures=failures)
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""
@@ -196,9 +197,9 @@ class CleanupReconciler:
         compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
         return compaction is not None and compaction.meta.uid == ref.uid and not compaction.ended
 
-    def _watch(self, cleanup: Cleanup, action: cleanups.Action) -> None:
+    def _watch(self, cleanup: Cleanup, action: Action) -> None:
         baseline = cleanup.status.baseline
-        if action is not cleanups.Action.WATCH or baseline is None:
+        if action is not Action.WATCH or baseline is None:
             self._gatekeeper.forget(cleanup.key)
             return
         interval = cleanup.spec.interval if cleanup.spec.interval is not None else self._settings.interval
@@ -211,24 +212,24 @@ class CleanupReconciler:
             now=self._ticks(),
         )
 
-    async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: cleanups.Sight) -> cleanups.Sight:
+    async def _act(self, decision: Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         pools = self._pools.of_warehouse(cleanup.spec.warehouse)
-        if decision.action is cleanups.Action.SETTLE:
+        if decision.action is Action.SETTLE:
             settled = await run_in(pools.tables, self._work.settle, cleanup)
             self._count_errors(cleanup, "settle", settled)
             return replace(sight, settled=settled)
-        if decision.action is cleanups.Action.PLAN:
+        if decision.action is Action.PLAN:
             planned = await run_in(pools.tables, self._work.plan, cleanup, cleanup.spec.partitions)
             self._count_errors(cleanup, "plan", planned)
             return replace(sight, planned=planned)
-        if decision.action is cleanups.Action.FINISH:
+        if decision.action is Action.FINISH:
             trouble = await run_in(pools.tables, self._work.finish, cleanup)
             self._count_errors(cleanup, "finish", trouble)
             return replace(sight, finished=trouble is None, finish_trouble=trouble)
         return replace(sight, deletion=await self._delete(decision, cleanup, sight.deletion or Pass()))
 
-    async def _delete(self, decision: cleanups.Decision, cleanup: Cleanup, going: Pass) -> Pass:
-        chunk, purge = decision.partitions, decision.action is cleanups.Action.PURGE
+    async def _delete(self, decision: Decision, cleanup: Cleanup, going: Pass) -> Pass:
+        chunk, purge = decision.partitions, decision.action is Action.PURGE
         pool = self._pools.of_warehouse(cleanup.spec.warehouse).deletion
         outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge)
         self._count_errors(cleanup, "delete", outcome)

@@ -14,7 +14,7 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.cleanups import Settled
+from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.controller import Controller

@@ -15,7 +15,9 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanups import CHUNK, Action, Decision, Settled, Sight, decide
+from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
+from compaction_operator.controller.cleanups import decide
+from compaction_operator.controller.deleting import CHUNK
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
 from compaction_operator.controller.outcomes import Pass, Trouble
