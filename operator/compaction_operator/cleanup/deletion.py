@@ -21,8 +21,8 @@ from compaction_operator.storage import AlreadyExistsError, NotFoundError, Stora
 class Metastore(TableSource, Protocol):
     """What deletion needs of the metastore's client."""
 
-    def valid_write_ids(self, database: str, name: str, /) -> ValidWriteIdList:
-        """Return the write ids that a reader who comes now sees."""
+    def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
+        """Return the write ids that a reader with those transactions sees."""
         ...
 
     def valid_txns(self) -> ValidTxnList:
@@ -60,10 +60,14 @@ class Now:
     valid_txns: ValidTxnList
 
     def what_changed(self, entry: PartitionEntry) -> Change | None:
-        """Return what became of an entry's partition, None while it is the recorded one."""
+        """Return what became of an entry's partition, None while it is the recorded one.
+
+        NB: write ids that went back betray another table only where the table has no id. Hive 4 says the lowest
+        invalid one where no valid one is left in its tables (GetValidWriteIdsForTableFunction).
+        """
         changed = self.today.what_changed(entry)
         mark = self.write_ids.high_watermark
-        if changed is None and mark < entry.highest_write_id:
+        if changed is None and self.today.table_id is None and mark < entry.highest_write_id:
             why = f"write ids went back to {mark}: it is not the table that was compacted"
             return Change("TableRecreated", why)
         return changed
@@ -119,14 +123,11 @@ def visit_entries(
 
 
 def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
-    """Return a journal's table as it is now; raises TableGoneError and what the metastore raises.
-
-    NB: transactions before write ids: a write id that is valid by then belongs to a transaction that the first list
-    may call open, but never the other way round.
-    """
+    """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
     today = resolve_today(metastore, spec)
     txns = metastore.valid_txns()
-    return Now(today, metastore.valid_write_ids(spec.table.database, spec.table.name), txns)
+    write_ids = metastore.valid_write_ids(spec.table.database, spec.table.name, valid_txns=txns)
+    return Now(today, write_ids, txns)
 
 
 def list_directory(storage: Storage, location: str) -> Listing:

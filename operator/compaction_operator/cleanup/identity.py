@@ -39,10 +39,14 @@ class TableGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """The table as the metastore has it now; creation time and location of each partition ('' is the table's own)."""
+    """The table as the metastore has it now; creation time and location of each partition ('' is the table's own).
+
+    `table_id` is None where the metastore gives none, or the journal has none to hold against it.
+    """
 
     location: str
     partitions: Mapping[str, tuple[int, str]]
+    table_id: int | None = None
 
     def what_changed(self, entry: PartitionEntry) -> Change | None:
         """Return what became of an entry's partition, None while it is the recorded one."""
@@ -65,7 +69,21 @@ def resolve_today(metastore: TableSource, spec: CompactionCleanupSpec) -> Today:
     if names:
         found = metastore.get_partitions(table.database, table.name, names)
         partitions |= {partition.name: (partition.create_time, partition.location) for partition in found}
-    return Today(table.location, partitions)
+    known_id = None if spec.table.table_id is None else table.table_id
+    return Today(table.location, partitions, known_id)
+
+
+def what_changed(metastore: TableSource, spec: CompactionCleanupSpec) -> dict[str, Change]:
+    """Return what became of the journal's partitions that are not the recorded ones any more.
+
+    NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
+    """
+    try:
+        today = resolve_today(metastore, spec)
+    except TableGoneError as gone:
+        return {entry.partition: gone.change for entry in spec.partitions}
+    changes = {entry.partition: today.what_changed(entry) for entry in spec.partitions}
+    return {partition: change for partition, change in changes.items() if change is not None}
 
 
 def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
@@ -75,7 +93,8 @@ def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
         table = metastore.get_table(recorded.database, recorded.name)
     except TableNotFound as error:
         raise TableGoneError(Change("TableDropped", f"{what} was dropped")) from error
-    if table.create_time != recorded.create_time:
+    same_id = recorded.table_id is None or table.table_id == recorded.table_id
+    if table.create_time != recorded.create_time or not same_id:
         raise TableGoneError(Change("TableRecreated", f"{what} was dropped and created again"))
     if table.location != recorded.location:
         raise TableGoneError(Change("TableMoved", f"{what} moved from {recorded.location} to {table.location}"))

@@ -1,28 +1,74 @@
-"""Whether a partition's outputs are there, computed from a listing: nobody reports it (hazard H10)."""
+"""Whether a partition's outputs are published, computed from transactions and a listing: nobody reports it (H10)."""
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 
+from compaction_operator.acid.names import parse_directory
+from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
+from compaction_operator.metastore.queue import QueueEntry
 
 
-class PartlyPublishedError(Exception):
-    """Some outputs of a pair are there and others are not: the fence must run before anything is decided."""
+class UndecidedError(Exception):
+    """Nobody knows yet whether something is published: to be asked again, and nothing is decided until then."""
+
+
+class Fate(StrEnum):
+    """What became of an entry's transaction. DOUBTFUL is not published, as no one can tell, and nothing is removed."""
+
+    NONE_NEEDED = "none needed"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    DOUBTFUL = "doubtful"
+
+
+def fate(entry: PartitionEntry, txns: ValidTxnList, queue: Iterable[QueueEntry]) -> Fate:
+    """Return what became of an entry's transaction; without one (Hive 3) what lies there decides alone.
+
+    `txns` were asked for after the attempt's own transactions were ended; `queue` are the attempt's own entries, whose
+    `committed` is the metastore's positive word. Raises UndecidedError for a transaction that is open still (then it is
+    not the attempt's), or was never given out.
+
+    NB: where the queue has no entry of it any more (its history is purged), the metastore's list decides. It names only
+    the aborted transactions that it remembers, and calls any other one committed. It forgets one that has no row in
+    TXN_COMPONENTS (CompactionTxnHandler.cleanEmptyAbortedAndCommittedTxns). `update_compactor_state`, which comes
+    before a driver writes, puts such a row there, with the highest write id that was read; and only `mark_cleaned` of
+    the same table and partition up to that write id takes the row of an aborted transaction away. Hive's Cleaner calls
+    that after it has removed the `_v` directories of aborted transactions, and this project after it has seen that
+    there are none (`forgetting`). So a forgotten transaction has no outputs left that could be taken for published.
+    """
+    if entry.txn_id is None:
+        return Fate.NONE_NEEDED
+    if entry.txn_id in txns.aborted:
+        return Fate.ABORTED
+    if not txns.is_valid(entry.txn_id):
+        where = f"partition {entry.partition}: " if entry.partition else ""
+        raise UndecidedError(f"{where}transaction {entry.txn_id} is neither committed nor aborted")
+    known = [one.committed for one in queue if one.txn == entry.txn_id]
+    return Fate.DOUBTFUL if known and None in known else Fate.COMMITTED
 
 
 def published_state(entry: PartitionEntry, names: Collection[str]) -> PublishedState:
-    """Return an entry's state, from the names in its partition's directory after the fence.
+    """Return an entry's state, from the names in its partition's directory after the fence and the transaction's end.
 
-    Raises PartlyPublishedError, naming both halves, when only some of its outputs are there.
+    Outputs that bear another transaction than the entry's are never its own. Raises UndecidedError, naming both
+    halves, when only some of its outputs are there.
     """
     if not entry.outputs:
         return PublishedState.NOTHING_TO_PUBLISH
-    missing = [output for output in entry.outputs if output not in names]
+    missing = [output for output in entry.outputs if output not in names or not bears_transaction(output, entry)]
     if not missing:
         return PublishedState.PUBLISHED
     if len(missing) == len(entry.outputs):
         return PublishedState.NOT_PUBLISHED
-    there = [output for output in entry.outputs if output in names]
-    raise PartlyPublishedError(f"{entry.location}: {', '.join(there)} is published, {', '.join(missing)} is not")
+    there = [output for output in entry.outputs if output not in missing]
+    raise UndecidedError(f"{entry.location}: {', '.join(there)} is published, {', '.join(missing)} is not")
+
+
+def bears_transaction(output: str, entry: PartitionEntry) -> bool:
+    """Whether an output's name says the entry's transaction (`_v<id>`), or like the entry none at all."""
+    parsed = parse_directory(output)
+    return parsed is not None and parsed.visibility_txn == entry.txn_id
 
 
 def published_states(
@@ -30,6 +76,6 @@ def published_states(
 ) -> dict[str, PublishedState]:
     """Return the state of each entry by its partition's name; `names` has the listed names by partition.
 
-    Raises PartlyPublishedError as `published_state` does.
+    Raises UndecidedError as `published_state` does.
     """
     return {entry.partition: published_state(entry, names[entry.partition]) for entry in entries}

@@ -6,7 +6,9 @@ from typing import Protocol
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.gate import World
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from compaction_operator.metastore.queue import QueueEntry
 
 SILENCES = 2
 
@@ -22,11 +24,18 @@ class ReadersSource(Protocol):
         """Return the open transactions and their high-water mark."""
         ...
 
+    def generation(self) -> Generation:
+        """Return which protocol the metastore speaks."""
+        ...
 
-def look(metastore: ReadersSource, database: str, table: str) -> World:
+    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
+        """Return the entries of the compaction queue: a table's, or all."""
+        ...
+
+
+def look(metastore: ReadersSource, table: TableRef) -> World:
     """Return who reads one table now. Raises the client's errors: without an answer nobody knows of no readers."""
-    ref = TableRef(database=database, name=table)
-    answer = look_at_all(metastore, [ref])[ref]
+    answer = look_at_all(metastore, [table])[table]
     if isinstance(answer, MetastoreError):
         raise answer
     return answer
@@ -41,12 +50,36 @@ def look_at_all(metastore: ReadersSource, tables: Sequence[TableRef]) -> Mapping
     locks = _locks(metastore, tables)
     try:
         txns = metastore.open_transactions()
+        compacting = _compacting(metastore, txns)
     except MetastoreError as error:
         return dict.fromkeys(tables, error)
     return {
-        table: found if isinstance(found, MetastoreError) else World(locks=found, txns=txns)
+        table: found
+        if isinstance(found, MetastoreError)
+        else World(locks=found, txns=txns, compacting_elsewhere=_elsewhere(compacting, table))
         for table, found in locks.items()
     }
+
+
+def _compacting(metastore: ReadersSource, txns: OpenTransactions) -> list[QueueEntry]:
+    """Return the queue entries that are worked on in open transactions, on Hive 4.
+
+    Hive's own Worker and this project say in the queue in which transaction they compact a table
+    (CompactionTxnHandler.updateCompactorState); that transaction reads nothing else.
+    """
+    still_open = {txn.txn for txn in txns.open}
+    if not still_open or metastore.generation() is Generation.HIVE3:
+        return []
+    return [entry for entry in metastore.compactions() if entry.txn in still_open]
+
+
+def _elsewhere(compacting: Iterable[QueueEntry], table: TableRef) -> frozenset[int]:
+    here = {entry.txn for entry in compacting if _is_of(entry, table)}
+    return frozenset(entry.txn for entry in compacting) - here
+
+
+def _is_of(entry: QueueEntry, table: TableRef) -> bool:
+    return (entry.database, entry.table) == (table.database.lower(), table.name.lower())
 
 
 def _locks(

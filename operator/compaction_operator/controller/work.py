@@ -9,27 +9,30 @@ from typing import Protocol
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.config import Metastore, OperatorConfig
-from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.api.request import QUEUE_POOL_PREFIX, Reason
+from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.cleanup.gate import World, take_baseline
-from compaction_operator.cleanup.identity import Change, TableGoneError, resolve_today
-from compaction_operator.cleanup.publication import PartlyPublishedError, published_states
+from compaction_operator.cleanup.forgetting import StillThereError, finish
+from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
-from compaction_operator.cleanup.readers import look, look_at_all
-from compaction_operator.controller.cleanups import Settled
+from compaction_operator.cleanup.readers import look_at_all
+from compaction_operator.cleanup.settlement import settle
+from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Refused, compactable_table, partition_names, resolve
-from compaction_operator.storage import NotFoundError, Storage, StorageError, open_storage
+from compaction_operator.storage import Storage, StorageError, open_storage
 
 log = logging.getLogger(__name__)
 
-TROUBLES = (MetastoreError, StorageError, PartlyPublishedError, ValueError)
+TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
 """What may be over when the same is tried again."""
 
 Deletion = Callable[
@@ -100,26 +103,42 @@ class RealWork:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             self._storage(table.location)
-            partition_names(client, table, ref, specs)
+            names = partition_names(client, table, ref, specs)
+            busy = self._queued_by_others(client, compaction, names)
         except Refused as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:
             return Verdict(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
-        return Verdict()
+        auto = table.may_be_auto_compacted
+        if busy:
+            others = ", ".join(str(entry) for entry in busy)
+            message = f"{ref} is in the metastore's compaction queue: {others}"
+            return Verdict(Reason.IN_COMPACTION_QUEUE, message, auto)
+        return Verdict(auto_compaction=auto)
+
+    def _queued_by_others(
+        self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]
+    ) -> list[QueueEntry]:
+        """Return the queue entries by which somebody else compacts what is meant, or is about to (hazard H23)."""
+        ref, own = compaction.spec.table, f"{QUEUE_POOL_PREFIX}{compaction.meta.uid}/"
+        return [
+            entry
+            for entry in client.compactions(ref.database, ref.name)
+            if entry.is_open and entry.concerns(partitions) and not (entry.pool or "").startswith(own)
+        ]
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove what a failed attempt left in the table's directories and in the metastore.
 
-        NB: its locks go last: under an EXCLUSIVE one nobody reads a pair that is published by half.
+        NB: what it holds there goes last: under an EXCLUSIVE lock nobody reads a pair that is published by half.
         """
         spec = compaction.spec
         try:
             client = self._client(spec.warehouse)
             self._fence_all(client, compaction)
-            own = agent_info(uid=compaction.meta.uid, attempt=compaction.status.attempt, pod_uid="")
-            self._unlock(client, spec.table.database, spec.table.name, own=own)
+            end_attempt(client, Attempt(compaction.meta.uid, compaction.status.attempt), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
@@ -143,24 +162,12 @@ class RealWork:
             fence(storage, target.location, keep=None)
 
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
-        """Do what comes right after an attempt's end, in this order: only the fence makes the listing final."""
-        spec = cleanup.spec
+        """Do what comes right after an attempt's end."""
         try:
-            client = self._client_for(cleanup)
-            gone = self._gone(client, spec)
-            here = [entry for entry in spec.partitions if entry.partition not in gone]
-            for entry in here:
-                fence(self._storage(entry.location), entry.location, keep=None)
-            own = agent_info(uid=spec.compaction.uid, attempt=spec.compaction.attempt, pod_uid="")
-            mine = self._unlock(client, spec.table.database, spec.table.name, own=own)
-            names = {entry.partition: set[str]() for entry in spec.partitions}
-            names |= {entry.partition: self._names(spec, entry) for entry in here}
-            states = published_states(spec.partitions, names)
-            world = look(client, spec.table.database, spec.table.name)
+            found = settle(self._storage, self._client_for(cleanup), cleanup.spec, clock=self._clock)
         except TROUBLES as error:
             return _trouble(error)
-        baseline = take_baseline(world, partitions=set(names), own_locks=mine, now=self._clock())
-        return Settled(states, baseline, gone)
+        return Settled(found.states, found.baseline, found.gone)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, then once for all transactions."""
@@ -189,9 +196,14 @@ class RealWork:
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known))
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
-        """Say in the metastore's compaction queue that an attempt's entries are cleaned up."""
+        """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.
+
+        What stays for good, for whatever reason, is left to Hive's own Cleaner.
+        """
+        done = {found.partition for found in cleanup.status.partitions if found.message is None}
+        entries = [entry for entry in cleanup.spec.partitions if entry.partition in done]
         try:
-            self._client_for(cleanup)
+            finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
         except TROUBLES as error:
             return _trouble(error)
         return None
@@ -226,44 +238,6 @@ class RealWork:
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
         return client
-
-    def _unlock(self, client: MetastoreClient, database: str, table: str, *, own: str) -> set[int]:
-        """Give back the locks of an attempt's drivers and return their ids.
-
-        NB: the metastore says whose a lock is, by its agent. The ids in a journal prove nothing, as whoever can write
-        a cleanup could name a reader's.
-        """
-        mine = {lock.lock_id for lock in client.show_locks(database, table) if (lock.agent or "").startswith(own)}
-        for lock_id in sorted(mine):
-            client.unlock(lock_id)
-        return mine
-
-    def _gone(self, client: MetastoreClient, spec: CompactionCleanupSpec) -> dict[str, Change]:
-        """Return what became of the partitions that are not the recorded ones any more.
-
-        NB: only where the metastore names a place, it is one. Of these nothing is published as far as this journal
-        goes, and nothing is fenced or deleted for it.
-        """
-        try:
-            today = resolve_today(client, spec)
-        except TableGoneError as gone:
-            return {entry.partition: gone.change for entry in spec.partitions}
-        changes = {entry.partition: today.what_changed(entry) for entry in spec.partitions}
-        return {partition: change for partition, change in changes.items() if change is not None}
-
-    def _names(self, spec: CompactionCleanupSpec, entry: PartitionEntry) -> set[str]:
-        """Return the names in a partition's directory; none where only that directory is missing.
-
-        Raises StorageError when the table's own directory is missing, too: its volume may not be there, and then
-        nobody knows what is published.
-        """
-        storage = self._storage(entry.location)
-        try:
-            return {child.name for child in storage.list(entry.location)}
-        except NotFoundError:
-            if storage.exists(spec.table.location):
-                return set()
-            raise
 
 
 def _trouble(error: Exception) -> Trouble:

@@ -15,23 +15,13 @@ def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Ta
 
     Two compactions that overlap double rows (hazard H23), and Hive's own has no second look. Raises MetastoreError.
     """
-    meant = {target.partition.lower() for target in targets}
+    meant = {target.partition for target in targets}
     entries = client.compactions(table.database, table.name)
-    if found := [entry for entry in entries if entry.is_open and _concerns(entry, meant)]:
+    if found := [entry for entry in entries if entry.is_open and entry.concerns(meant)]:
         raise in_queue(table, found)
 
 
 def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
     """Return the error that names the entries which are in the way."""
-    named = ", ".join(_named(entry) for entry in entries)
+    named = ", ".join(str(entry) for entry in entries)
     return JobError(Reason.IN_COMPACTION_QUEUE, f"{table} is in the metastore's compaction queue: {named}")
-
-
-def _concerns(entry: QueueEntry, partitions: set[str]) -> bool:
-    return entry.partition is None or entry.partition.lower() in partitions
-
-
-def _named(entry: QueueEntry) -> str:
-    where = f" of {entry.partition}" if entry.partition else ""
-    worker = f", worker {entry.worker}" if entry.worker else ""
-    return f"entry {entry.queue_id}{where} ({entry.state}{worker})"

@@ -1,5 +1,6 @@
 """The metastore's compaction queue: its entries, and one that this project works on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -62,6 +63,15 @@ class QueueEntry:
     def is_open(self) -> bool:
         """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
         return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
+
+    def concerns(self, partitions: Iterable[str]) -> bool:
+        """Whether it is about the whole table, or about one of these partitions by their names (in any case)."""
+        return self.partition is None or self.partition.lower() in {name.lower() for name in partitions}
+
+    def __str__(self) -> str:
+        where = f" of {self.partition}" if self.partition else ""
+        worker = f", worker {self.worker}" if self.worker else ""
+        return f"entry {self.queue_id}{where} ({self.state}{worker})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

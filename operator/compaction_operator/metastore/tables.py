@@ -56,6 +56,11 @@ class Table:
         """Whether its files are ORC: a full ACID table can hold nothing else, but a table may claim so."""
         return self.input_format == ORC_INPUT_FORMAT and self.serde == ORC_SERDE
 
+    @property
+    def may_be_auto_compacted(self) -> bool:
+        """Whether Hive's Initiator compacts it by itself (Initiator.noAutoCompactSet)."""
+        return self._parameter("no_auto_compaction") != "true"
+
     def _parameter(self, key: str) -> str:
         """Return a parameter's value in lower case; Hive takes the key in upper case, too."""
         return (self.parameters.get(key) or self.parameters.get(key.upper()) or "").lower()

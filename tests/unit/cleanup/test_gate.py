@@ -1,19 +1,35 @@
 """The reader gate: who was there before, and is anyone left."""
 
-from datetime import timedelta, timezone
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from compaction_operator.api.cleanup import BlockerKind, ReaderBaseline
-from compaction_operator.cleanup.gate import blockers, grace_left, take_baseline
+from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
+from compaction_operator.api.compaction import Readers
+from compaction_operator.cleanup.gate import World, blockers, grace_left, take_baseline
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 from tests.unit.cleanup.worlds import NOON, lock, open_txns
 
 PARTITIONED = {"prt=p1", "prt=p3"}
 
 
 def _lock_ids(*locks: object, partitions: set[str] = PARTITIONED, own: tuple[int, ...] = ()) -> tuple[int, ...]:
-    baseline = take_baseline(locks, open_txns(0), partitions=partitions, own_locks=own, now=NOON)  # type: ignore[arg-type]
-    return baseline.lock_ids
+    world = World(locks, open_txns(0))  # type: ignore[arg-type]
+    return take_baseline(world, partitions=partitions, own_locks=own, now=NOON).lock_ids
+
+
+def _left(
+    baseline: ReaderBaseline,
+    locks: Sequence[LockInfo],
+    txns: OpenTransactions,
+    *,
+    readers: Readers = Readers.LOCKS_AND_TRANSACTIONS,
+    elsewhere: frozenset[int] = frozenset(),
+    now: datetime = NOON,
+) -> tuple[Blocker, ...]:
+    return blockers(baseline, World(tuple(locks), txns, elsewhere), readers=readers, now=now)
 
 
 def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
@@ -69,36 +85,36 @@ def test_own_locks_are_left_out_by_id_alone() -> None:
 
 
 def test_a_lock_of_the_baseline_blocks_until_it_is_gone() -> None:
-    found = blockers(_baseline(7), [lock(7)], open_txns(0))
+    found = _left(_baseline(7), [lock(7)], open_txns(0))
     assert [(b.kind, b.id, b.user, b.host) for b in found] == [(BlockerKind.LOCK, 7, "ann", "desk")]
     assert str(found[0]) == "lock 7 of ann@desk since 2026-01-01T12:00:00.000Z"
-    assert blockers(_baseline(7), [], open_txns(0)) == ()
+    assert _left(_baseline(7), [], open_txns(0)) == ()
 
 
 def test_a_transaction_opened_before_blocks_although_it_holds_no_lock_yet() -> None:
     """H1 (HIVE-24291): its snapshot is from before, its lock and its reads come later."""
-    found = blockers(_baseline(mark=40), [], open_txns(45, 40))
+    found = _left(_baseline(mark=40), [], open_txns(45, 40))
     assert [(b.kind, b.id) for b in found] == [(BlockerKind.TRANSACTION, 40)]
 
 
 def test_a_reader_who_comes_after_the_baseline_does_not_hold_it_up() -> None:
-    assert blockers(_baseline(7, mark=40), [lock(8, txn=41)], open_txns(41, 41)) == ()
+    assert _left(_baseline(7, mark=40), [lock(8, txn=41)], open_txns(41, 41)) == ()
 
 
 def test_a_lock_taken_after_the_baseline_in_a_transaction_from_before_still_blocks() -> None:
     """H1, a moment later: the lock is new, the transaction is not."""
-    found = blockers(_baseline(mark=40), [lock(8, txn=40)], open_txns(40, 40))
+    found = _left(_baseline(mark=40), [lock(8, txn=40)], open_txns(40, 40))
     assert [b.id for b in found] == [40]
 
 
 def test_the_baseline_stores_the_mark_and_the_time_in_utc() -> None:
     local = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    baseline = take_baseline([], open_txns(40, 39), partitions={""}, own_locks=(), now=local)
+    baseline = take_baseline(World((), open_txns(40, 39)), partitions={""}, own_locks=(), now=local)
     assert (baseline.time, baseline.txn_high_water_mark) == ("2026-01-01T12:00:00.000Z", 40)
 
 
 def test_blockers_come_oldest_first_locks_before_transactions() -> None:
-    found = blockers(_baseline(3, 9, mark=40), [lock(9), lock(3)], open_txns(40, 40, 12))
+    found = _left(_baseline(3, 9, mark=40), [lock(9), lock(3)], open_txns(40, 40, 12))
     assert [b.id for b in found] == [3, 9, 12, 40]
 
 
@@ -107,3 +123,45 @@ def test_grace_counts_from_the_baseline() -> None:
     baseline = _baseline()
     assert grace_left(baseline, grace_period=60, now=NOON + timedelta(seconds=20)) == 40
     assert grace_left(baseline, grace_period=60, now=NOON + timedelta(minutes=2)) == 0
+
+
+def test_transactions_do_not_count_where_only_locks_do() -> None:
+    """The openLooKeng document's rule, for those who want it: the transaction from before is overlooked."""
+    txns = open_txns(45, 40)
+    assert [one.id for one in _left(_baseline(7, mark=40), [lock(7)], txns, readers=Readers.LOCKS)] == [7]
+    assert _left(_baseline(7, mark=40), [], txns, readers=Readers.LOCKS) == ()
+
+
+def test_a_transaction_that_compacts_another_table_is_no_reader() -> None:
+    """Else each compaction of a long list would hold up the cleanups of all that came before."""
+    found = _left(_baseline(mark=40), [], open_txns(45, 38, 40), elsewhere=frozenset({40}))
+    assert [one.id for one in found] == [38]
+
+
+def test_a_transaction_that_locks_this_table_is_a_reader_whatever_the_queue_says() -> None:
+    found = _left(_baseline(mark=40), [lock(8, txn=40)], open_txns(45, 40), elsewhere=frozenset({40}))
+    assert [one.id for one in found] == [40]
+
+
+@pytest.mark.parametrize(
+    ("held_for", "silent_for", "health"),
+    [
+        (timedelta(hours=1), timedelta(seconds=300), BlockerHealth.ALIVE),
+        (timedelta(hours=1), timedelta(seconds=301), BlockerHealth.LIKELY_LEAKED),
+        (timedelta(hours=25), timedelta(seconds=1), BlockerHealth.LIKELY_LEAKED),
+        (timedelta(hours=25), None, BlockerHealth.UNKNOWN),
+    ],
+)
+def test_the_health_of_a_lock(held_for: timedelta, silent_for: timedelta | None, health: BlockerHealth) -> None:
+    """H12: a leaked lock may well have heartbeats. It is told, and waited for all the same."""
+    held = lock(7, acquired_at=NOON - held_for, last_heartbeat=None if silent_for is None else NOON - silent_for)
+    (found,) = _left(_baseline(7), [held], open_txns(0))
+    assert (found.id, found.health) == (7, health)
+
+
+def test_a_lock_of_a_transaction_has_the_heartbeat_of_that() -> None:
+    """The metastore says none for the lock itself (TxnHandler.heartbeatTxn)."""
+    beat = NOON - timedelta(seconds=10)
+    txn = replace(open_txns(9, 9).open[0], last_heartbeat=beat)
+    (found,) = _left(_baseline(7), [lock(7, txn=9)], OpenTransactions(9, (txn,)))
+    assert (found.health, found.last_heartbeat) == (BlockerHealth.ALIVE, "2026-01-01T11:59:50.000Z")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import PublishedState
-from compaction_operator.cleanup.publication import PartlyPublishedError, published_state, published_states
+from compaction_operator.cleanup.publication import UndecidedError, published_state, published_states
 from tests.unit.cleanup.worlds import DELTAS, MINOR, entry
 
 PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
@@ -27,7 +27,7 @@ def test_an_entry_without_outputs_has_nothing_to_publish() -> None:
 @pytest.mark.parametrize("there", PAIR)
 def test_half_a_pair_is_an_error_that_names_both_halves(there: str) -> None:
     """Uncertain: neither may its inputs be deleted, nor may it count as not published."""
-    with pytest.raises(PartlyPublishedError, match=r"delta_0000001_0000004.* is published, .*delta_0000001_0000004"):
+    with pytest.raises(UndecidedError, match=r"delta_0000001_0000004.* is published, .*delta_0000001_0000004"):
         published_state(entry(Path("/t"), outputs=PAIR), {there})
 
 

@@ -13,8 +13,12 @@ from compaction_operator.api.cleanup import (
     PartitionEntry,
     TableIdentity,
 )
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.metastore.errors import MetastoreError, TableNotFound
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.tables import Partition, Table
 from compaction_operator.storage import LocalStorage, join
 
@@ -65,6 +69,26 @@ def open_txns(high_water_mark: int, *open_ones: int) -> OpenTransactions:
     )
 
 
+OWN_AGENT = agent_info(uid="u", attempt=1, pod_uid="p")
+OWN_POOL = queue_pool(uid="u", attempt=1, pod_uid="p")
+
+
+def queued(queue_id: int, **changes: object) -> QueueEntry:
+    """An entry of the journal's attempt in the metastore's queue: committed and ready for cleaning."""
+    plain = QueueEntry(
+        queue_id=queue_id,
+        database="d",
+        table="t",
+        type=CompactionType.MINOR,
+        state=QueueState.READY_FOR_CLEANING,
+        pool=OWN_POOL,
+        txn=50,
+        highest_write_id=3,
+        committed=NOON,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
 def entry(place: Path, **changes: object) -> PartitionEntry:
     """An entry for a minor compaction of the three deltas of an unpartitioned table."""
     plain = PartitionEntry(
@@ -93,7 +117,10 @@ def journal(place: Path, *entries: PartitionEntry) -> CompactionCleanupSpec:
 
 @dataclass
 class FakeMetastore:
-    """Answers with its fields; `table` None is a table that was dropped, `broken` an error for every call."""
+    """Answers with its fields; `table` None is a table that was dropped, `broken` an error for every call.
+
+    What ends a lock, a transaction or a queue entry is noted, and ends it.
+    """
 
     table: Table | None
     partitions: tuple[Partition, ...] = ()
@@ -101,7 +128,17 @@ class FakeMetastore:
     txns: str = "100:9223372036854775807::"
     locks: tuple[LockInfo, ...] = ()
     transactions: OpenTransactions = field(default_factory=lambda: open_txns(0))
+    hive: Generation = Generation.HIVE3
+    queue: tuple[QueueEntry, ...] = ()
     broken: frozenset[str] = frozenset()
+    unlocked: list[int] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    cleaned: list[tuple[int, int | None]] = field(default_factory=list)
+
+    def generation(self) -> Generation:
+        self._answer("generation")
+        return self.hive
 
     def get_table(self, database: str, name: str, /) -> Table:
         self._answer("get_table")
@@ -113,7 +150,9 @@ class FakeMetastore:
         self._answer("get_partitions")
         return [partition for partition in self.partitions if partition.name in names]
 
-    def valid_write_ids(self, database: str, name: str, /) -> ValidWriteIdList:
+    def valid_write_ids(
+        self, database: str, name: str, /, *, valid_txns: ValidTxnList | None = None
+    ) -> ValidWriteIdList:
         self._answer("valid_write_ids")
         return ValidWriteIdList.parse(self.write_ids)
 
@@ -125,9 +164,42 @@ class FakeMetastore:
         self._answer("show_locks")
         return self.locks
 
+    def unlock(self, lock_id: int, /) -> None:
+        self._answer("unlock")
+        self.unlocked.append(lock_id)
+        self.locks = tuple(lock for lock in self.locks if lock.lock_id != lock_id)
+
     def open_transactions(self) -> OpenTransactions:
         self._answer("open_transactions")
         return self.transactions
+
+    def abort_txn(self, txn: int, /) -> bool:
+        self._answer("abort_txn")
+        self.aborted.append(txn)
+        left = tuple(one for one in self.transactions.open if one.txn != txn)
+        self.transactions = OpenTransactions(self.transactions.high_water_mark, left)
+        self.locks = tuple(lock for lock in self.locks if lock.txn != txn)
+        txns = self.valid_txns()
+        self.txns = str(replace(txns, open=txns.open - {txn}, aborted=txns.aborted | {txn}, min_open=None))
+        return True
+
+    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
+        self._answer("compactions")
+        wanted = (database or "d", table or "t")
+        return [one for one in self.queue if database is None or (one.database, one.table) == wanted]
+
+    def mark_failed(self, job: QueueJob, message: str, /) -> None:
+        self._answer("mark_failed")
+        self.failed.append(job.queue_id)
+        self._end(job, QueueState.FAILED)
+
+    def mark_cleaned(self, job: QueueJob, /) -> None:
+        self._answer("mark_cleaned")
+        self.cleaned.append((job.queue_id, job.highest_write_id))
+        self._end(job, QueueState.SUCCEEDED)
+
+    def _end(self, job: QueueJob, state: QueueState) -> None:
+        self.queue = tuple(replace(one, state=state) if one.queue_id == job.queue_id else one for one in self.queue)
 
     def _answer(self, call: str) -> None:
         if call in self.broken:

@@ -1,0 +1,90 @@
+"""What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
+from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt
+from compaction_operator.cleanup.deletion import delete_child, empty_trash
+from compaction_operator.cleanup.fence import fence
+from compaction_operator.cleanup.gate import take_baseline
+from compaction_operator.cleanup.identity import Change, TableSource, what_changed
+from compaction_operator.cleanup.publication import Fate, bears_transaction, fate, published_state
+from compaction_operator.cleanup.readers import ReadersSource, look
+from compaction_operator.storage import NotFoundError, Storage
+
+
+class SettlementSource(AttemptSource, ReadersSource, TableSource, Protocol):
+    """What is needed of the metastore's client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What is published of each partition, who read then, and what became of the partitions that are gone."""
+
+    states: Mapping[str, PublishedState]
+    baseline: ReaderBaseline
+    gone: Mapping[str, Change]
+
+
+def settle(
+    open_storage: Callable[[str], Storage],
+    metastore: SettlementSource,
+    spec: CompactionCleanupSpec,
+    *,
+    clock: Callable[[], datetime],
+) -> Settlement:
+    """End a journal's attempt, compute what it published, and take the reader baseline: in this order.
+
+    Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
+    that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
+    Raises StorageError, MetastoreError and UndecidedError: then nothing is settled.
+    """
+    gone = what_changed(metastore, spec)
+    here = [entry for entry in spec.partitions if entry.partition not in gone]
+    for entry in here:
+        fence(open_storage(entry.location), entry.location, keep=None)
+    attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
+    ended = end_attempt(metastore, attempt, table)
+    fates = {entry.partition: fate(entry, ended.txns, ended.queue) for entry in here if entry.outputs}
+    states = dict.fromkeys((entry.partition for entry in spec.partitions), PublishedState.NOT_PUBLISHED)
+    for entry in here:
+        storage = open_storage(entry.location)
+        names = _names(storage, spec, entry)
+        states[entry.partition] = _state(storage, entry, fates.get(entry.partition, Fate.NONE_NEEDED), names)
+    world = look(metastore, table)
+    baseline = take_baseline(world, partitions=set(states), own_locks=ended.locks, now=clock())
+    return Settlement(states, baseline, gone)
+
+
+def _state(storage: Storage, entry: PartitionEntry, fate: Fate, names: Collection[str]) -> PublishedState:
+    if fate is Fate.ABORTED:
+        _remove_outputs(storage, entry, names)
+    if fate in (Fate.ABORTED, Fate.DOUBTFUL):
+        return PublishedState.NOT_PUBLISHED
+    return published_state(entry, names)
+
+
+def _remove_outputs(storage: Storage, entry: PartitionEntry, names: Collection[str]) -> None:
+    """Remove what an aborted transaction wrote: no snapshot ever sees it, and its number is not given out again."""
+    own = [output for output in entry.outputs if bears_transaction(output, entry)]
+    empty_trash(storage, entry.location, own)
+    for output in own:
+        if output in names:
+            delete_child(storage, entry.location, output)
+
+
+def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Sequence[str]:
+    """Return the names in a partition's directory; none where only that directory is missing.
+
+    Raises StorageError when the table's own directory is missing, too: its volume may not be there, and then nobody
+    knows what is published.
+    """
+    try:
+        return [child.name for child in storage.list(entry.location)]
+    except NotFoundError:
+        if storage.exists(spec.table.location):
+            return []
+        raise
