@@ -1,11 +1,11 @@
-"""A thread that keeps a lock alive, and says when it is lost."""
+"""A thread that keeps a lock or a transaction alive, and says when it is lost."""
 
 import logging
 import threading
 import time
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from compaction_operator.metastore.errors import LockLost, MetastoreError
+from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
 
 log = logging.getLogger(__name__)
 
@@ -13,42 +13,49 @@ DEFAULT_TIMEOUT = 300.0
 """Hive's default for hive.txn.timeout in seconds: after this long without a heartbeat a lock may be taken away."""
 
 
-class LockKeeper(Protocol):
+class Keeper(Protocol):
     """What a heartbeat needs of a metastore client."""
 
     def heartbeat(self, lock_id: int) -> None:
         """Keep a lock alive; raises LockLost or another MetastoreError."""
 
+    def heartbeat_txn(self, txn: int) -> None:
+        """Keep a transaction alive; raises TransactionLost or another MetastoreError."""
+
 
 class Heartbeat:
-    """Heartbeats a lock at every interval (seconds) from construction until `stop`.
+    """Heartbeats a lock at every interval (seconds) from construction until `stop`, or until the process ends.
 
     An error of the metastore is not a loss: it is asked again at the next interval. But a lock that was not
-    confirmed for `timeout` seconds counts as lost, since the metastore may have given it to someone else.
+    confirmed for `timeout` seconds counts as lost, since the metastore may have given it to someone else: that is how
+    a process notices that it was stopped, or its machine was asleep, for too long.
     """
 
-    def __init__(self, client: LockKeeper, lock_id: int, *, interval: float, timeout: float = DEFAULT_TIMEOUT) -> None:
+    _what: ClassVar[str] = "lock"
+    _loss: ClassVar[type[LockLost | TransactionLost]] = LockLost
+
+    def __init__(self, client: Keeper, number: int, *, interval: float, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.lost = threading.Event()
         self._client = client
-        self._lock_id = lock_id
+        self._number = number
         self._interval = interval
         self._timeout = timeout
-        self._confirmed = time.monotonic()
+        self._confirmed = _now()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{lock_id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{self._what}-{number}", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Raise LockLost when the lock is gone, or was not confirmed within the timeout."""
-        silence = time.monotonic() - self._confirmed
+        """Raise LockLost (or TransactionLost) when it is gone, or was not confirmed within the timeout."""
+        silence = _now() - self._confirmed
         if silence > self._timeout:
             self.lost.set()
-            raise LockLost(f"lock {self._lock_id} was not confirmed by the metastore for {silence:.0f} s")
+            raise self._loss(f"{self._what} {self._number} was not confirmed by the metastore for {silence:.0f} s")
         if self.lost.is_set():
-            raise LockLost(f"lock {self._lock_id} no longer exists in the metastore")
+            raise self._loss(f"{self._what} {self._number} no longer exists in the metastore")
 
     def stop(self) -> None:
-        """End the thread; the lock itself stays as it is."""
+        """End the thread; the lock or transaction itself stays as it is."""
         self._stopped.set()
         self._thread.join()
 
@@ -57,12 +64,31 @@ class Heartbeat:
             self._beat()
 
     def _beat(self) -> None:
-        asked = time.monotonic()
+        asked = _now()
         try:
-            self._client.heartbeat(self._lock_id)
+            self._ask()
             self._confirmed = asked
-        except LockLost as error:
-            log.warning("lock %d is lost: %s", self._lock_id, error)
+        except (LockLost, TransactionLost) as error:
+            log.warning("%s %d is lost: %s", self._what, self._number, error)
             self.lost.set()
         except MetastoreError as error:
-            log.warning("heartbeat of lock %d failed, trying again in %g s: %s", self._lock_id, self._interval, error)
+            again = f"trying again in {self._interval:g} s"
+            log.warning("heartbeat of %s %d failed, %s: %s", self._what, self._number, again, error)
+
+    def _ask(self) -> None:
+        self._client.heartbeat(self._number)
+
+
+class TransactionHeartbeat(Heartbeat):
+    """The same for a transaction, which keeps its locks alive too."""
+
+    _what = "transaction"
+    _loss = TransactionLost
+
+    def _ask(self) -> None:
+        self._client.heartbeat_txn(self._number)
+
+
+def _now() -> float:
+    # NB: unlike time.monotonic this goes on while the machine is suspended.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

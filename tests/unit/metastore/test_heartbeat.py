@@ -1,11 +1,12 @@
-"""A lock is kept alive, and its loss is noticed."""
+"""A lock or a transaction is kept alive, and its loss is noticed."""
 
 import threading
 
 import pytest
 
-from compaction_operator.metastore.errors import LockLost, MetastoreUnavailable
-from compaction_operator.metastore.heartbeat import Heartbeat
+from compaction_operator.metastore import heartbeat as module
+from compaction_operator.metastore.errors import LockLost, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.heartbeat import Heartbeat, TransactionHeartbeat
 
 
 class Keeper:
@@ -17,6 +18,13 @@ class Keeper:
 
     def heartbeat(self, lock_id: int) -> None:
         assert lock_id == 5
+        self._beat()
+
+    def heartbeat_txn(self, txn: int) -> None:
+        assert txn == 7
+        self._beat()
+
+    def _beat(self) -> None:
         self._beats.release()
         ending = next(self._endings, None)
         if ending:
@@ -31,8 +39,11 @@ class Keeper:
 def beating():
     started: list[Heartbeat] = []
 
-    def start(keeper: Keeper, *, timeout: float = 300.0) -> Heartbeat:
-        started.append(Heartbeat(keeper, 5, interval=0.01, timeout=timeout))
+    def start(keeper: Keeper, *, timeout: float = 300.0, txn: int | None = None) -> Heartbeat:
+        if txn:
+            started.append(TransactionHeartbeat(keeper, txn, interval=0.01, timeout=timeout))
+        else:
+            started.append(Heartbeat(keeper, 5, interval=0.01, timeout=timeout))
         return started[-1]
 
     yield start
@@ -46,7 +57,7 @@ def test_a_lock_is_heartbeated_until_it_is_stopped(beating):
     keeper.await_beats(3)
     heartbeat.check()
     heartbeat.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat-5"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat-lock-5"]
 
 
 def test_a_lost_lock_ends_the_heartbeat(beating):
@@ -71,3 +82,24 @@ def test_a_lock_that_was_not_confirmed_in_time_counts_as_lost(beating):
     with pytest.raises(LockLost, match="not confirmed"):
         heartbeat.check()
     assert heartbeat.lost.is_set()
+
+
+def test_a_transaction_is_heartbeated_and_its_loss_noticed(beating):
+    keeper = Keeper(None, None, TransactionLost("Transaction txnid:7 already aborted"))
+    heartbeat = beating(keeper, txn=7)
+    assert heartbeat.lost.wait(10)
+    with pytest.raises(TransactionLost, match="transaction 7"):
+        heartbeat.check()
+
+
+def test_a_process_that_was_stopped_for_longer_than_the_timeout_notices_before_its_next_heartbeat(monkeypatch):
+    """H19: the first thing that a process does when it goes on may be to publish."""
+    clock = 1000.0
+    monkeypatch.setattr(module, "_now", lambda: clock)
+    heartbeat = TransactionHeartbeat(Keeper(), 7, interval=3600, timeout=300)
+    clock = 1299.0
+    heartbeat.check()
+    clock = 1301.0
+    with pytest.raises(TransactionLost, match="not confirmed by the metastore for 301 s"):
+        heartbeat.check()
+    heartbeat.stop()
