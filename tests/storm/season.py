@@ -1,0 +1,132 @@
+"""One storm from its first process to its figures: a plane, its tables, the storm, and the calm after it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.metastore.server import Hive
+from sandbox.plane import Plane
+
+from compaction_operator.acid.names import DirectoryKind, parse_directory
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.metastore.queue import QueueState
+from tests.oracle.hive import HiveOracle
+from tests.storm.compactor import Compactor
+from tests.storm.reading import PlannedRead, Snapshot, StormError
+from tests.storm.scene import Scene
+from tests.storm.session import SessionClient, Sessions
+from tests.storm.storm import READERS, Storm
+from tests.storm.tables import COLUMNS, DATABASE, KEY, SORTS, StormTable
+
+JVMS = 2
+VERSIONS: dict[Hive, int] = {"3.1.3": 3, "4.0.1": 4}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a storm came to."""
+
+    readers: int = 0
+    reads: int = 0
+    planned_again: int = 0
+    writes: int = 0
+    aborted: int = 0
+    compactions: int = 0
+    given_up: int = 0
+    cleanups: int = 0
+    directories: int = 0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.reads} reads by {self.readers} readers ({self.planned_again} planned again), "
+            f"{self.writes} writes ({self.aborted} aborted), "
+            f"{self.compactions} compactions ({self.given_up} given up for readers or writers), "
+            f"{self.cleanups} cleanups, {self.directories} directories deleted"
+        )
+
+
+class Season:
+    """A storm of one Hive version ("3.1.3" or "4.0.1"). Everything it leaves lies in `folder`.
+
+    `spec` is more of each TableCompaction's spec; `pace` multiplies the pauses of all who take part.
+    """
+
+    def __init__(self, folder: Path, *, hive: Hive, seed: int, pace: float = 1.0, **spec: Any) -> None:
+        self._folder = folder
+        self._hive = hive
+        self._seed = seed
+        self._pace = pace
+        self._spec = spec
+
+    def run(self, seconds: float) -> Figures:
+        """Storm for that long, then see that nothing is left; raises the first error, which ends it."""
+        with self._scene() as (plane, scene):
+            compactors = [Compactor(scene, plane, table, **self._spec) for table in scene.tables]
+            Storm(scene, compactors).run(seconds)
+            for compactor in compactors:
+                compactor.compact(CompactionType.MAJOR, partitions=[])
+                compactor.finish()
+            for table in scene.tables:
+                require_settled(scene, table)
+            tally = scene.tally
+            return Figures(
+                readers=len(READERS),
+                reads=tally["reads"],
+                planned_again=tally["planned again"],
+                writes=tally["writes"],
+                aborted=tally["aborted"],
+                compactions=tally["compactions"],
+                given_up=tally["given up"],
+                cleanups=tally["cleanups"],
+                directories=tally["directories"],
+            )
+
+    @contextmanager
+    def _scene(self) -> Iterator[tuple[Plane, Scene]]:
+        with ExitStack() as stack:
+            plane = stack.enter_context(Plane(self._folder / "plane", hive=self._hive, spark=False))
+            client = stack.enter_context(SessionClient(plane.metastore.settings()))
+            tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
+            hives = [stack.enter_context(HiveOracle(VERSIONS[self._hive])) for _ in range(JVMS)]
+            for hive in hives:
+                hive.state(tables[0].directory)  # NB: a JVM ends with the thread that starts it, so this one does
+            sessions = stack.enter_context(Sessions(client))
+            yield plane, Scene(VERSIONS[self._hive], self._seed, sessions, hives, tables, self._pace)
+
+
+def make_table(client: SessionClient, table: StormTable) -> StormTable:
+    """Make the table in the metastore and its directories."""
+    if DATABASE not in client.database_names():
+        client.create_database(DATABASE, location=f"file:{table.directory.parent}")
+    keys = [(KEY, "string")] if table.sort.partitions else []
+    client.create_table(DATABASE, table.name, location=f"file:{table.directory}", columns=COLUMNS, partition_keys=keys)
+    if table.sort.partitions:
+        client.add_partitions(DATABASE, table.name, [[value] for value in table.sort.partitions])
+    for place in table.places:
+        table.path(place).mkdir(parents=True, exist_ok=True)
+    return table
+
+
+def require_settled(scene: Scene, table: StormTable) -> None:
+    """Raise StormError unless each partition is one base with the right rows, and nothing is held in the metastore."""
+    client = scene.sessions.client
+    snapshot = Snapshot(client.valid_write_ids(DATABASE, table.name), client.valid_txns())
+    for place in table.places:
+        names = sorted(child.name for child in table.path(place).iterdir())
+        kinds = [found.kind if (found := parse_directory(name)) else None for name in names]
+        if kinds != [DirectoryKind.BASE]:
+            raise StormError(f"{table.name} {place}: after the last major compaction and its cleanup there are {names}")
+        for vectorized in (True, False):
+            PlannedRead(scene.hives[0], table, place, snapshot, who="the last reader", vectorized=vectorized).rows()
+    if locks := client.show_locks(DATABASE, table.name):
+        raise StormError(f"{table.name}: locks are left: {locks}")
+    if txns := client.open_transactions().open:
+        raise StormError(f"transactions are left open: {txns}")
+    ended = (QueueState.SUCCEEDED, QueueState.FAILED, QueueState.REFUSED)
+    if left := [entry for entry in client.compactions(DATABASE, table.name) if entry.state not in ended]:
+        raise StormError(f"{table.name}: entries of the compaction queue are left: {left}")
