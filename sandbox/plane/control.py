@@ -1,0 +1,140 @@
+"""A Kubernetes control plane without a node: etcd, API server and controller manager on free ports of the loopback."""
+
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+
+from sandbox.harness.wait import wait_until
+from sandbox.plane.processes import Program, free_ports
+
+SANDBOX = Path(__file__).parents[1]
+START_SECONDS = 60.0
+CONTROLLERS = (
+    "job-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "ttl-after-finished-controller",
+)
+SERVICE_CIDR = "10.79.0.0/24"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+
+@cache
+def binaries() -> Path:
+    """Return the folder of Kubernetes' programs, in the user's cache; they are built when they are not there."""
+    done = subprocess.run([SANDBOX / "binaries.sh"], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+class ControlPlane:
+    """Its certificates, data and logs lie in `folder`; it ends with `stop` or with the thread that started it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._state = folder / "compaction-operator" / "state"
+        self._keys = self._state / "pki"
+        self._programs: list[Program] = []
+        self._etcd_port, self._peer_port, self.port = free_ports(3)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self._state / "admin.kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate by which clients know the API server."""
+        return self._keys / "ca.crt"
+
+    def launch(self) -> None:
+        """Start the programs; `await_ready` tells when they serve."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # The sandbox's script makes its folders below the user's cache, so it is given one of its own.
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self._folder)}
+        subprocess.run([SANDBOX / "certificates.sh", str(self.port)], check=True, capture_output=True, env=environment)
+        self._start_etcd()
+        self._start_api_server()
+        self._start_controllers()
+
+    def await_ready(self) -> None:
+        """Wait until the API server serves; raises RuntimeError when a program has ended."""
+        wait_until(self._ready, timeout=START_SECONDS, what="the API server", poll=0.1)
+
+    def stop(self) -> None:
+        """Kill all programs; the data goes with the folder."""
+        while self._programs:
+            self._programs.pop().stop()
+
+    def client(self) -> kubernetes.client.ApiClient:
+        """Return a client with the administrator's rights."""
+        return kubernetes.config.new_client_from_config(str(self.kubeconfig))
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Return what kubectl prints; raises subprocess.CalledProcessError."""
+        command = [str(binaries() / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        done = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout
+
+    def create(self, *objects: dict[str, Any]) -> None:
+        """Create objects."""
+        self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def _start(self, name: str, *arguments: str) -> None:
+        command = [str(binaries() / name), *arguments]
+        self._programs.append(Program(command, log=self._folder / f"{name}.log"))
+
+    def _start_etcd(self) -> None:
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        self._start(
+            "etcd",
+            "--name=plane",
+            f"--data-dir={self._folder}/etcd",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=plane={peer}",
+        )
+
+    def _start_api_server(self) -> None:
+        self._start(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            "--endpoint-reconciler-type=none",
+            f"--service-cluster-ip-range={SERVICE_CIDR}",
+            "--authorization-mode=RBAC",
+            f"--client-ca-file={self._keys}/ca.crt",
+            f"--tls-cert-file={self._keys}/apiserver.crt",
+            f"--tls-private-key-file={self._keys}/apiserver.key",
+            f"--service-account-issuer={ISSUER}",
+            f"--service-account-key-file={self._keys}/service-accounts.pub",
+            f"--service-account-signing-key-file={self._keys}/service-accounts.key",
+        )
+
+    def _start_controllers(self) -> None:
+        self._start(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--controllers={','.join(CONTROLLERS)}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+        )
+
+    def _ready(self) -> bool:
+        if not all(program.running for program in self._programs):
+            raise RuntimeError(f"a program of the control plane has ended; see the logs in {self._folder}")
+        try:
+            return self.kubectl("get", "--raw=/readyz") == "ok"
+        except subprocess.CalledProcessError:
+            return False

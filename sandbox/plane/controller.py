@@ -1,0 +1,60 @@
+"""The real controller as a local process, which can be killed, paused and started again."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sandbox.plane.processes import Entry, Launch, PythonProcess
+
+
+class Controller:
+    """`compaction-operator run`, started by `start`; all its lives write into one log."""
+
+    def __init__(self, *, folder: Path, config: Path, launch: Callable[..., Launch], entry: Entry) -> None:
+        self.entry = entry
+        self.environment: Mapping[str, str] = {}
+        self.starts = 0
+        self._folder = folder
+        self._config = config
+        self._launch = launch
+        self._process: PythonProcess | None = None
+        folder.mkdir()
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self._folder / "log"
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.running
+
+    def start(self) -> None:
+        """Start it; one that runs is let be."""
+        if self.running:
+            return
+        self.starts += 1
+        arguments = ["run", "--config", str(self._config)]
+        launch = self._launch(
+            arguments=["compaction-operator", *arguments], environment=dict(self.environment), folder=self._folder
+        )
+        self._process = PythonProcess(self.entry, launch)
+
+    def kill(self) -> None:
+        """Kill it at once (SIGKILL)."""
+        if self._process:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """Stop it (SIGSTOP)."""
+        if self._process:
+            self._process.pause()
+
+    def resume(self) -> None:
+        """Let it go on after a pause."""
+        if self._process:
+            self._process.resume()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for its end; return whether it came in time."""
+        return self._process is None or self._process.wait(timeout)

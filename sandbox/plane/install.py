@@ -1,0 +1,88 @@
+"""Puts the operator's own chart onto the plane: resources, roles, service accounts and configuration, no Deployment."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import yaml
+
+from sandbox.harness.chart import CHART, RELEASE, WAREHOUSE
+from sandbox.harness.wait import wait_until
+from sandbox.plane.control import ControlPlane, binaries
+
+SYSTEM_NAMESPACE = "compaction-system"
+NAMESPACE = "plane"
+CONTROLLER_ACCOUNT = RELEASE
+DRIVER_ACCOUNT = "compaction-driver"
+NOT_RUN_HERE = frozenset({"Deployment", "ConfigMap"})
+TOKEN_SECONDS = 24 * 3600
+ESTABLISHED_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Where the controller finds its configuration, and each of the two its token."""
+
+    config: Path
+    controller_secrets: Path
+    driver_secrets: Path
+
+
+def install(plane: ControlPlane, *, metastore_uri: str, folder: Path, values: Mapping[str, Any]) -> Installed:
+    """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
+    objects = _rendered(_values(metastore_uri, values))
+    plane.create(_namespace(SYSTEM_NAMESPACE), _namespace(NAMESPACE))
+    plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
+    (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
+    config = folder / "config.yaml"
+    config.write_text(configuration["data"]["config.yaml"])
+    crds = [one["metadata"]["name"] for one in objects if one["kind"] == "CustomResourceDefinition"]
+    plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_SECONDS:g}s", "crd", *crds)
+    return Installed(
+        config=config,
+        controller_secrets=_secrets(plane, SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT, folder),
+        driver_secrets=_secrets(plane, NAMESPACE, DRIVER_ACCOUNT, folder),
+    )
+
+
+def _values(metastore_uri: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    warehouse = {"name": WAREHOUSE, "metastore": {"uris": [metastore_uri]}, "namespaces": [NAMESPACE]}
+    return {
+        "warehouses": [warehouse],
+        "profiles": [{"name": "default", "sparkConf": {"spark.driver.bindAddress": "127.0.0.1"}}],
+        "cleanup": {"interval": "500ms"},
+        **more,
+    }
+
+
+def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
+    done = subprocess.run(
+        [*command, "--values", "-"], input=json.dumps(values), stdout=subprocess.PIPE, text=True, check=True
+    )
+    # NB: the C loader, as the resource definitions are long.
+    return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _secrets(plane: ControlPlane, namespace: str, account: str, folder: Path) -> Path:
+    """Return a folder with a token of the account, as a kubelet would mount it."""
+    core = kubernetes.client.CoreV1Api(plane.client())
+    body = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
+    token = wait_until(
+        lambda: core.create_namespaced_service_account_token(account, namespace, body).status.token,
+        timeout=ESTABLISHED_SECONDS,
+        what=f"a token for {account}",
+    )
+    secrets = folder / f"secrets-{account}"
+    secrets.mkdir()
+    (secrets / "token").write_text(token)
+    (secrets / "ca.crt").write_bytes(plane.authority.read_bytes())
+    return secrets

@@ -1,0 +1,37 @@
+"""What makes a local process believe that it is a pod: the product's own command line, told where things lie here."""
+
+import kubernetes.config.incluster_config as incluster
+
+from compaction_operator import cli
+from compaction_operator.controller import run as controller
+from compaction_operator.jobs import driver
+from compaction_operator.jobs.runner import LocalRunner
+from sandbox.plane.processes import Launch
+
+SPARK_VARIABLE = "PLANE_SPARK"
+"""Environment variable: `no` lets a driver do the tasks itself, one after another, without starting Spark."""
+
+
+class InProcessRunner(LocalRunner):
+    """Takes the place of Spark: the same tasks, in the driver."""
+
+    def stop(self) -> None:
+        """Nothing was started."""
+
+
+def move_in(launch: Launch) -> None:
+    """Point everything that a kubelet would mount, and the one fixed port, to this machine's places."""
+    incluster.SERVICE_TOKEN_FILENAME = str(launch.secrets / "token")
+    incluster.SERVICE_CERT_FILENAME = str(launch.secrets / "ca.crt")
+    driver.TERMINATION_MESSAGE_PATH = str(  # type: ignore[attr-defined]
+        launch.termination_message
+    )
+    controller.LIVENESS = f"http://127.0.0.1:{launch.port}/healthz"
+    if launch.environment.get(SPARK_VARIABLE) == "no":
+        driver.SparkRunner = lambda _start, **_options: InProcessRunner()  # type: ignore[attr-defined]
+
+
+def run(launch: Launch) -> None:
+    """Be the command line `compaction-operator` with the launch's arguments."""
+    move_in(launch)
+    cli.main()
