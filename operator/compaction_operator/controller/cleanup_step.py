@@ -111,8 +111,7 @@ class Step:
     def _end(self, outcome: ConditionStatus, reason: str, message: str) -> Decision:
         """Say what came of it, for good."""
         self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
-        if self._draft.find(OVERDUE) is not None:
-            self._draft.set(OVERDUE, _FALSE, "Ended", "it took longer than spec.deadline")
+        self._overdue_no_more()
         self._draft.set(SUCCEEDED, outcome, reason, message)
         self._draft.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
         self._draft.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
@@ -131,6 +130,10 @@ class Step:
         dues = [due for due in (again_in, self._deadline()) if due is not None]
         events = tuple(self._draft.events)
         return Decision(self.status, action, again_in=min(dues, default=None), events=events, **more)
+
+    def _overdue_no_more(self) -> None:
+        if self._draft.find(OVERDUE) is not None:
+            self._draft.set(OVERDUE, _FALSE, "Done", "it took longer than spec.deadline")
 
     def _deadline(self) -> float | None:
         """Say it, once, when the deadline has passed; return when it will. NB: nothing is deleted because of it."""

@@ -30,6 +30,7 @@ class DeletingStep(Step):
             return self._finish()
         until = self._now + timedelta(seconds=self._spec.quarantine)
         self._draft.update(quarantined_until=rfc3339(until))
+        self._overdue_no_more()
         names = sum(len(partition.quarantined) for partition in self.status.partitions)
         self._draft.event("Quarantined", f"{names} (directories and original files) until {rfc3339(until)}")
         return self._purge(rfc3339(until))

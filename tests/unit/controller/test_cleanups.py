@@ -269,8 +269,10 @@ def test_metastore_down_breaks_a_pass_off() -> None:
 
 def test_table_dropped_or_created_again() -> None:
     """It ends without deleting anything."""
-    decision = delete(PartitionDeletion("", skipped="table sales.orders was dropped", final=True))
-    assert summary(decision) == ("False", "TableChanged", "Failed")
+    dropped = PartitionDeletion("", reason="TableDropped", skipped="table sales.orders was dropped", final=True)
+    decision = delete(dropped)
+    assert [event.reason for event in decision.events] == ["DeletionRefused", "TableDropped"]
+    assert summary(decision) == ("False", "TableDropped", "Failed")
     assert decision.status.conditions[-1].message == "nothing is deleted: table sales.orders was dropped"
     assert decision.status.directories_deleted == 0
 
@@ -299,7 +301,8 @@ def test_nothing_recorded() -> None:
 def test_an_ended_cleanup_is_never_touched_again() -> None:
     status = delete(PartitionDeletion("", deleted=DELTAS, final=True)).status
     for sight in (Sight(), Sight(settled=Settled({"": MISSING}, baseline())), Sight(look=Look((blocker(),)))):
-        assert step(status, sight, suspend=True) == Decision(status)
+        decision = step(status, sight, suspend=True)
+        assert (decision.status, decision.action, decision.events) == (status, Action.NONE, ())
 
 
 def test_deciding_again_on_what_was_written_changes_nothing() -> None:

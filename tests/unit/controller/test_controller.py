@@ -64,7 +64,8 @@ async def test_the_whole_way() -> None:
     assert box.cleanup()["phase"] == "Succeeded"
     assert box.cleanup()["directoriesDeleted"] == 3
     assert box.work.directories == set()
-    assert box.kube.reasons() == ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "Deleted"]
+    told = ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "ReadersGone", "Deleting", "Deleted"]
+    assert box.kube.reasons() == told
 
 
 @runs
