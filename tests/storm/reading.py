@@ -1,6 +1,7 @@
 """One read of one partition through Hive's own reader, held against what its snapshot must see."""
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class StormError(AssertionError):
-    """What ends a storm: a reader saw an error or wrong rows, or something failed or is left; the message says it all."""
+    """What ends a storm: an error or wrong rows for a reader, something failed or left; the message says it all."""
 
 
 class VanishedError(StormError):
@@ -80,8 +81,9 @@ def _listing(path: Path) -> Sequence[str]:
 
 
 def _files(path: Path) -> Sequence[str]:
-    found = (f"  {file.relative_to(path)}: {_size(file)} bytes" for file in path.rglob("*"))
-    return sorted(found)
+    # NB: os.walk passes over what is gone meanwhile.
+    files = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+    return sorted(f"  {file.relative_to(path)}: {_size(file)} bytes" for file in files)
 
 
 def _size(path: Path) -> int | str:
