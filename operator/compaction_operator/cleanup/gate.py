@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
 from compaction_operator.api.compaction import Readers
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.partitions import lock_name
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=300)
 """Hive's default for hive.txn.timeout: without a heartbeat for longer, nobody may be there any more."""
@@ -86,15 +87,15 @@ def _concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
 def _may_overlap(locked: str, partition: str) -> bool:
     """Whether no key has another value in one than in the other.
 
-    NB: the metastore keeps lock components in lower case (TxnHandler.normalizeCase), and a dynamic-partition insert
-    locks a prefix of the keys.
+    NB: the metastore does not keep the name as it was (see lock_name), and a dynamic-partition insert locks a prefix of
+    the keys.
     """
     ours = _values(partition)
     return all(ours.get(key, value) == value for key, value in _values(locked).items())
 
 
 def _values(name: str) -> dict[str, str]:
-    parts = (part.partition("=") for part in name.lower().split("/"))
+    parts = (part.partition("=") for part in lock_name(name).split("/"))
     return {key: value for key, equals, value in parts if equals}
 
 

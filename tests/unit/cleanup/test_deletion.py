@@ -1,5 +1,6 @@
 """Deletion: only what is recorded and obsolete today, of the table that was recorded, from any point again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,20 @@ def test_write_ids_that_went_back_are_another_table(table: Path) -> None:
     assert names(table) == {MINOR, *DELTAS}
     assert result.final
     assert "write ids went back to 2" in (result.skipped or "")
+
+
+def test_a_table_id_tells_a_table_that_was_created_again_at_once(table: Path) -> None:
+    """H11 on Hive 4: same name, place and second; and there write ids may go back for another reason."""
+    source = metastore(table, write_ids="d.t:2:9223372036854775807::")
+    assert source.table is not None
+    source.table = replace(source.table, table_id=8)
+    spec = journal(table)
+    other = spec.model_copy(update={"table": spec.table.model_copy(update={"table_id": 7})})
+    result = _delete(other, source)
+    assert (result.reason, result.final) == ("TableRecreated", True)
+    same = spec.model_copy(update={"table": spec.table.model_copy(update={"table_id": 8})})
+    assert names(table) == {MINOR, *DELTAS}
+    assert _delete(same, source).reason is None
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
 """A look at the metastore: an error is never 'no readers'."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.readers import look
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.locks import LockInfo
-from tests.unit.cleanup.worlds import lock, metastore, open_txns
+from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.readers import look, look_at_all
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from tests.unit.cleanup.worlds import FakeMetastore, lock, metastore, open_txns, queued
 
 TABLE = TableRef(database="d", name="t")
+OTHER = TableRef(database="d", name="other")
 
 
 def test_a_look_has_locks_and_transactions() -> None:
@@ -40,3 +44,66 @@ def test_locks_are_asked_for_before_transactions(monkeypatch: pytest.MonkeyPatch
     locks: tuple[LockInfo, ...] = ()
     world = look(source, TABLE)
     assert (world.locks, world.txns.open[0].txn) == (locks, 9)
+
+
+class Counted(FakeMetastore):
+    """Notes the calls, and is silent for some tables."""
+
+    silent: frozenset[str] = frozenset()
+
+    def __init__(self, plain: FakeMetastore, *, silent: frozenset[str] = frozenset()) -> None:
+        super().__init__(**vars(plain))
+        self.silent = silent
+        self.calls: list[str] = []
+
+    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
+        self.calls.append(table)
+        if table in self.silent:
+            raise MetastoreUnavailable(f"{table}: timed out")
+        return super().show_locks(database, table)
+
+    def open_transactions(self) -> OpenTransactions:
+        self.calls.append("transactions")
+        return super().open_transactions()
+
+
+def test_many_tables_cost_a_call_each_and_one_for_all_transactions() -> None:
+    """NB: the locks of the last table come before the transactions, too."""
+    source = Counted(metastore(Path("/t"), locks=(lock(1),)))
+    found = look_at_all(source, [TABLE, OTHER])
+    assert source.calls == ["t", "other", "transactions"]
+    assert [isinstance(world, World) for world in found.values()] == [True, True]
+
+
+def test_one_table_without_an_answer_does_not_hold_up_the_others() -> None:
+    found = look_at_all(Counted(metastore(Path("/t")), silent=frozenset({"t"})), [TABLE, OTHER])
+    assert isinstance(found[TABLE], MetastoreError)
+    assert isinstance(found[OTHER], World)
+
+
+def test_a_silent_metastore_is_not_asked_for_every_table() -> None:
+    """Each time may cost the whole timeout."""
+    tables = [TableRef(database="d", name=f"t{number}") for number in range(9)]
+    source = Counted(metastore(Path("/t")), silent=frozenset(table.name for table in tables))
+    found = look_at_all(source, tables)
+    assert source.calls == ["t0", "t1", "transactions"]
+    assert all(isinstance(answer, MetastoreError) for answer in found.values())
+
+
+def test_transactions_that_compact_other_tables_are_told() -> None:
+    """By the queue, whoever's they are; one that compacts this table, too, is none of them."""
+    queue = (
+        queued(1, table="other", txn=4, pool="default"),
+        queued(2, table="other", txn=5),
+        queued(3, table="t", txn=5),
+        queued(4, table="other", txn=7),
+    )
+    source = metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6), hive=Generation.HIVE4, queue=queue)
+    found = look_at_all(source, [TABLE, OTHER])
+    assert [world.compacting_elsewhere for world in found.values() if isinstance(world, World)] == [{4}, frozenset()]
+
+
+def test_hive_3_is_not_asked_for_its_queue() -> None:
+    """It does not say in which transaction something is compacted."""
+    source = metastore(Path("/t"), transactions=open_txns(9, 4), broken=frozenset({"compactions"}))
+    assert look(source, TABLE).compacting_elsewhere == frozenset()

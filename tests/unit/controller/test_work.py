@@ -1,6 +1,6 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,19 +40,13 @@ def table(place: Path, **changes: Any) -> Table:
 
 @dataclass
 class Metastore(FakeMetastore):
-    """Locks can be given back, partitions have names, and all of it can be down."""
+    """Partitions have names, and all of it can be down."""
 
-    unlocked: list[int] = field(default_factory=list)
     down: bool = False
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         self._answer("get_partition_names")
         return tuple(partition.name for partition in self.partitions)
-
-    def unlock(self, lock_id: int) -> None:
-        self._answer("unlock")
-        self.unlocked.append(lock_id)
-        self.locks = tuple(lock for lock in self.locks if lock.lock_id != lock_id)
 
     def _answer(self, call: str) -> None:
         if self.down:
@@ -213,7 +207,7 @@ def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("dropped", ["table", "partition"])
 def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, dropped: str) -> None:
-    """Its directory went with it."""
+    """Its directory went with it; the answer says so, and not only that nothing was published."""
     place = tmp_path / "orders"
     entry = entry_json("prt=p1", location=str(place / "prt=p1"))
     identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(place)}
@@ -223,6 +217,7 @@ def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, drop
     settled = work(metastore).settle(cleanup(entries=[entry], table=identity))
     assert isinstance(settled, Settled)
     assert settled.states == {"prt=p1": PublishedState.NOT_PUBLISHED}
+    assert settled.gone["prt=p1"].reason == f"{dropped.capitalize()}Dropped"
 
 
 def test_burial_removes_staging_and_locks_of_the_attempt(tmp_path: Path) -> None:
@@ -259,11 +254,14 @@ def attempt(number: int) -> Compaction:
 
 def test_look(tmp_path: Path) -> None:
     metastore = Metastore(table(tmp_path), locks=(reader(12),))
-    seen = work(metastore).look(TableKey("lake", "sales", "orders"))
-    assert isinstance(seen, World)
-    assert [lock.lock_id for lock in seen.locks] == [12]
+    keys = [TableKey("lake", "sales", "orders"), TableKey("lake", "sales", "items")]
+    seen = work(metastore).look("lake", keys)
+    for key in keys:
+        world = seen[key]
+        assert isinstance(world, World)
+        assert [lock.lock_id for lock in world.locks] == [12]
     metastore.down = True
-    assert work(metastore).look(TableKey("lake", "sales", "orders")) == "connection refused"
+    assert work(metastore).look("lake", keys) == dict.fromkeys(keys, "connection refused")
 
 
 def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tmp_path: Path) -> None:
@@ -275,7 +273,7 @@ def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tm
     settled = work(metastore).settle(stranger)
     assert isinstance(settled, Trouble)
     assert settled.reason == Reason.NOT_ALLOWED
-    deleted = work(metastore).delete(stranger, stranger.spec.partitions)
+    deleted = work(metastore).delete(stranger, stranger.spec.partitions, purge=False)
     assert isinstance(deleted, Trouble)
     assert metastore.unlocked == []
     assert names(tmp_path) == {STAGING}
@@ -286,7 +284,8 @@ def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
     done = work(Metastore(table(tmp_path)))
     settled = done.settle(journal(tmp_path, warehouse="sea"))
     assert settled == Trouble("UnknownWarehouse", "no warehouse is called 'sea' in the operator's configuration")
-    assert "sea" in str(done.look(TableKey("sea", "sales", "orders")))
+    key = TableKey("sea", "sales", "orders")
+    assert "sea" in str(done.look("sea", [key])[key])
 
 
 def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
@@ -304,10 +303,11 @@ def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
         partitions=partitions,
         write_ids="sales.orders:3:9223372036854775807::",
     )
-    results = work(metastore).delete(one, one.spec.partitions[:1])
+    results = work(metastore).delete(one, one.spec.partitions[:1], purge=False)
     assert isinstance(results, tuple)
     assert [(result.partition, result.deleted, result.final) for result in results] == [("prt=p1", DELTAS, True)]
     assert names(tmp_path / "prt=p1") == {"delta_0000001_0000003"}
     assert names(tmp_path / "prt=p2") == {*DELTAS, "delta_0000001_0000003"}
     metastore.down = True
-    assert work(metastore).delete(one, one.spec.partitions) == Trouble("MetastoreUnavailable", "connection refused")
+    down = work(metastore).delete(one, one.spec.partitions, purge=False)
+    assert down == Trouble("MetastoreUnavailable", "connection refused")

@@ -1,0 +1,147 @@
+"""What a dead attempt holds in the metastore is ended, and nothing of anybody else's is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import agent_info, queue_pool
+from compaction_operator.cleanup.attempt import Attempt, end_attempt
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore.queue import QueueState
+from tests.unit.cleanup.worlds import NOON, OWN_AGENT, FakeMetastore, lock, metastore, queued
+
+TABLE = TableRef(database="d", name="t")
+OWN = Attempt("u", 1)
+
+STRANGERS = [
+    agent_info(uid="u", attempt=11, pod_uid="p"),
+    agent_info(uid="u", attempt=2, pod_uid="p"),
+    agent_info(uid="uu", attempt=1, pod_uid="p"),
+    "hive-worker",
+    "",
+    None,
+]
+
+
+def hive4(**changes: object) -> FakeMetastore:
+    return metastore(Path("/t"), hive=Generation.HIVE4, **changes)
+
+
+def opened(*txns: tuple[int, str | None]) -> dict[str, object]:
+    """Open transactions by id and agent, as both calls of the metastore tell them."""
+    infos = tuple(TxnInfo(txn=txn, state="OPEN", user="ann", host="desk", agent=agent) for txn, agent in txns)
+    ids = sorted(txn for txn, _ in txns)
+    lowest = ids[0] if ids else 2**63 - 1
+    return {
+        "transactions": OpenTransactions(100, infos),
+        "txns": f"100:{lowest}:{','.join(map(str, ids))}:",
+    }
+
+
+def test_locks_of_the_attempt_are_given_back() -> None:
+    source = metastore(Path("/t"), locks=(lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT), lock(12)))
+    assert end_attempt(source, OWN, TABLE).locks == {7, 8}
+    assert source.unlocked == [7, 8]
+
+
+@pytest.mark.parametrize("agent", STRANGERS)
+def test_nothing_of_another_agent_is_touched(agent: str | None) -> None:
+    """Another attempt of the same compaction (11 begins like 1), another compaction, Hive: the metastore tells them."""
+    stranger = queued(5, pool="default", state=QueueState.WORKING, committed=None, txn=50)
+    source = hive4(locks=(lock(7, agent=agent), lock(8, agent=agent, txn=50)), queue=(stranger,), **opened((50, agent)))
+    ended = end_attempt(source, OWN, TABLE)
+    assert (ended.locks, ended.queue) == (frozenset(), ())
+    assert (source.unlocked, source.aborted, source.failed) == ([], [], [])
+
+
+def test_a_lock_of_a_transaction_goes_with_it() -> None:
+    """The metastore refuses to unlock it, and needs not to."""
+    source = hive4(locks=(lock(8, agent=OWN_AGENT, txn=50),), **opened((50, None)))
+    assert end_attempt(source, OWN, TABLE).locks == {8}
+    assert (source.unlocked, source.aborted) == ([], [50])
+
+
+@pytest.mark.parametrize("state", [QueueState.INITIATED, QueueState.WORKING, QueueState.READY_FOR_CLEANING])
+def test_a_queue_entry_that_was_not_committed_ends_as_failed(state: QueueState) -> None:
+    """Also one that was never taken, and one whose driver died between mark_compacted and commit."""
+    source = hive4(queue=(queued(5, state=state, committed=None),), **opened((50, None)))
+    end_attempt(source, OWN, TABLE)
+    assert (source.aborted, source.failed) == ([50], [5])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        queued(5),
+        queued(5, state=QueueState.WORKING),
+        queued(5, state=QueueState.SUCCEEDED),
+        queued(5, state=QueueState.FAILED, committed=None),
+        queued(5, pool=queue_pool(uid="u", attempt=2, pod_uid="p"), state=QueueState.WORKING, committed=None),
+        queued(5, pool=None, state=QueueState.WORKING, committed=None),
+    ],
+    ids=["committed", "committed, not marked", "cleaned", "failed before", "another attempt's", "Hive's"],
+)
+def test_other_queue_entries_stay_as_they_are(entry: object) -> None:
+    source = hive4(queue=(entry,))
+    end_attempt(source, OWN, TABLE)
+    assert source.failed == []
+
+
+def test_a_transaction_that_died_before_its_lock_is_known_by_its_agent() -> None:
+    source = hive4(**opened((50, OWN_AGENT), (51, "hive"), (52, None)))
+    ended = end_attempt(source, OWN, TABLE)
+    assert source.aborted == [50]
+    assert ended.txns.aborted == {50}
+
+
+def test_a_second_time_there_is_nothing_left_to_end() -> None:
+    source = hive4(
+        locks=(lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT, txn=50)),
+        queue=(queued(5, state=QueueState.WORKING, committed=None),),
+        **opened((50, OWN_AGENT)),
+    )
+    end_attempt(source, OWN, TABLE)
+    source.unlocked.clear()
+    source.aborted.clear()
+    source.failed.clear()
+    end_attempt(source, OWN, TABLE)
+    assert (source.unlocked, source.aborted, source.failed) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    "call", ["show_locks", "unlock", "open_transactions", "abort_txn", "compactions", "mark_failed"]
+)
+def test_an_error_is_raised(call: str) -> None:
+    """What could not be ended must be tried again before anything is computed."""
+    source = hive4(
+        locks=(lock(7, agent=OWN_AGENT),),
+        queue=(queued(5, state=QueueState.INITIATED, committed=None),),
+        broken=frozenset({call}),
+        **opened((50, OWN_AGENT)),
+    )
+    with pytest.raises(MetastoreError, match=call):
+        end_attempt(source, OWN, TABLE)
+
+
+def test_hive_3_is_asked_for_nothing_that_it_lacks() -> None:
+    source = metastore(Path("/t"), broken=frozenset({"open_transactions", "compactions"}))
+    assert end_attempt(source, OWN, TABLE).queue == ()
+
+
+def test_an_entry_that_was_committed_just_now_is_not_ended() -> None:
+    """The queue is asked for again after the transactions were ended: a driver may have been faster."""
+    working = queued(5, state=QueueState.WORKING, committed=None)
+
+    class CommittedMeanwhile(FakeMetastore):
+        def abort_txn(self, txn: int, /) -> bool:
+            self.queue = (replace(working, state=QueueState.READY_FOR_CLEANING, committed=NOON),)
+            return False
+
+    plain = hive4(queue=(working,), **opened((50, OWN_AGENT)))
+    source = CommittedMeanwhile(**vars(plain))
+    end_attempt(source, OWN, TABLE)
+    assert source.failed == []

@@ -1,0 +1,171 @@
+"""After an attempt's end: what is published is computed, and only then the readers from before are written down."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.cleanup.publication import UndecidedError
+from compaction_operator.cleanup.settlement import Settlement, settle
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore.queue import QueueState
+from compaction_operator.metastore.tables import Partition
+from compaction_operator.storage import LocalStorage
+from tests.unit.cleanup.worlds import (
+    DELTAS,
+    MINOR,
+    NOON,
+    OWN_AGENT,
+    FakeMetastore,
+    entry,
+    journal,
+    lock,
+    make_directory,
+    metastore,
+    names,
+    queued,
+)
+
+OUTPUT = "delta_0000001_0000003_v0000050"
+NO_END = 2**63 - 1
+
+
+def _settle(spec: CompactionCleanupSpec, source: FakeMetastore) -> Settlement:
+    return settle(lambda _: LocalStorage(), source, spec, clock=lambda: NOON)
+
+
+def _on_hive_4(place: Path, **changes: object) -> FakeMetastore:
+    return metastore(place, **{"hive": Generation.HIVE4, **changes})
+
+
+def _entry(place: Path, **changes: object) -> PartitionEntry:
+    return entry(place, **{"outputs": (OUTPUT,), "txn_id": 50, "queue_id": 5, **changes})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three inserts, and the renamed output of a compaction in transaction 50."""
+    for name in (*DELTAS, OUTPUT):
+        make_directory(tmp_path, name)
+    return tmp_path
+
+
+def _state(place: Path, source: FakeMetastore, **changes: object) -> PublishedState:
+    return _settle(journal(place, _entry(place, **changes)), source).states[""]
+
+
+def test_outputs_of_a_committed_transaction_are_published(table: Path) -> None:
+    assert _state(table, _on_hive_4(table, queue=(queued(5),))) is PublishedState.PUBLISHED
+    assert OUTPUT in names(table)
+
+
+def test_a_transaction_that_the_queue_has_forgotten_counts_by_the_list(table: Path) -> None:
+    """Its history is purged some day: an aborted one is remembered until its outputs are gone."""
+    assert _state(table, _on_hive_4(table)) is PublishedState.PUBLISHED
+
+
+def test_outputs_of_an_aborted_transaction_are_removed_and_not_published(table: Path) -> None:
+    """H10: renamed, but never committed: no snapshot ever sees it."""
+    assert _state(table, _on_hive_4(table, txns=f"100:{NO_END}::50")) is PublishedState.NOT_PUBLISHED
+    assert names(table) == set(DELTAS)
+
+
+def test_the_own_open_transaction_is_aborted_and_its_outputs_removed(table: Path) -> None:
+    """The driver died between its rename and its commit."""
+    own = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent=OWN_AGENT)
+    entry = queued(5, state=QueueState.READY_FOR_CLEANING, committed=None)
+    source = _on_hive_4(table, txns="100:50:50:", transactions=OpenTransactions(100, (own,)), queue=(entry,))
+    assert _state(table, source) is PublishedState.NOT_PUBLISHED
+    assert (source.aborted, source.failed) == ([50], [5])
+    assert names(table) == set(DELTAS)
+    assert _state(table, source) is PublishedState.NOT_PUBLISHED
+
+
+@pytest.mark.parametrize("txns", ["100:50:50:", f"49:{NO_END}::"])
+def test_a_transaction_of_somebody_else_that_is_open_or_unknown_decides_nothing(table: Path, txns: str) -> None:
+    """A journal may name any number: it is neither aborted for that, nor guessed about."""
+    stranger = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent="hive")
+    source = _on_hive_4(table, txns=txns, transactions=OpenTransactions(100, (stranger,)))
+    with pytest.raises(UndecidedError, match="transaction 50 is neither committed nor aborted"):
+        _state(table, source)
+    assert source.aborted == []
+    assert OUTPUT in names(table)
+
+
+def test_a_transaction_that_only_seems_committed_has_published_nothing(table: Path) -> None:
+    """The metastore has forgotten that it was aborted; the queue remembers that it was never committed."""
+    source = _on_hive_4(table, queue=(queued(5, state=QueueState.FAILED, committed=None),))
+    assert _state(table, source) is PublishedState.NOT_PUBLISHED
+    assert OUTPUT in names(table)
+
+
+@pytest.mark.parametrize("output", ["delta_0000001_0000003_v0000051", "delta_0000001_0000003", "base_0000003x"])
+def test_an_output_that_bears_another_transaction_is_not_published_and_not_removed(table: Path, output: str) -> None:
+    make_directory(table, output)
+    assert _state(table, _on_hive_4(table), outputs=(output,)) is PublishedState.NOT_PUBLISHED
+    assert _state(table, _on_hive_4(table, txns=f"100:{NO_END}::50"), outputs=(output,)) is PublishedState.NOT_PUBLISHED
+    assert output in names(table)
+
+
+def test_a_removal_of_aborted_outputs_that_was_cut_short_goes_on(table: Path) -> None:
+    (table / OUTPUT).rename(table / f"_compaction_trash_{OUTPUT}")
+    assert _state(table, _on_hive_4(table, txns=f"100:{NO_END}::50")) is PublishedState.NOT_PUBLISHED
+    assert names(table) == set(DELTAS)
+
+
+def test_an_entry_without_outputs_does_not_ask_for_its_transaction(table: Path) -> None:
+    source = _on_hive_4(table, txns="100:50:50:")
+    assert _state(table, source, outputs=()) is PublishedState.NOTHING_TO_PUBLISH
+
+
+def test_own_locks_are_not_waited_for_and_others_are(tmp_path: Path) -> None:
+    make_directory(tmp_path, MINOR)
+    settled = _settle(journal(tmp_path), metastore(tmp_path, locks=(lock(7, agent=OWN_AGENT), lock(12))))
+    assert settled.baseline.lock_ids == (12,)
+
+
+@pytest.mark.parametrize("call", ["get_table", "show_locks", "valid_txns", "open_transactions", "compactions"])
+def test_without_an_answer_nothing_is_settled(table: Path, call: str) -> None:
+    """H13: neither published nor not, and no baseline either."""
+    source = _on_hive_4(table, broken=frozenset({call}), transactions=OpenTransactions(9, ()))
+    with pytest.raises(MetastoreError, match=call):
+        _state(table, source)
+    assert OUTPUT in names(table)
+
+
+def test_one_partition_of_a_journal_may_be_published_and_another_aborted(tmp_path: Path) -> None:
+    """On Hive 4 each has a transaction of its own."""
+    places = {"prt=a": (50, OUTPUT), "prt=b": (51, "delta_0000001_0000003_v0000051")}
+    entries, partitions = [], []
+    for name, (txn, output) in places.items():
+        make_directory(tmp_path / name, output)
+        entries.append(_entry(tmp_path / name, partition=name, txn_id=txn, outputs=(output,)))
+        partitions.append(Partition(name, (name[-1],), str(tmp_path / name), 100))
+    source = _on_hive_4(tmp_path, partitions=tuple(partitions), txns=f"100:{NO_END}::51")
+    settled = _settle(journal(tmp_path, *entries), source)
+    assert settled.states == {"prt=a": PublishedState.PUBLISHED, "prt=b": PublishedState.NOT_PUBLISHED}
+    assert [names(tmp_path / name) for name in places] == [{OUTPUT}, set()]
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        (None, "PartitionDropped"),
+        ((200, None), "PartitionRecreated"),
+        ((100, "/elsewhere"), "PartitionMoved"),
+    ],
+)
+def test_a_partition_that_is_not_the_recorded_one_is_told_as_that(
+    tmp_path: Path, there: tuple[int, str | None] | None, reason: str
+) -> None:
+    """H11, before it was settled: nothing there is touched, not even a staging folder."""
+    place = tmp_path / "prt=a"
+    staging = make_directory(place, "_compaction_u-1-p")
+    partitions = () if there is None else (Partition("prt=a", ("a",), there[1] or str(place), there[0]),)
+    spec = journal(tmp_path, entry(place, partition="prt=a"))
+    settled = _settle(spec, metastore(tmp_path, partitions=partitions))
+    assert settled.states == {"prt=a": PublishedState.NOT_PUBLISHED}
+    assert settled.gone["prt=a"].reason == reason
+    assert staging.exists()
