@@ -12,6 +12,7 @@ builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
 "$SANDBOX/images.sh" build operator metastore
+"$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
 "$ROOT/tests/oracle/fetch.sh" > /dev/null
 built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
 start=$SECONDS

@@ -87,7 +87,7 @@ write_log_configuration() {
 
 opens=()
 for package in lang net util util.concurrent nio io; do opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED"); done
-java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-Xmx${HEAP:-320m}"
+java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m "-Xmx${HEAP:-320m}"
   "-Djava.io.tmpdir=$state/tmp" "-Dderby.stream.error.file=$state/derby.log" "-Dlog4j2.configurationFile=$conf/log4j2.properties"
   "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:$home/lib/*")
 

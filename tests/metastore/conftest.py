@@ -1,12 +1,22 @@
-"""A real Hive metastore 3.1.3 on embedded Derby, one for all tests of this folder."""
+"""Real Hive metastores, each started when the first test wants it, and kept for all tests of this folder.
 
-from collections.abc import Callable, Iterator
+A test that uses `server` runs once for each of its module's SERVERS; without that, on both generations.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import MetastoreServer
+from sandbox.metastore.server import Database, Hive, MetastoreServer
 
+SERVERS = ("3.1.3", "4.0.1")
+KNOWN: Mapping[str, tuple[Hive, Database]] = {
+    "3.1.3": ("3.1.3", "derby"),
+    "4.0.1": ("4.0.1", "derby"),
+    "4.0.1-postgres": ("4.0.1", "postgres"),
+}
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 
 
@@ -16,11 +26,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.metastore)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "SERVERS", SERVERS)
+        metafunc.parametrize("server", names, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetastoreServer]:
+def metastores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], MetastoreServer]]:
+    """Return the metastore of a name such as 4.0.1 or 4.0.1-postgres, started the first time."""
+    started: dict[str, MetastoreServer] = {}
+    with ExitStack() as stack:
+
+        def metastore(name: str) -> MetastoreServer:
+            if name not in started:
+                hive, database = KNOWN[name]
+                server = MetastoreServer(tmp_path_factory.mktemp(name), hive=hive, database=database)
+                started[name] = stack.enter_context(server)
+            return started[name]
+
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def server(metastores: Callable[[str], MetastoreServer], request: pytest.FixtureRequest) -> MetastoreServer:
     """The metastore's process."""
-    with MetastoreServer(tmp_path_factory.mktemp("metastore")) as server:
-        yield server
+    return metastores(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,11 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 from sandbox.metastore.admin import MetastoreAdmin
 
-from compaction_operator.metastore.errors import LockLost, MetastoreError
+from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.heartbeat import Heartbeat
 from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore.partitions import lock_name, name_of
 
 SHARED, EXCLUSIVE = LockKind.SHARED_READ, LockKind.EXCLUSIVE
 
@@ -39,7 +41,7 @@ def test_readers_share(take):
 
 @pytest.mark.parametrize(
     ("held", "wanted"),
-    [("prt=p1", "prt=p1"), (None, "prt=p1"), ("prt=p1", None), (None, None), ("prt=P1", "prt=p1")],
+    [("prt=p1", "prt=p1"), (None, "prt=p1"), ("prt=p1", None), (None, None)],
 )
 def test_an_exclusive_lock_waits_for_a_reader_of_table_or_partition(admin, take, held, wanted):
     reader = take(partition=held)
@@ -48,6 +50,11 @@ def test_an_exclusive_lock_waits_for_a_reader_of_table_or_partition(admin, take,
     assert admin.check_lock(writer.lock_id) is False
     admin.unlock(reader.lock_id)
     assert admin.check_lock(writer.lock_id) is True
+
+
+def test_hive_3_takes_partitions_whose_names_differ_in_case_for_one_and_hive_4_does_not(admin, take):
+    assert take(partition="prt=P1").acquired
+    assert take(EXCLUSIVE, partition="prt=p1").acquired == (admin.generation() is Generation.HIVE4)
 
 
 def test_an_exclusive_lock_leaves_readers_of_other_partitions_alone(take):
@@ -115,6 +122,15 @@ def test_locks_are_shown_for_names_in_any_case_and_shown_in_lower_case(admin, da
     assert (lock.lock_id, lock.database, lock.table, lock.partition) == (lock_id, database, table, "prt=abc")
 
 
+@pytest.mark.parametrize("value", ["a:b", "a b", "x=y", "100%", "a%3Ab", "a/b", "Ü"])
+def test_a_lock_on_a_partition_with_special_characters_is_found_by_its_name(admin, database, table, take, value):
+    """H5: Hive 4 escapes once more what is escaped already, so its locks do not show the partition's own name."""
+    name = name_of(["prt"], [value])
+    mine = take(partition=name)
+    (lock,) = admin.show_locks(database, table)
+    assert (lock.lock_id, lock.partition) == (mine.lock_id, lock_name(name))
+
+
 def test_a_lock_says_who_holds_it_since_when(admin, database, table, take):
     before = datetime.now(UTC)
     held, waiting = take(agent="attempt-1"), take(EXCLUSIVE, agent="attempt-2")
@@ -141,7 +157,7 @@ def test_a_lock_of_a_transaction_names_it_and_goes_with_it(admin, database, tabl
 def test_a_lock_of_an_aborted_transaction_is_not_given(admin, take):
     txn = admin.open_txn(user="u", agent="a")
     admin.abort_txn(txn)
-    with pytest.raises(LockLost):
+    with pytest.raises(TransactionLost):
         take(txn=txn)
 
 

@@ -51,8 +51,10 @@ def test_a_metastore_that_hangs_is_unavailable_within_the_timeout(server, client
     assert client.show_locks(database, table) == ()
 
 
-def test_a_lock_without_heartbeats_times_out_and_one_with_them_lives(tmp_path):
-    with MetastoreServer(tmp_path, txn_timeout_seconds=3) as server, MetastoreClient(server.settings()) as client:
+@pytest.mark.parametrize("hive", ["3.1.3", "4.0.1"])
+def test_a_lock_without_heartbeats_times_out_and_one_with_them_lives(tmp_path, hive):
+    server = MetastoreServer(tmp_path, hive=hive, txn_timeout_seconds=3)
+    with server, MetastoreClient(server.settings()) as client:
         silent, beating = (
             client.lock(LockWish(database="default", table="t", kind=LockKind.SHARED_READ, agent=agent)).lock_id
             for agent in ("silent", "beating")

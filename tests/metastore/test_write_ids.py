@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_operator.metastore.errors import LockLost, MetastoreError
+from compaction_operator.metastore.errors import TransactionLost
 
 
 @pytest.fixture
@@ -82,7 +82,32 @@ def test_a_transaction_can_be_kept_alive_only_while_it_is_open(admin):
     txn = admin.open_txn(user="u", agent="a")
     admin.heartbeat_txn(txn)
     admin.abort_txn(txn)
-    with pytest.raises(LockLost):
+    with pytest.raises(TransactionLost):
         admin.heartbeat_txn(txn)
-    with pytest.raises(MetastoreError):
-        admin.commit_txn(txn)
+
+
+def test_a_transaction_that_is_aborted_or_unknown_cannot_be_committed(admin):
+    txn = admin.open_txn(user="u", agent="a")
+    admin.abort_txn(txn)
+    for number in (txn, 10**9):
+        with pytest.raises(TransactionLost):
+            admin.commit_txn(number)
+
+
+def test_an_abort_tells_whether_the_transaction_is_aborted(admin, write):
+    aborted, _ = write()
+    assert admin.abort_txn(aborted) and admin.abort_txn(aborted)
+    committed, _ = write()
+    admin.commit_txn(committed)
+    assert not admin.abort_txn(committed) and not admin.abort_txn(10**9)
+    assert admin.valid_txns().is_valid(committed)
+
+
+def test_own_transactions_can_be_left_out_of_the_open_ones(admin, database, table, write):
+    other, _ = write()
+    own, _ = write()
+    txns = admin.valid_txns(without=[own])
+    assert own not in txns.open and other in txns.open and txns.min_open == min(txns.open)
+    assert admin.valid_write_ids(database, table, valid_txns=txns).open == {1}
+    admin.abort_txn(own)
+    admin.abort_txn(other)

@@ -10,7 +10,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.metastore import hive4, replies
 from compaction_operator.metastore.compactor import CompactorCalls
-from compaction_operator.metastore.errors import LockLost
+from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions
 from compaction_operator.metastore.tables import Partition, Table
 
@@ -37,8 +37,8 @@ class MetastoreClient(CompactorCalls):
         # Without this capability the metastore does not show insert-only tables at all.
         capabilities = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
         request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower(), capabilities=capabilities)
-        return replies.table_of(
-            self._call(lambda client: hive4.get_table_req(client, request), table=f"{database}.{name}")
+        return self._call(
+            lambda client: replies.table_of(hive4.get_table_req(client, request)), table=f"{database}.{name}"
         )
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
@@ -46,6 +46,8 @@ class MetastoreClient(CompactorCalls):
         names: list[str] = self._call(
             lambda client: client.get_partition_names(database.lower(), name.lower(), _ALL), table=f"{database}.{name}"
         )
+        if not names:
+            self.get_table(database, name)  # Hive 4 knows no partitions of a table that does not exist, either
         return tuple(names)
 
     def get_partitions(self, database: str, name: str, names: Sequence[str] | None = None) -> tuple[Partition, ...]:
@@ -61,7 +63,7 @@ class MetastoreClient(CompactorCalls):
 
         Those of `without`, the caller's own, are not counted among the open ones.
         """
-        txns = replies.valid_txns_of(self._call(lambda client: client.get_open_txns()))
+        txns = self._call(lambda client: replies.valid_txns_of(client.get_open_txns()))
         others = txns.open - frozenset(without)
         return replace(txns, open=others, min_open=min(others, default=None))
 
@@ -74,7 +76,7 @@ class MetastoreClient(CompactorCalls):
         full_name = f"{database}.{name}".lower()
         snapshot = self.valid_txns() if valid_txns is None else valid_txns
         request = ttypes.GetValidWriteIdsRequest(fullTableNames=[full_name], validTxnList=str(snapshot))
-        return replies.valid_write_ids_of(self._call(lambda client: client.get_valid_write_ids(request)), full_name)
+        return self._call(lambda client: replies.valid_write_ids_of(client.get_valid_write_ids(request), full_name))
 
     def lock(self, wish: LockWish) -> LockState:
         """Ask for a lock; when it is not acquired at once it waits in the queue until `unlock`.
@@ -89,12 +91,12 @@ class MetastoreClient(CompactorCalls):
             hostname=self._host,
             agentInfo=wish.agent,
         )
-        return replies.lock_state_of(self._call(lambda client: client.lock(request)))
+        return self._call(lambda client: replies.lock_state_of(client.lock(request)))
 
     def check_lock(self, lock_id: int) -> bool:
         """Return whether a lock is acquired by now, and keep it alive; raises LockLost when it no longer exists."""
         request = ttypes.CheckLockRequest(lockid=lock_id)
-        return replies.lock_state_of(self._call(lambda client: client.check_lock(request))).acquired
+        return self._call(lambda client: replies.lock_state_of(client.check_lock(request))).acquired
 
     def heartbeat(self, lock_id: int) -> None:
         """Keep a lock without a transaction alive; raises LockLost when it no longer exists."""
@@ -124,19 +126,23 @@ class MetastoreClient(CompactorCalls):
         table it leaves out the locks on its database, asked for a partition those on its table.
         """
         request = ttypes.ShowLocksRequest(dbname=database.lower())
-        reply = self._call(lambda client: client.show_locks(request))
-        return replies.locks_of(reply, database=database, table=table)
+        return self._call(lambda client: replies.locks_of(client.show_locks(request), database=database, table=table))
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest transaction id given out."""
-        return replies.open_transactions_of(self._call(lambda client: client.get_open_txns_info()))
+        return self._call(lambda client: replies.open_transactions_of(client.get_open_txns_info()))
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
-        reply = self._call(
-            lambda client: client.get_partitions_by_names(database.lower(), name.lower(), names),
-            table=f"{database}.{name}",
-        )
-        return replies.partitions_of(reply, names)
+        def request(client: Any) -> list[Partition]:
+            return replies.partitions_of(client.get_partitions_by_names(database.lower(), name.lower(), names), names)
+
+        try:
+            return self._call(request, table=f"{database}.{name}")
+        except MetastoreUnavailable:
+            raise
+        except MetastoreError:
+            self.get_table(database, name)  # Hive 4 says so in an exception that Hive 3 does not declare
+            raise
 
 
 def _component(wish: LockWish) -> Any:

@@ -25,7 +25,7 @@ class CompactorCalls(Caller):
     def compactions(self, database: str | None = None, table: str | None = None) -> tuple[QueueEntry, ...]:
         """Return the lines of SHOW COMPACTIONS, of a table or of all: open entries and the history Hive keeps."""
         request = hive4.ShowCompactRequest(dbName=database and database.lower(), tbName=table and table.lower())
-        entries = replies.queue_of(self._call(lambda client: hive4.show_compact(client, request)))
+        entries = self._call(lambda client: replies.queue_of(hive4.show_compact(client, request)))
         wanted = (database and database.lower(), table and table.lower())
         return tuple(
             entry for entry in entries if wanted[0] in (None, entry.database) and wanted[1] in (None, entry.table)
@@ -70,8 +70,11 @@ class CompactorCalls(Caller):
         if not pool.strip():
             raise ValueError("an entry can only be taken from a pool with a name")
         request = hive4.FindNextCompactRequest(workerId=worker, poolName=pool)
-        reply = self._call(lambda client: hive4.find_next_compact2(client, request))
-        return replies.queue_job_of(reply, worker=worker, run_as=self._user)
+        return self._call(
+            lambda client: replies.queue_job_of(
+                hive4.find_next_compact2(client, request), worker=worker, run_as=self._user
+            )
+        )
 
     def open_compaction_txn(self, *, agent: str) -> int:
         """Open a transaction of type COMPACTION and return its id.
@@ -82,8 +85,7 @@ class CompactorCalls(Caller):
         request = hive4.OpenTxnRequest(
             num_txns=1, user=self._user, hostname=agent, agentInfo=agent, txn_type=hive4.TxnType.COMPACTION
         )
-        reply = self._call(lambda client: hive4.open_txns(client, request))
-        return replies.opened_txn_of(reply)
+        return self._call(lambda client: replies.opened_txn_of(hive4.open_txns(client, request)))
 
     def update_compaction(self, job: QueueJob, txn: int) -> None:
         """Tell the queue which transaction does the work, and the highest write id that it reads.

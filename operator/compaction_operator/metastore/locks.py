@@ -36,9 +36,9 @@ class LockState:
 class LockInfo:
     """A lock that somebody holds or waits for.
 
-    `database`, `table` and `partition` are in lower case: the metastore (TxnHandler.normalizeCase) forgets how they
-    were spelled, so compare `partition` with a partition's name in lower case. `table` is None for a lock on the
-    whole database, `partition` for one on the whole table. `txn` is 0 for a lock without a transaction.
+    `database` and `table` are in lower case, `partition` is as `partitions.lock_name` spells it: the metastore does not
+    keep it as it was. `table` is None for a lock on the whole database, `partition` for one on the whole table. `txn`
+    is 0 for a lock without a transaction.
     """
 
     lock_id: int

@@ -77,6 +77,22 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
+def lock_name(name: str) -> str:
+    """Return a partition's name as locks on partitions are compared: in lower case, each character escaped once.
+
+    Hive 3 forgets a lock's upper case (TxnHandler.normalizeCase), and Hive 4 escapes once more what is escaped already
+    (TxnUtils.normalizePartitionCase). Different names may become one here, but one never becomes two.
+    """
+    return "/".join(_escaped_once(part) for part in name.split("/")).lower()
+
+
+def _escaped_once(pair: str) -> str:
+    key, equals, value = pair.partition("=")
+    while (plain := unescape(value)) != value:
+        value = plain
+    return f"{key}{equals}{_escape(value)}"
+
+
 def _escape(value: str) -> str:
     return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", value)
 

@@ -15,7 +15,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partitions import values_of
+from compaction_operator.metastore.partitions import lock_name, values_of
 from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.tables import Partition, Table
 
@@ -87,7 +87,7 @@ def _lock_info(lock: Any) -> LockInfo:
         lock_id=required(lock, "lockid", "lock"),
         database=required(lock, "dbname", "lock").lower(),
         table=_lower(lock.tablename),
-        partition=_lower(lock.partname),
+        partition=lock_name(lock.partname) if lock.partname else None,
         state=_name(ttypes.LockState, required(lock, "state", "lock")),
         type=_name(ttypes.LockType, required(lock, "type", "lock")),
         txn=lock.txnid or 0,

@@ -55,9 +55,18 @@ def test_a_lock_on_another_partition_does_not_count() -> None:
     assert _lock_ids(lock(1, partition="prt=p2")) == ()
 
 
-@pytest.mark.parametrize(("locked", "name"), [("prt=p1", "prt=P1"), ("PRT=P1", "prt=p1"), ("prt=p1", "Prt=p1")])
-def test_the_case_of_partition_names_does_not_matter(locked: str, name: str) -> None:
-    """H5: the metastore keeps the names of locks in lower case."""
+@pytest.mark.parametrize(
+    ("locked", "name"),
+    [
+        ("prt=p1", "prt=P1"),
+        ("PRT=P1", "prt=p1"),
+        ("prt=p1", "Prt=p1"),
+        ("prt=a%3ab", "prt=a%3Ab"),
+        ("prt=100%25", "prt=100%2525"),
+    ],
+)
+def test_the_spelling_of_partition_names_does_not_matter(locked: str, name: str) -> None:
+    """H5: the metastore does not keep a lock's partition as its name is (see lock_name)."""
     assert _lock_ids(lock(1, partition=locked), partitions={name}) == (1,)
 
 

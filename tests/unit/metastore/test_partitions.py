@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.metastore.partitions import PartitionSpecError, name_of, parse_spec, select, values_of
+from compaction_operator.metastore.partitions import (
+    PartitionSpecError,
+    lock_name,
+    name_of,
+    parse_spec,
+    select,
+    values_of,
+)
 
 KEYS = ("year", "month")
 NAMES = ("year=2023/month=1", "year=2024/month=1", "year=2024/month=12")
@@ -109,3 +116,20 @@ def test_a_name_gives_its_values_back(values):
 def test_a_quoted_value_finds_its_partition(value):
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     assert select([f"prt='{quoted}'"], keys=["prt"], names=[name_of(["prt"], [value])]).names
+
+
+@pytest.mark.parametrize("value", ["P1", "a:b", "x=y", "100%", "a/b", "a%3Ab", "%25"])
+def test_a_lock_is_found_by_its_partitions_name_however_the_metastore_spelled_it(value):
+    """H5: Hive 3 keeps `prt=a%3ab` of `prt=a%3Ab`, Hive 4 makes `prt=a%253Ab` of it."""
+    name = name_of(["prt"], [value])
+    by_hive_4 = name_of(["prt"], [name.removeprefix("prt=")])
+    assert (
+        lock_name(name)
+        == lock_name(name.lower())
+        == lock_name(by_hive_4)
+        == lock_name(f"PRT={value}".replace("/", "%2F"))
+    )
+
+
+def test_a_lock_on_several_keys_keeps_them_apart():
+    assert lock_name("Day=1/Hour=a%252Fb") == "day=1/hour=a%2fb"
