@@ -118,6 +118,14 @@ class MetastoreAdmin(MetastoreClient):
         write_id: int = required(reply, "txnToWriteIds", "allocate_table_write_ids")[0].writeId
         return write_id
 
+    def start_write_ids(self, database: str, table: str, *, highest: int) -> None:
+        """Make it so that a table has committed write ids up to that one; only for one that has none yet."""
+        write_ids = f"{database}.{table}:{highest}:{2**63 - 1}::"
+        request = ttypes.ReplTblWriteIdStateRequest(
+            validWriteIdlist=write_ids, user=self._user, hostName=self._host, dbName=database, tableName=table
+        )
+        self._call(lambda client: client.repl_tbl_writeid_state(request))
+
 
 def _partition(table: Table, name: str, values: list[str]) -> Any:
     descriptor = _descriptor(f"{table.location}/{name}", table.columns)

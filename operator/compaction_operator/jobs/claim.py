@@ -13,8 +13,8 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import HEARTBEAT_SECONDS, Locks
 from compaction_operator.jobs.queue import in_queue
 from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
-from compaction_operator.metastore.heartbeat import Heartbeat
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.heartbeat import TransactionHeartbeat
 from compaction_operator.metastore.queue import QueueEntry, QueueJob
 
 log = logging.getLogger(__name__)
@@ -24,17 +24,6 @@ class _State(Enum):
     OPEN = auto()
     COMMITTING = auto()
     ENDED = auto()
-
-
-class _TxnKeeper:
-    def __init__(self, client: MetastoreClient) -> None:
-        self._client = client
-
-    def heartbeat(self, lock_id: int) -> None:
-        try:
-            self._client.heartbeat_txn(lock_id)
-        except TransactionLost as error:
-            raise LockLost(str(error)) from error
 
 
 class Claim:
@@ -49,7 +38,7 @@ class Claim:
         self._client = client
         self._job = job
         self._state = _State.OPEN
-        self._heartbeat = Heartbeat(_TxnKeeper(client), txn, interval=HEARTBEAT_SECONDS)
+        self._heartbeat = TransactionHeartbeat(client, txn, interval=HEARTBEAT_SECONDS)
 
     @property
     def queue_id(self) -> int:
@@ -142,9 +131,10 @@ class Claims:
         Raises JobError: InCompactionQueue naming whose entry is in the way, WaitingForLock naming whose lock is, and
         TransactionLost; and MetastoreError. Nothing stays claimed then, as far as the metastore answers.
         """
-        job = self._take_entry(self._enqueue(partition))
+        job = self._enqueue(partition)
         claim: Claim | None = None
         try:
+            job = self._take(job)
             claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
             with _told(claim.txn):
                 claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
@@ -153,29 +143,27 @@ class Claims:
             raise
         return claim
 
-    def _enqueue(self, partition: str | None) -> QueueEntry:
-        table = self._attempt.table
+    def _enqueue(self, partition: str | None) -> QueueJob:
+        table, kind = self._attempt.table, self._attempt.job.type
         entry = self._client.enqueue_compaction(
-            database=table.database,
-            table=table.name,
-            partition=partition,
-            type=self._attempt.job.type,
-            pool=self._attempt.pool,
+            database=table.database, table=table.name, partition=partition, type=kind, pool=self._attempt.pool
         )
         if entry is None:
             entries = self._client.compactions(table.database, table.name)
-            same = [one for one in entries if (one.partition or "").lower() == (partition or "").lower()]
-            raise in_queue(table, [one for one in same if not one.is_ended])
-        return entry
+            raise in_queue(table, [one for one in entries if _is_same(one, partition) and not one.is_ended])
+        return QueueJob(
+            queue_id=entry.queue_id, database=entry.database, table=entry.table, partition=entry.partition, type=kind
+        )
 
-    def _take_entry(self, entry: QueueEntry) -> QueueJob:
+    def _take(self, wanted: QueueJob) -> QueueJob:
         """Take the entry out of the own pool. NB: what the metastore hands out is believed only if it is that one."""
         job = self._client.take_compaction(pool=self._attempt.pool, worker=self._attempt.agent)
-        if job is not None and _identity(job) == _identity(entry):
-            return job
-        if job is not None:
-            self._client.mark_failed(job, f"nobody is at work: the worker wanted entry {entry.queue_id}")
-        raise in_queue(self._attempt.table, [entry])
+        if job is None:
+            raise JobError(Reason.IN_COMPACTION_QUEUE, f"queue entry {wanted.queue_id} was not handed out to its owner")
+        if _identity(job) != _identity(wanted):
+            self._client.mark_failed(job, f"nobody is at work: the worker wanted entry {wanted.queue_id}")
+            raise JobError(Reason.IN_COMPACTION_QUEUE, f"entry {job.queue_id} was handed out for {wanted.queue_id}")
+        return job
 
     def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
         try:
@@ -187,16 +175,19 @@ class Claims:
             log.warning("queue entry %d is left to the controller: %s", job.queue_id, error)
 
 
-def _identity(one: QueueEntry | QueueJob) -> tuple[int, str, str, str | None, CompactionType | None]:
-    partition = one.partition.lower() if one.partition else None
-    return one.queue_id, one.database.lower(), one.table.lower(), partition, one.type
+def _is_same(entry: QueueEntry, partition: str | None) -> bool:
+    return (entry.partition or "").lower() == (partition or "").lower()
+
+
+def _identity(job: QueueJob) -> tuple[int, str, str, str, CompactionType]:
+    return job.queue_id, job.database.lower(), job.table.lower(), (job.partition or "").lower(), job.type
 
 
 @contextmanager
 def _told(txn: int) -> Iterator[None]:
     try:
         yield
-    except (TransactionLost, LockLost) as error:
+    except TransactionLost as error:
         raise _lost(txn, error) from error
 
 

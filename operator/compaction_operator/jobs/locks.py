@@ -72,7 +72,7 @@ class Locks:
     def in_transaction(self, partition: str | None, *, txn: int) -> int:
         """Take SHARED_READ on the partition (or table) for a transaction, with whose end it goes; return its id.
 
-        Raises JobError (WaitingForLock) naming who is in the way, and LockLost when the transaction is not open.
+        Raises JobError (WaitingForLock) naming who is in the way, and TransactionLost when the transaction is not open.
         """
         return self._take(partition, LockKind.SHARED_READ, SHARED_PATIENCE, Reason.WAITING_FOR_LOCK, txn=txn)
 

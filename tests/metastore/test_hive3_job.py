@@ -1,0 +1,94 @@
+"""What only the job on Hive 3.1 does, against a real metastore: pairs under an EXCLUSIVE lock, guarded first bases."""
+
+import pytest
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.server import MetastoreServer
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs import locks as job_locks
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.locks import Patience
+from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.storage import LocalStorage
+from tests.metastore.lab import Lab, make_table, spec_of
+from tests.unit.jobs.support import Store
+
+SERVERS = ("3.1.3",)
+GUARD = "base_-9223372036854775808"
+
+
+@pytest.fixture
+def three_inserts(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Lab:
+    table = make_table(admin, server, database, "table_txn_001")
+    admin.start_write_ids(database, table.name, highest=3)
+    return table
+
+
+@pytest.fixture
+def try_it(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Lab:
+    table = make_table(admin, server, database, "try_it")
+    admin.start_write_ids(database, table.name, highest=6)
+    return table
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for an EXCLUSIVE lock for a moment only."""
+    monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.2))
+
+
+def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(try_it: Lab, impatient: None) -> None:
+    """H3: while somebody reads the partition neither half appears, and the reader is named."""
+    reader = try_it.reader("prt=p1")
+    before = try_it.names("prt=p1")
+    with pytest.raises(JobError, match=f"lock {reader} of") as refused:
+        try_it.run(partitions=["prt='p1'"])
+    assert refused.value.reason is Reason.WAITING_FOR_EXCLUSIVE_LOCK
+    assert try_it.names("prt=p1") == before
+    try_it.admin.unlock(reader)
+    try_it.run(partitions=["prt='p1'"], attempt=2)
+    assert {"delta_0000001_0000005", "delete_delta_0000001_0000005"} <= set(try_it.names("prt=p1"))
+    assert try_it.locks() == []
+
+
+def test_nobody_can_read_between_the_two_renames_of_a_pair(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H3: at the moment of the second rename a new reader's lock has to wait."""
+    publish, granted = LocalStorage.publish, []
+
+    def watched(self: LocalStorage, source: str, target: str) -> None:
+        if target.endswith("prt=p1/delete_delta_0000001_0000005"):
+            wish = LockWish(
+                database=try_it.database,
+                table=try_it.name,
+                partition="prt=p1",
+                kind=LockKind.SHARED_READ,
+                agent="reader",
+            )
+            state = try_it.admin.lock(wish)
+            granted.append(state.acquired)
+            try_it.admin.unlock(state.lock_id)
+        publish(self, source, target)
+
+    monkeypatch.setattr(LocalStorage, "publish", watched)
+    try_it.run(partitions=["prt='p1'"])
+    assert granted == [False]
+
+
+def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inserts: Lab) -> None:
+    """H24: who opened a transaction before may read again; who does so afterwards sees the new base."""
+    reader = three_inserts.admin.open_txn(user="reader", agent="test")
+    store = Store()
+    try:
+        three_inserts.run(CompactionType.MAJOR, store=store)
+    finally:
+        # No other table's first base shall be guarded against it.
+        three_inserts.admin.abort_txn(reader)
+    assert {GUARD, "base_0000003"} <= set(three_inserts.names())
+    (entry,) = spec_of(store)["partitions"]
+    assert (entry["outputs"], GUARD in [one["name"] for one in entry["obsolete"]]) == (["base_0000003"], True)
+
+
+def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: Lab) -> None:
+    three_inserts.run(CompactionType.MAJOR)
+    assert GUARD not in three_inserts.names()
