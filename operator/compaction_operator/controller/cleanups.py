@@ -6,6 +6,7 @@ over -> approved (mode Plan) -> deleted, or moved into quarantine and deleted la
 ended. Whatever fails is tried again for ever, and the conditions say why.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from compaction_operator.api.cleanup import MAX_BLOCKERS, Blocker, CleanupPhase, ReaderBaseline
@@ -121,6 +122,8 @@ class _Step(DeletingStep):
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
         who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
         self._draft.event("BaselineTaken", who)
+        # What was looked at before the baseline says nothing of the readers that are in it.
+        self._sight = replace(self._sight, look=None)
         return self.after_baseline()
 
     def _suspend(self) -> Decision:

@@ -1,0 +1,174 @@
+"""No sequence of sights, times and restarts ever leads to a deletion before everything that must come before it."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_operator.api.cleanup import Blocker, BlockerKind, PublishedState
+from compaction_operator.api.config import CleanupSettings
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
+from compaction_operator.controller.cleanups import decide
+from compaction_operator.controller.gatekeeper import Look
+from compaction_operator.controller.jobs import JobState, JobView
+from compaction_operator.controller.outcomes import Pass, Trouble
+from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
+
+GRACE, QUARANTINE = 30.0, 60.0
+ENTRIES = [entry_json("prt=p1"), entry_json("prt=p2", txnId=9, queueId=5)]
+PARTITIONS = ("prt=p1", "prt=p2")
+TROUBLE = Trouble("MetastoreUnavailable", "refused")
+BLOCKER = Blocker(kind=BlockerKind.LOCK, id=12, user="alice", host="desk")
+
+
+def job(state: JobState) -> JobView:
+    return JobView(namespace="default", name="job-1", resource_version=1, compaction="nightly", state=state)
+
+
+@dataclass
+class Way:
+    """A cleanup on its way, and what of that must come before a deletion has been seen so far."""
+
+    options: dict[str, Any]
+    status: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    readers_gone: bool = False
+    baseline_at: float | None = None
+    published: frozenset[str] = frozenset()
+    quarantined_at: float | None = None
+
+    def sees(self, sight: Sight, *, suspended: bool, approved: bool) -> Decision:
+        """Decide on a sight, check the decision, and keep its status as the API server would."""
+        if isinstance(sight.settled, Settled):
+            now_taken = baseline(12, time=NOON + timedelta(seconds=self.seconds))
+            sight = replace(sight, settled=replace(sight.settled, baseline=now_taken))
+        one = cleanup(entries=ENTRIES, status=self.status, suspend=suspended, approved=approved, **self.options)
+        now = NOON + timedelta(seconds=self.seconds)
+        self._note(one.settled, one.ended, sight)
+        decision = decide(one, sight, settings=CleanupSettings(ttl=100.0), now=now)
+        self._check(decision, suspended=suspended, approved=approved)
+        self.status = decision.status.to_json()
+        if decision.status.quarantined_until and self.quarantined_at is None:
+            self.quarantined_at = self.seconds
+        return decision
+
+    def _note(self, settled: bool, ended: bool, sight: Sight) -> None:
+        running = sight.job is not None and not sight.job.ended
+        if not settled and not running and isinstance(sight.settled, Settled):
+            self.baseline_at = self.seconds
+            states = sight.settled.states
+            self.published = frozenset(name for name in PARTITIONS if states[name] is not PublishedState.NOT_PUBLISHED)
+        if settled and not ended and sight.look is not None and not sight.look.error and not sight.look.blockers:
+            self.readers_gone = True
+
+    def _check(self, decision: Decision, *, suspended: bool, approved: bool) -> None:
+        if decision.action not in (Action.DELETE, Action.PURGE):
+            return
+        assert self.options["mode"] != "Never"
+        assert self.options["mode"] != "Plan" or approved
+        assert not suspended
+        assert self.readers_gone
+        assert self.baseline_at is not None
+        assert self.seconds - self.baseline_at >= GRACE
+        assert {entry.partition for entry in decision.partitions} <= self.published
+        if decision.action is Action.PURGE:
+            assert self.quarantined_at is not None
+            assert self.seconds - self.quarantined_at >= QUARANTINE
+        else:
+            assert self.quarantined_at is None
+
+
+results = st.sampled_from(
+    [
+        PartitionDeletion("", deleted=DELTAS, final=True),
+        PartitionDeletion("", deleted=DELTAS[:1], remaining=dict.fromkeys(DELTAS[1:], "not obsolete")),
+        PartitionDeletion("", quarantined=DELTAS, final=True),
+        PartitionDeletion("", quarantined=DELTAS, remaining=dict.fromkeys(DELTAS, "not obsolete")),
+        PartitionDeletion("", deleted=DELTAS[:1], restored=DELTAS[1:], final=True),
+        PartitionDeletion("", reason="TableDropped", skipped="dropped", final=True),
+        PartitionDeletion("", reason="StorageError", skipped="no such volume"),
+    ]
+)
+
+
+@st.composite
+def passes(draw: st.DrawFn) -> Pass:
+    """A pass over some of the partitions, with any results."""
+    visited = draw(st.sets(st.sampled_from(PARTITIONS)))
+    outcome = tuple(
+        PartitionDeletion(**{**{name: getattr(result, name) for name in result.__slots__}, "partition": partition})
+        for partition in visited
+        for result in [draw(results)]
+    )
+    entries = [entry for entry in cleanup(entries=ENTRIES).spec.partitions if entry.partition in visited]
+    return Pass().after(entries, draw(st.sampled_from([outcome, TROUBLE])))
+
+
+states = st.sampled_from(PublishedState)
+sights = st.builds(
+    Sight,
+    job=st.sampled_from([None, job(JobState.ACTIVE), job(JobState.FAILED)]),
+    settled=st.one_of(
+        st.none(),
+        st.just(TROUBLE),
+        st.builds(lambda one, two: Settled({"prt=p1": one, "prt=p2": two}, baseline(12)), states, states),
+    ),
+    look=st.sampled_from([None, Look(), Look((BLOCKER,)), Look(error="refused")]),
+    planned=st.sampled_from([None, TROUBLE, (), tuple(PartitionDeletion(name) for name in PARTITIONS)]),
+    deletion=st.none() | passes(),
+    finished=st.booleans(),
+    finish_trouble=st.sampled_from([None, TROUBLE]),
+    needed=st.booleans(),
+)
+steps = st.tuples(sights, st.integers(0, 60), st.booleans(), st.booleans())
+options = st.fixed_dictionaries(
+    {"mode": st.sampled_from(["Auto", "Plan", "Never"]), "gracePeriod": st.just(f"{GRACE:.0f}s")},
+    optional={"quarantine": st.just(f"{QUARANTINE:.0f}s"), "deadline": st.just("45s")},
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(options, st.lists(steps, min_size=5, max_size=20))
+def test_nothing_is_deleted_before_its_time(
+    chosen: dict[str, Any], seen: list[tuple[Sight, float, bool, bool]]
+) -> None:
+    """Whatever is seen in whatever order, with what was not stored forgotten at each step, as after a restart."""
+    way = Way(chosen)
+    for sight, pause, suspended, approved in seen:
+        way.sees(sight, suspended=suspended, approved=approved)
+        way.seconds += pause
+
+
+def first(way: Way, decision: Decision) -> Sight:
+    """What the world answers to an action, when all goes well."""
+    names = [entry.partition for entry in decision.partitions]
+    gone = tuple(PartitionDeletion(name, deleted=DELTAS, final=True) for name in names)
+    hidden = tuple(PartitionDeletion(name, quarantined=DELTAS, final=True) for name in names)
+    moved = hidden if "quarantine" in way.options and decision.action is Action.DELETE else gone
+    return {
+        Action.SETTLE: Sight(settled=Settled(dict.fromkeys(PARTITIONS, PublishedState.PUBLISHED), baseline(12))),
+        Action.WATCH: Sight(look=Look()),
+        Action.PLAN: Sight(planned=()),
+        Action.FINISH: Sight(finished=True),
+        Action.DELETE: Sight(deletion=Pass().after(decision.partitions, moved)),
+        Action.PURGE: Sight(deletion=Pass().after(decision.partitions, gone)),
+    }.get(decision.action, Sight())
+
+
+@settings(max_examples=100, deadline=None)
+@given(options, st.lists(steps, max_size=15))
+def test_it_ends_once_all_goes_well(chosen: dict[str, Any], seen: list[tuple[Sight, float, bool, bool]]) -> None:
+    """Nothing that was seen on the way keeps a cleanup from its end for good."""
+    way = Way(chosen)
+    for sight, pause, suspended, approved in seen:
+        way.sees(sight, suspended=suspended, approved=approved)
+        way.seconds += pause
+    sight = Sight()
+    for _ in range(30):
+        decision = way.sees(sight, suspended=False, approved=True)
+        way.seconds += decision.again_in or 0.0
+        sight = first(way, decision)
+    assert "completionTime" in way.status
