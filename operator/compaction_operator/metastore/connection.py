@@ -65,6 +65,11 @@ class ConnectionPool:
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
+        except MetastoreError as error:  # what reading a whole reply came to
+            self._give_back(connection)
+            if type(error) is not MetastoreError:
+                raise
+            raise MetastoreError(f"metastore {connection.endpoint.uri}: {error}") from error
         except TException:  # declared by Hive's interface: read to its end, so the connection is as good as before
             self._give_back(connection)
             raise

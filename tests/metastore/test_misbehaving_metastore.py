@@ -1,0 +1,151 @@
+"""H13: whatever a metastore does in the middle of a call, nothing is deleted and nobody is missed because of it.
+
+Each fault is tried at each call of what the controller does with a cleanup: settling, looking for readers, deleting.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from sandbox.harness.wait import wait_until
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.proxy import Fault, MisbehavingProxy
+from sandbox.metastore.server import MetastoreServer
+
+from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
+from compaction_operator.api.request import agent_info
+from compaction_operator.controller.outcomes import Trouble
+from compaction_operator.controller.resources import Cleanup, TableKey
+from compaction_operator.controller.work import RealWork
+from compaction_operator.metastore.locks import LockKind, LockWish
+from tests.unit.controller.sandbox import DELTAS, NOON, cleanup, entry_json
+
+OUTPUT = "delta_0000001_0000003"
+OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
+TIMEOUT = 0.4
+
+MOST_CALLS = 20
+NO_VALUE = {"unlock"}
+"""Calls whose reply holds nothing: an empty one is right."""
+EMPTY = {Fault.NO_RESULT, Fault.EMPTY_RESULT}
+
+
+@dataclass
+class Scene:
+    """A table that was compacted, its cleanup, and the controller's work with it by way of the proxy."""
+
+    admin: MetastoreAdmin
+    proxy: MisbehavingProxy
+    database: str
+    directory: Path
+    journal: Cleanup
+    work: RealWork
+
+    def settle(self) -> Any:
+        """Settle while a driver's lock is left to be given back."""
+        wish = LockWish(database=self.database, table="t", kind=LockKind.SHARED_READ, agent=OWN)
+        self.admin.lock(wish)
+        return self.work.settle(self.journal)
+
+    def look(self) -> Any:
+        """Look at the table and another one."""
+        return self.work.look("lake", [self.key, TableKey("lake", self.database, "other")])
+
+    def delete(self) -> Any:
+        """Make a deletion pass."""
+        return self.work.delete(self.journal, self.journal.spec.partitions, purge=False)
+
+    @property
+    def key(self) -> TableKey:
+        return TableKey("lake", self.database, "t")
+
+    def files(self) -> list[str]:
+        """Return what is in the table's directory, hidden names left out."""
+        return sorted(path.name for path in self.directory.iterdir() if path.name[0] not in "._")
+
+    def works_again(self) -> bool:
+        """Let the metastore behave: the next look sees the reader."""
+        self.proxy.behave()
+
+        def reader() -> bool:
+            world = self.look()[self.key]
+            return not isinstance(world, str) and "reader" in {lock.agent for lock in world.locks}
+
+        # Asked more than once only where this machine is too busy for the time-out.
+        return wait_until(reader, timeout=30, what="a look that sees the reader")
+
+
+@pytest.fixture(scope="module")
+def stage(admin: MetastoreAdmin, server: MetastoreServer) -> Iterator[Scene]:
+    """A table with three write ids, on which a reader holds a lock."""
+    database, directory = "misbehaving", Path(server.warehouse) / "misbehaving.db" / "t"
+    admin.create_database(database, location=f"file:{directory.parent}")
+    admin.create_table(database, "t", location=f"file:{directory}", columns=[("id", "int")])
+    for _ in range(3):
+        txn = admin.open_txn(user="writer", agent="test")
+        admin.allocate_write_id(txn, database, "t")
+        admin.commit_txn(txn)
+    admin.lock(LockWish(database=database, table="t", kind=LockKind.SHARED_READ, agent="reader"))
+    host, port = urlsplit(server.uri).hostname or "", urlsplit(server.uri).port or 0
+    with MisbehavingProxy(host, port) as proxy:
+        settings = Metastore(uris=(proxy.uri,), timeout=TIMEOUT)
+        warehouse = Warehouse(name="lake", metastore=settings, namespaces=("default",))
+        config = OperatorConfig(warehouses=(warehouse,), profiles=())
+        journal = journal_of(admin, database, "t")
+        yield Scene(admin, proxy, database, directory, journal, RealWork(config, clock=lambda: NOON))
+
+
+@pytest.fixture
+def scene(stage: Scene) -> Scene:
+    """All that the cleanup records lies there and is obsolete."""
+    for name in (*DELTAS, OUTPUT):
+        (stage.directory / name).mkdir(parents=True, exist_ok=True)
+        (stage.directory / name / "bucket_00000").write_bytes(b"rows")
+    return stage
+
+
+def journal_of(admin: MetastoreAdmin, database: str, name: str) -> Cleanup:
+    found = admin.get_table(database, name)
+    identity = {"database": database, "name": name, "createTime": found.create_time, "location": found.location}
+    entry = entry_json(location=found.location, createTime=found.create_time, outputs=[OUTPUT])
+    status = {"partitions": [{"partition": "", "state": "Published", "remaining": list(DELTAS)}]}
+    return cleanup(entries=[entry], table=identity, status=status)
+
+
+def is_failure(outcome: Any) -> bool:
+    """Whether what the controller was told is that nobody knows."""
+    if isinstance(outcome, dict):
+        return any(isinstance(world, str) for world in outcome.values())
+    return isinstance(outcome, Trouble)
+
+
+def told(outcome: Any) -> str:
+    """Return the words for it."""
+    if isinstance(outcome, dict):
+        return next(world for world in outcome.values() if isinstance(world, str))
+    return str(outcome.message)
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("operation", [Scene.settle, Scene.look, Scene.delete], ids=lambda done: done.__name__)
+def test_a_fault_in_any_call_is_told_and_deletes_nothing(
+    scene: Scene, operation: Callable[[Scene], Any], fault: Fault
+) -> None:
+    """Call by call, until the operation ends without having come to the call that would have been answered wrongly."""
+    before = scene.files()
+    for number in range(MOST_CALLS):
+        scene.proxy.misbehave(fault, at=number)
+        outcome = operation(scene)
+        if len(scene.proxy.calls) <= number:
+            break
+        call = scene.proxy.calls[number]
+        if not (call in NO_VALUE and fault in EMPTY):
+            assert is_failure(outcome), call
+            assert scene.proxy.uri in told(outcome), call
+        assert scene.files() == before, call
+        assert scene.works_again()
+    assert not is_failure(outcome)
+    assert scene.files() == (before if operation is not Scene.delete else [OUTPUT])
