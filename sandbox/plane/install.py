@@ -39,7 +39,9 @@ def install(plane: ControlPlane, *, metastore_uri: str, folder: Path, values: Ma
     plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
     config = folder / "config.yaml"
-    config.write_text(configuration["data"]["config.yaml"])
+    # NB: planes share a machine, so none may take the metrics' port.
+    settings = yaml.safe_load(configuration["data"]["config.yaml"]) | {"metrics": {"enabled": False}}
+    config.write_text(yaml.safe_dump(settings))
     crds = [one["metadata"]["name"] for one in objects if one["kind"] == "CustomResourceDefinition"]
     plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_SECONDS:g}s", "crd", *crds)
     return Installed(
