@@ -1,6 +1,7 @@
 """The job on Hive 4 against a real metastore: what its commit publishes, and what its failures leave behind."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,26 @@ def test_what_has_nothing_to_do_by_the_second_plan_ends_its_entry_as_hive_does(
     (entry,) = three_inserts.queue()
     assert (entry.state, entry.error) == (QueueState.REFUSED, "nothing to compact")
     assert (three_inserts.own_transactions(), three_inserts.locks()) == ([], [])
+
+
+def test_what_only_needs_cleaning_by_the_second_plan_ends_as_compacted(
+    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An INSERT OVERWRITE came between the plans: its leftovers are in the journal, with the entry they belong to."""
+    client = Failing(three_inserts.admin, "nothing")
+
+    def take_compaction(**options: Any) -> Any:
+        shutil.copytree(
+            three_inserts.directory / "delta_0000003_0000003_0000", three_inserts.directory / "base_0000003"
+        )
+        return three_inserts.admin.take_compaction(**options)
+
+    monkeypatch.setattr(client, "take_compaction", take_compaction, raising=False)
+    store = Store()
+    assert three_inserts.run(store=store, client=client.client()).reason is Reason.NOTHING_TO_COMPACT
+    (journal,), (entry,) = spec_of(store)["partitions"], three_inserts.queue()
+    assert (journal["queueId"], journal["txnId"], len(journal["obsolete"])) == (entry.queue_id, entry.txn, 3)
+    assert (entry.state, entry.committed is not None) == (QueueState.READY_FOR_CLEANING, True)
 
 
 def test_no_more_than_a_batch_of_transactions_is_open_at_a_time(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

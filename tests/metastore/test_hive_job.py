@@ -1,6 +1,7 @@
 """The job's flow against real metastores of both generations: what it publishes, and when it must not."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs.errors import JobError
+from compaction_operator.metastore.queue import QueueJob
 from compaction_operator.metastore.resolve import Refused, resolve
+from compaction_operator.storage import LocalStorage
 from tests.metastore.lab import Lab, make_table, spec_of
 from tests.unit.jobs.support import Store
 
+MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 COMPACTED = [DELTAS[0], "delta_0000001_0000003", *DELTAS[1:]]
 
@@ -63,7 +67,7 @@ def test_a_minor_publishes_one_delta_and_holds_nothing_any_more(three_inserts: L
 def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: Lab) -> None:
     seen: list[list[str]] = []
     store = Store(on_create=lambda: seen.append(three_inserts.visible()))
-    three_inserts.run(CompactionType.MAJOR, store=store)
+    three_inserts.run(MAJOR, store=store)
     assert seen == [DELTAS]
     spec = spec_of(store)
     (entry,) = spec["partitions"]
@@ -77,9 +81,7 @@ def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: La
 def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_broken(try_it: Lab) -> None:
     (broken,) = try_it.directory.glob("prt=p2/delta_0000002_0000002_0000/bucket_00000*")
     broken.write_bytes(b"ORC" + broken.read_bytes()[:40])
-    assert "delta_0000002_0000002_0000/bucket_00000" in refused(
-        try_it, Reason.UNREADABLE_FILE, kind=CompactionType.MAJOR
-    )
+    assert "delta_0000002_0000002_0000/bucket_00000" in refused(try_it, Reason.UNREADABLE_FILE, kind=MAJOR)
     assert "base_0000005" in try_it.visible("prt=p1")
     assert "base_0000006" in try_it.visible("prt=p3")
     assert not [name for name in try_it.names("prt=p2") if name.startswith(("base", "_compaction"))]
@@ -103,15 +105,15 @@ def test_nothing_at_or_above_an_open_write_id_is_compacted(lab: Callable[..., La
     """H8: write id 3 is still open, so only 1 and 2 are merged, whatever lies there."""
     table = lab("table_txn_001", writes=2)
     table.write(commit=False)
-    table.run(CompactionType.MAJOR)
+    table.run(MAJOR)
     assert "base_0000002" in table.visible()
 
 
 def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts: Lab) -> None:
     """And it never enters the queue."""
-    three_inserts.run(CompactionType.MAJOR)
+    three_inserts.run(MAJOR)
     before, store = three_inserts.queue(), Store()
-    assert three_inserts.run(CompactionType.MINOR, store=store).reason is Reason.NOTHING_TO_COMPACT
+    assert three_inserts.run(MINOR, store=store).reason is Reason.NOTHING_TO_COMPACT
     (entry,) = spec_of(store)["partitions"]
     assert entry.get("outputs", []) == []
     assert sorted(one["name"] for one in entry["obsolete"]) == DELTAS
@@ -160,17 +162,46 @@ def test_of_two_drivers_of_one_attempt_only_one_can_publish(three_inserts: Lab) 
     assert three_inserts.visible() == COMPACTED
 
 
+def test_a_rename_that_lands_after_the_last_check_finds_nothing_to_rename(
+    lab: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H19: its driver was paused right before it; the next attempt, which knows one more write, has published."""
+    table = lab("table_txn_001", writes=2)
+    publish, store = LocalStorage.publish, Store()
+
+    def paused(self: LocalStorage, source: str, target: str) -> None:
+        if Path(target).name.startswith("base_0000002"):
+            monkeypatch.setattr(LocalStorage, "publish", publish)
+            if table.is_hive4:
+                end_of(table, spec_of(store)["partitions"][0])
+            table.write()
+            assert table.run(MINOR, attempt=2, pod="pod2").reason is Reason.COMPACTED
+        publish(self, source, target)
+
+    monkeypatch.setattr(LocalStorage, "publish", paused)
+    refused(table, Reason.TABLE_CHANGED, kind=MAJOR, store=store)
+    assert table.visible() == COMPACTED
+    assert (table.locks(), table.own_transactions()) == ([], [])
+
+
+def end_of(table: Lab, entry: dict[str, Any]) -> None:
+    """End what a dead attempt holds, as its controller does."""
+    assert table.admin.abort_txn(entry["txnId"])
+    job = QueueJob(queue_id=entry["queueId"], database=table.database, table=table.name, type=MAJOR)
+    table.admin.mark_failed(job, "its attempt has ended")
+
+
 def test_a_table_in_somebody_elses_hands_is_left_alone_and_whose_is_said(try_it: Lab) -> None:
     """Before anything is written; partitions that are not meant do not matter."""
     theirs = try_it.admin.enqueue_compaction(
-        database=try_it.database, table=try_it.name, partition="prt=p2", type=CompactionType.MAJOR, pool="theirs"
+        database=try_it.database, table=try_it.name, partition="prt=p2", type=MAJOR, pool="theirs"
     )
     assert theirs is not None
     before = try_it.names("prt=p1")
     said = refused(try_it, Reason.IN_COMPACTION_QUEUE)
     assert f"entry {theirs.queue_id} of prt=p2 (initiated)" in said
     assert try_it.names("prt=p1") == before
-    assert try_it.run(partitions=["prt='p3'"], kind=CompactionType.MAJOR).reason is Reason.COMPACTED
+    assert try_it.run(partitions=["prt='p3'"], kind=MAJOR).reason is Reason.COMPACTED
 
 
 @pytest.mark.parametrize(
