@@ -50,7 +50,8 @@ write_configuration() { # folder of Derby's database
     property hive.metastore.warehouse.dir "$warehouse"
     property metastore.thrift.port "$port"
     property metastore.server.min.threads 4
-    property datanucleus.connectionPool.maxPoolSize 4
+    # NB: a call that locks needs two connections: with fewer than twice the callers they wait for each other for ever.
+    property datanucleus.connectionPool.maxPoolSize 20
     property datanucleus.schema.autoCreateAll false
     property hive.metastore.schema.verification true
     property metastore.txn.timeout "${timeout}s"
