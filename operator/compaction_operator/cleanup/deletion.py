@@ -5,7 +5,9 @@ the current write ids: no resource can name a directory into deletion.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
@@ -13,12 +15,13 @@ from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.snapshot import obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.cleanup.holding import Holding, HoldOff, LockSource, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
 
 
-class Metastore(TableSource, Protocol):
+class Metastore(TableSource, LockSource, Protocol):
     """What deletion needs of the metastore's client."""
 
     def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
@@ -91,7 +94,9 @@ def delete_obsolete(
     `states` has the computed state of each partition. A storage error in one partition is that partition's result;
     errors of the metastore are raised: nothing is deleted on a guess.
     """
-    return visit_entries(storage, metastore, spec, states, _delete_recorded)
+    holding = Holding(metastore, spec)
+    holding.give_back_left()
+    return visit_entries(storage, metastore, spec, states, partial(_delete_recorded, hold_off=holding.hold_off))
 
 
 def plan_deletion(
@@ -119,7 +124,8 @@ def visit_entries(
         now = resolve_now(metastore, spec)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    return tuple(_visit(storage, now, entry, states[entry.partition], visit) for entry in spec.partitions)
+    checked = partial(visit, storage, now)
+    return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
 
 
 def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
@@ -143,16 +149,11 @@ def names_in(listing: Listing) -> set[str]:
     return {directory.name for directory in listing.directories} | {file.name for file in listing.files}
 
 
-def delete_child(storage: Storage, location: str, name: str) -> int:
-    """Hide a directory at once, so that nobody lists a half of it, then delete it; return the bytes freed."""
-    source, trash = join(location, name), join(location, f"{TRASH_PREFIX}{name}")
-    try:
-        storage.rename(source, trash)
-    except AlreadyExistsError:
-        return storage.delete_tree(trash)
-    except NotFoundError:
-        return 0
-    return storage.delete_tree(trash)
+def hide(storage: Storage, location: str, name: str) -> None:
+    """Take a directory out of readers' sight, whole; what is gone already is fine."""
+    # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
+    with suppress(AlreadyExistsError, NotFoundError):
+        storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 
 
 def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> int:
@@ -176,7 +177,13 @@ def _skip(entry: PartitionEntry, change: Change) -> PartitionDeletion:
     return PartitionDeletion(entry.partition, reason=change.reason, skipped=change.message, final=True)
 
 
-def _visit(storage: Storage, now: Now, entry: PartitionEntry, state: PublishedState, visit: Visit) -> PartitionDeletion:
+def _visit(
+    storage: Storage,
+    now: Now,
+    entry: PartitionEntry,
+    state: PublishedState,
+    visit: Callable[[PartitionEntry], PartitionDeletion],
+) -> PartitionDeletion:
     if state is PublishedState.NOT_PUBLISHED:
         why = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
         return _skip(entry, Change("NotPublished", why))
@@ -185,18 +192,26 @@ def _visit(storage: Storage, now: Now, entry: PartitionEntry, state: PublishedSt
         return _skip(entry, changed)
     try:
         if storage.exists(now.today.location):
-            return visit(storage, now, entry)
+            return visit(entry)
         trouble = f"{now.today.location} does not exist: is its volume there?"
+    except ReadersBusyError as busy:
+        return PartitionDeletion(entry.partition, reason="ReadersBusy", skipped=str(busy))
     except (StorageError, ValueError) as error:
         trouble = str(error)
     return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
 
 
-def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry) -> PartitionDeletion:
+def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, hold_off: HoldOff) -> PartitionDeletion:
+    """Hide all of it in one go while nobody can begin to read, then delete it leaf by leaf, and list again."""
     recorded = [obsolete.name for obsolete in entry.obsolete]
     freed = empty_trash(storage, entry.location, recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
-    freed += sum(delete_child(storage, entry.location, name) for name in recorded if name in obsolete)
+    doomed = [name for name in recorded if name in obsolete]
+    if doomed:
+        with hold_off(entry.partition):
+            for name in doomed:
+                hide(storage, entry.location, name)
+        freed += empty_trash(storage, entry.location, doomed)
     there = names_in(list_directory(storage, entry.location))
     remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
     return PartitionDeletion(

@@ -15,13 +15,14 @@ from compaction_operator.cleanup.deletion import (
     Metastore,
     Now,
     PartitionDeletion,
-    delete_child,
     empty_trash,
+    hide,
     list_directory,
     names_in,
     visit_entries,
     why_kept,
 )
+from compaction_operator.cleanup.holding import Holding, HoldOff
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -50,7 +51,10 @@ def quarantine_obsolete(
     `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
     moved back by somebody, and stays.
     """
-    visit = partial(_quarantine_recorded, own=quarantine_name(spec.compaction), known=known)
+    holding = Holding(metastore, spec)
+    holding.give_back_left()
+    own = quarantine_name(spec.compaction)
+    visit = partial(_quarantine_recorded, hold_off=holding.hold_off, own=own, known=known)
     return visit_entries(storage, metastore, spec, states, visit)
 
 
@@ -67,25 +71,36 @@ def purge_quarantined(
 
 
 def _quarantine_recorded(
-    storage: Storage, now: Now, entry: PartitionEntry, *, own: str, known: Mapping[str, Collection[str]]
+    storage: Storage,
+    now: Now,
+    entry: PartitionEntry,
+    *,
+    hold_off: HoldOff,
+    own: str,
+    known: Mapping[str, Collection[str]],
 ) -> PartitionDeletion:
     recorded = [one.name for one in entry.obsolete]
     listing = list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, listing)
     restored = [name for name in recorded if name in names_in(listing) and name in known.get(entry.partition, ())]
     waiting = [name for name in recorded if name in obsolete and name not in restored]
-    taken = _move_away(storage, entry.location, own, waiting)
+    taken: dict[str, str] = {}
+    if waiting:
+        _make_folder(storage, entry.location, own)
+        with hold_off(entry.partition):
+            taken = _move_away(storage, entry.location, own, waiting)
     there = names_in(list_directory(storage, entry.location)) - set(restored)
     remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
     return _result(storage, entry, own, restored=restored, remaining=remaining | taken)
 
 
-def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
-    """Move directories into the quarantine; return why for those that cannot be moved."""
-    if not names:
-        return {}
+def _make_folder(storage: Storage, location: str, own: str) -> None:
     storage.make_directory(join(location, QUARANTINE))
     storage.make_directory(join(location, QUARANTINE, own))
+
+
+def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
+    """Move directories into the quarantine; return why for those that cannot be moved."""
     taken = {}
     for name in names:
         try:
@@ -98,13 +113,16 @@ def _move_away(storage: Storage, location: str, own: str, names: Collection[str]
 
 
 def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
+    """Delete from the folder that no reader looks into: nobody needs to be held off."""
     recorded = [one.name for one in entry.obsolete]
     folder = join(entry.location, QUARANTINE, own)
     freed = empty_trash(storage, folder, recorded)
     held, listing = list_directory(storage, folder), list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, _as_if_restored(held, listing))
     doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
-    freed += sum(delete_child(storage, folder, name) for name in doomed)
+    for name in doomed:
+        hide(storage, folder, name)
+    freed += empty_trash(storage, folder, doomed)
     remaining = {
         name: why_kept(name, obsolete) for name in recorded if name in names_in(list_directory(storage, folder))
     }

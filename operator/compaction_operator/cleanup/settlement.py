@@ -1,5 +1,6 @@
 """What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,16 +8,19 @@ from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt
-from compaction_operator.cleanup.deletion import delete_child, empty_trash
+from compaction_operator.cleanup.deletion import empty_trash, hide
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import take_baseline
+from compaction_operator.cleanup.holding import Holding, HoldOff, LockSource, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableSource, what_changed
 from compaction_operator.cleanup.publication import Fate, bears_transaction, fate, published_state
 from compaction_operator.cleanup.readers import ReadersSource, look
 from compaction_operator.storage import NotFoundError, Storage
 
+log = logging.getLogger(__name__)
 
-class SettlementSource(AttemptSource, ReadersSource, TableSource, Protocol):
+
+class SettlementSource(AttemptSource, ReadersSource, TableSource, LockSource, Protocol):
     """What is needed of the metastore's client."""
 
 
@@ -50,30 +54,44 @@ def settle(
     ended = end_attempt(metastore, attempt, table)
     fates = {entry.partition: fate(entry, ended.txns, ended.queue) for entry in here if entry.outputs}
     states = dict.fromkeys((entry.partition for entry in spec.partitions), PublishedState.NOT_PUBLISHED)
+    hold_off = Holding(metastore, spec).hold_off
     for entry in here:
         storage = open_storage(entry.location)
         names = _names(storage, spec, entry)
-        states[entry.partition] = _state(storage, entry, fates.get(entry.partition, Fate.NONE_NEEDED), names)
+        fated = fates.get(entry.partition, Fate.NONE_NEEDED)
+        states[entry.partition] = _state(storage, hold_off, entry, fated, names)
     world = look(metastore, table)
     baseline = take_baseline(world, partitions=set(states), own_locks=ended.locks, now=clock())
     return Settlement(states, baseline, gone)
 
 
-def _state(storage: Storage, entry: PartitionEntry, fate: Fate, names: Collection[str]) -> PublishedState:
+def _state(
+    storage: Storage, hold_off: HoldOff, entry: PartitionEntry, fate: Fate, names: Collection[str]
+) -> PublishedState:
     if fate is Fate.ABORTED:
-        _remove_outputs(storage, entry, names)
+        _remove_outputs(storage, hold_off, entry, names)
     if fate in (Fate.ABORTED, Fate.DOUBTFUL):
         return PublishedState.NOT_PUBLISHED
     return published_state(entry, names)
 
 
-def _remove_outputs(storage: Storage, entry: PartitionEntry, names: Collection[str]) -> None:
-    """Remove what an aborted transaction wrote: no snapshot ever sees it, and its number is not given out again."""
+def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, names: Collection[str]) -> None:
+    """Remove what an aborted transaction wrote: no snapshot ever sees it, and its number is not given out again.
+
+    Where readers are always at work it stays: it is obsolete for the next compaction.
+    """
     own = [output for output in entry.outputs if bears_transaction(output, entry)]
     empty_trash(storage, entry.location, own)
-    for output in own:
-        if output in names:
-            delete_child(storage, entry.location, output)
+    there = [output for output in own if output in names]
+    if not there:
+        return
+    try:
+        with hold_off(entry.partition):
+            for output in there:
+                hide(storage, entry.location, output)
+    except ReadersBusyError as busy:
+        log.info("%s: %s of an aborted transaction stays for now: %s", entry.location, ", ".join(there), busy)
+    empty_trash(storage, entry.location, own)
 
 
 def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Sequence[str]:

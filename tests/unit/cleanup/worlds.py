@@ -17,7 +17,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.metastore.errors import MetastoreError, TableNotFound
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.locks import LockInfo, LockState, LockWish, OpenTransactions, TxnInfo
 from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.tables import Partition, Table
 from compaction_operator.storage import LocalStorage, join
@@ -131,6 +131,7 @@ class FakeMetastore:
     hive: Generation = Generation.HIVE3
     queue: tuple[QueueEntry, ...] = ()
     broken: frozenset[str] = frozenset()
+    wishes: list[LockWish] = field(default_factory=list)
     unlocked: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
@@ -163,6 +164,16 @@ class FakeMetastore:
     def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
         self._answer("show_locks")
         return self.locks
+
+    def lock(self, wish: LockWish, /) -> LockState:
+        self._answer("lock")
+        self.wishes.append(wish)
+        taken = lock(1000 + len(self.wishes), partition=wish.partition, type=str(wish.kind), agent=wish.agent)
+        self.locks = (*self.locks, taken)
+        return LockState(taken.lock_id, acquired=self.check_lock(taken.lock_id))
+
+    def check_lock(self, lock_id: int, /) -> bool:
+        return all(one.lock_id >= lock_id for one in self.locks)
 
     def unlock(self, lock_id: int, /) -> None:
         self._answer("unlock")

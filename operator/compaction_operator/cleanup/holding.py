@@ -1,0 +1,130 @@
+"""Holds readers off a directory for the moment in which obsolete directories are taken out of their sight.
+
+Hive does not list at once: a reader lists a partition and then looks into the directories that it saw, obsolete ones
+too (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat), and fails when one has gone in between. No
+baseline helps against that: it is a reader that came later.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
+from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 3.0
+"""How long readers may have to queue behind the lock."""
+POLL_SECONDS = 0.1
+NAMED = 5
+
+HoldOff = Callable[[str], AbstractContextManager[None]]
+"""Holds readers off one partition ('' for the table); raises ReadersBusyError when that cannot be had now."""
+
+
+class LockSource(Protocol):
+    """What is needed of the metastore's client."""
+
+    def lock(self, wish: LockWish, /) -> LockState:
+        """Ask for a lock."""
+        ...
+
+    def check_lock(self, lock_id: int, /) -> bool:
+        """Return whether a lock is acquired by now."""
+        ...
+
+    def unlock(self, lock_id: int, /) -> None:
+        """Give a lock back; one that is gone is no error."""
+        ...
+
+    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
+        """Return the locks on the table, its partitions and its database."""
+        ...
+
+
+class ReadersBusyError(Exception):
+    """Readers are at work all the time: to be tried again."""
+
+
+class Holding:
+    """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
+
+    def __init__(self, metastore: LockSource, spec: CompactionCleanupSpec) -> None:
+        self._metastore = metastore
+        self._table = spec.table.ref()
+        self._agent = cleanup_agent(spec.compaction)
+
+    def give_back_left(self) -> None:
+        """Give back what an earlier life of this process left: nobody can read under it. Raises MetastoreError."""
+        for lock in self._metastore.show_locks(self._table.database, self._table.name):
+            if lock.agent == self._agent:
+                self._metastore.unlock(lock.lock_id)
+
+    @contextmanager
+    def hold_off(self, partition: str) -> Iterator[None]:
+        """Let nobody begin to read a partition ('' for the table) while this lasts.
+
+        Waits a moment for those who are reading; raises ReadersBusyError naming them, and MetastoreError.
+        """
+        wish = LockWish(
+            database=self._table.database,
+            table=self._table.name,
+            partition=partition or None,
+            kind=LockKind.EXCLUSIVE,
+            agent=self._agent,
+        )
+        state = self._metastore.lock(wish)
+        try:
+            if not state.acquired:
+                self._wait(state.lock_id, partition)
+            yield
+        finally:
+            self._give_back(state.lock_id)
+
+    def _wait(self, lock_id: int, partition: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._metastore.check_lock(lock_id):
+            ahead = self._ahead(lock_id, partition)
+            if not ahead:
+                return
+            if time.monotonic() > deadline:
+                raise ReadersBusyError(f"no moment without readers was found yet: {_named(ahead)}")
+            time.sleep(POLL_SECONDS)
+
+    def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
+        """Return the readers that the lock waits for; those who came later wait for it.
+
+        NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
+        them. Else a long compaction would hold up the cleanup of the one before it.
+        """
+        locks = self._metastore.show_locks(self._table.database, self._table.name)
+        places = (None, partition.lower())
+        return [
+            lock
+            for lock in locks
+            if lock.lock_id < lock_id
+            and (not partition or lock.partition in places)
+            and not (lock.agent or "").startswith(AGENT_PREFIX)
+        ]
+
+    def _give_back(self, lock_id: int) -> None:
+        """Unlock. NB: an error must not hide what was done under the lock; the next pass gives back what is left."""
+        try:
+            self._metastore.unlock(lock_id)
+        except MetastoreError as error:
+            log.warning("lock %d was not given back: %s", lock_id, error)
+
+
+def cleanup_agent(compaction: CompactionRef) -> str:
+    """Return the agent of a cleanup's locks, which is none of the attempt's own."""
+    return f"{AGENT_PREFIX}cleanup/{compaction.uid}/{compaction.attempt}"
+
+
+def _named(locks: Sequence[LockInfo]) -> str:
+    names = ", ".join(f"lock {lock.lock_id} of {lock.user}@{lock.host}" for lock in locks[:NAMED])
+    return names if len(locks) <= NAMED else f"{names} and {len(locks) - NAMED} more"

@@ -1,0 +1,137 @@
+"""Nobody begins to read while obsolete directories are taken out of sight; and nobody waits for that for long."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.api.cleanup import PublishedState
+from compaction_operator.api.request import agent_info
+from compaction_operator.cleanup import holding
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.holding import Holding, ReadersBusyError
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.locks import LockKind
+from compaction_operator.storage import LocalStorage
+from tests.unit.cleanup.worlds import (
+    DELTAS,
+    MINOR,
+    FakeMetastore,
+    journal,
+    lock,
+    make_directory,
+    metastore,
+    names,
+)
+
+OWN = "compaction-operator/cleanup/u/1"
+DRIVER = agent_info(uid="other", attempt=1, pod_uid="p")
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(holding, "POLL_SECONDS", 0.0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three inserts and the published minor compaction of them."""
+    for name in (*DELTAS, MINOR):
+        make_directory(tmp_path, name)
+    return tmp_path
+
+
+def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
+    return delete_obsolete(storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})[0]
+
+
+class _Watching(LocalStorage):
+    """Notes which locks there are when something is renamed or deleted."""
+
+    def __init__(self, source: FakeMetastore) -> None:
+        self.source = source
+        self.seen: list[tuple[str, int]] = []
+
+    def rename(self, source: str, target: str) -> None:
+        self.seen.append(("rename", len(self.source.locks)))
+        super().rename(source, target)
+
+    def delete_tree(self, path: str) -> int:
+        self.seen.append(("delete", len(self.source.locks)))
+        return super().delete_tree(path)
+
+
+def test_all_is_hidden_in_one_go_under_the_lock_and_deleted_after_it(table: Path) -> None:
+    """A reader lists the partition, then each directory in it: one that goes in between fails its query."""
+    source = metastore(table)
+    storage = _Watching(source)
+    assert _delete(table, source, storage).final
+    assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
+    (wish,) = source.wishes
+    assert (wish.kind, wish.txn, wish.agent, wish.partition) == (LockKind.EXCLUSIVE, 0, OWN, None)
+
+
+def test_nothing_is_hidden_while_readers_are_at_work_all_the_time(table: Path) -> None:
+    source = metastore(table, locks=(lock(7),))
+    result = _delete(table, source)
+    assert (result.reason, result.final) == ("ReadersBusy", False)
+    assert "lock 7 of ann@desk" in (result.skipped or "")
+    assert names(table) == {*DELTAS, MINOR}
+    assert [one.lock_id for one in source.locks] == [7]
+    source.locks = ()
+    assert _delete(table, source).final
+
+
+@pytest.mark.parametrize(
+    ("other", "blocks"),
+    [
+        ({"agent": DRIVER}, False),
+        ({"partition": "prt=p1"}, True),
+        ({"partition": "prt=p2"}, False),
+        ({"table": None}, True),
+        ({"type": "SHARED_WRITE", "txn": 9}, True),
+    ],
+    ids=["a driver of this project", "same partition", "another partition", "database", "a writer"],
+)
+def test_who_is_waited_for(other: dict[str, object], blocks: bool) -> None:
+    """A driver needs nothing that is obsolete, and may hold its lock for hours."""
+    held = Holding(metastore(Path("/t"), locks=(lock(7, **other),)), journal(Path("/t")))
+    if not blocks:
+        with held.hold_off("prt=P1"):
+            return
+    with pytest.raises(ReadersBusyError, match="lock 7"), held.hold_off("prt=P1"):
+        pytest.fail("the reader was not waited for")
+
+
+def test_who_comes_later_is_not_waited_for() -> None:
+    """It waits in the metastore's queue, behind the lock."""
+    source = metastore(Path("/t"), locks=(lock(7, agent=DRIVER), lock(2000)))
+    with Holding(source, journal(Path("/t"))).hold_off(""):
+        assert len(source.wishes) == 1
+
+
+def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
+    """It was killed between two renames: until then, nobody can read."""
+    source = metastore(table, locks=(lock(7, agent=OWN), lock(8, agent="compaction-operator/cleanup/u/11")))
+    assert _delete(table, source).final
+    assert [one.lock_id for one in source.locks] == [8]
+
+
+def test_an_unlock_that_fails_loses_nothing_of_what_was_done(table: Path) -> None:
+    source = metastore(table, broken=frozenset({"unlock"}))
+    assert _delete(table, source).deleted == DELTAS
+
+
+@pytest.mark.parametrize("call", ["lock", "show_locks"])
+def test_without_an_answer_nothing_is_hidden(table: Path, call: str) -> None:
+    with pytest.raises(MetastoreError, match=call):
+        _delete(table, metastore(table, broken=frozenset({call})))
+    assert names(table) == {*DELTAS, MINOR}
+
+
+def test_who_has_nothing_to_hide_takes_no_lock(table: Path) -> None:
+    source = metastore(table)
+    _delete(table, source)
+    source.wishes.clear()
+    assert _delete(table, source).final
+    assert source.wishes == []
