@@ -23,6 +23,7 @@ compaction takes 1.5 seconds without Spark, about 10 with it (`spark=True`, the 
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.
 `entry` takes the place of `pod.run` for controller and drivers: a function of a module that does something first.
+`environment` is called before each of their starts, with its arguments, for more environment variables.
 """
 
 from sandbox.plane.plane import EndedOtherwiseError, Plane

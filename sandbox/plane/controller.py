@@ -1,6 +1,6 @@
 """The real controller as a local process, which can be killed, paused and started again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from sandbox.plane.processes import Entry, Launch, PythonProcess
@@ -11,8 +11,6 @@ class Controller:
 
     def __init__(self, *, folder: Path, config: Path, launch: Callable[..., Launch], entry: Entry) -> None:
         self.entry = entry
-        self.environment: Mapping[str, str] = {}
-        self.starts = 0
         self._folder = folder
         self._config = config
         self._launch = launch
@@ -33,11 +31,8 @@ class Controller:
         """Start it; one that runs is let be."""
         if self.running:
             return
-        self.starts += 1
-        arguments = ["run", "--config", str(self._config)]
-        launch = self._launch(
-            arguments=["compaction-operator", *arguments], environment=dict(self.environment), folder=self._folder
-        )
+        arguments = ["compaction-operator", "run", "--config", str(self._config)]
+        launch = self._launch(arguments=arguments, environment={}, folder=self._folder)
         self._process = PythonProcess(self.entry, launch)
 
     def kill(self) -> None:

@@ -13,6 +13,7 @@ import yaml
 from sandbox.harness.chart import CHART, RELEASE, WAREHOUSE
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
+from sandbox.plane.processes import free_ports
 
 SYSTEM_NAMESPACE = "compaction-system"
 NAMESPACE = "plane"
@@ -68,6 +69,12 @@ def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     # NB: the C loader, as the resource definitions are long.
     return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
+
+
+def _on_own_port(config: str) -> str:
+    """Return the configuration with a free port for the metrics: all planes share one network."""
+    changed = yaml.safe_load(config)
+    return yaml.safe_dump(changed | {"metrics": {"enabled": True, "port": free_ports(1)[0]}})
 
 
 def _namespace(name: str) -> dict[str, Any]:

@@ -19,9 +19,6 @@ POD_IP = "127.0.0.1"
 LAST_WORDS = 2048
 """Bytes of a log that stand in for a termination message, as a kubelet has it."""
 
-Environment = Callable[[Raw], Mapping[str, str]]
-"""More environment variables for the driver of a pod."""
-
 
 @dataclass(frozen=True)
 class Driver:
@@ -65,7 +62,6 @@ class Kubelet:
         entry: Entry,
     ) -> None:
         self.entry = entry
-        self.environment: Environment = lambda _pod: {}
         self._core = kubernetes.client.CoreV1Api(api)
         self._mirror = mirror
         self._folder = folder
@@ -113,8 +109,7 @@ class Kubelet:
         folder.mkdir()
         (folder / "termination-log").touch()
         fields = {"metadata.name": metadata["name"], "metadata.uid": metadata["uid"], "status.podIP": POD_IP}
-        environment = {**_environment(container, fields), **self.environment(pod)}
-        launch = self._launch(arguments=container["args"], environment=environment, folder=folder)
+        launch = self._launch(arguments=container["args"], environment=_environment(container, fields), folder=folder)
         return Driver(
             pod=metadata["name"],
             pod_uid=metadata["uid"],

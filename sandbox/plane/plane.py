@@ -31,6 +31,14 @@ Answer = TypeVar("Answer")
 SPARK = {"driver": {"cores": 1, "memory": "512m"}}
 
 
+Environment = Callable[[Sequence[str]], Mapping[str, str]]
+"""Gives more environment variables for a process of these arguments that is about to start."""
+
+
+def _nothing_more(_arguments: Sequence[str]) -> Mapping[str, str]:
+    return {}
+
+
 class EndedOtherwiseError(AssertionError):
     """A compaction or cleanup that ended for good, and not as it was to."""
 
@@ -44,6 +52,7 @@ class Plane:
         *,
         hive: Hive = "3.1.3",
         entry: Entry = pod.run,
+        environment: Environment = _nothing_more,
         spark: bool = True,
         txn_timeout_seconds: int = 300,
         values: Mapping[str, Any] | None = None,
@@ -52,6 +61,7 @@ class Plane:
         self.metastore = MetastoreServer(folder / "metastore", hive=hive, txn_timeout_seconds=txn_timeout_seconds)
         self._folder = folder
         self._entry = entry
+        self._environment = environment
         self._spark = spark
         self._values = values or {}
         self._control = ControlPlane(folder / "control")
@@ -210,7 +220,7 @@ class Plane:
             }
             return Launch(
                 arguments=tuple(arguments),
-                environment={**inherited(), **pod_like, **environment},
+                environment={**inherited(), **pod_like, **environment, **self._environment(arguments)},
                 log=folder / "log",
                 secrets=secrets,
                 termination_message=folder / "termination-log",

@@ -23,12 +23,10 @@ def move_in(launch: Launch) -> None:
     """Point everything that a kubelet would mount, and the one fixed port, to this machine's places."""
     incluster.SERVICE_TOKEN_FILENAME = str(launch.secrets / "token")
     incluster.SERVICE_CERT_FILENAME = str(launch.secrets / "ca.crt")
-    driver.TERMINATION_MESSAGE_PATH = str(  # type: ignore[attr-defined]
-        launch.termination_message
-    )
+    driver.TERMINATION_MESSAGE_PATH = str(launch.termination_message)  # type: ignore[attr-defined]
     controller.LIVENESS = f"http://127.0.0.1:{launch.port}/healthz"
     if launch.environment.get(SPARK_VARIABLE) == "no":
-        driver.SparkRunner = lambda _start, **_options: InProcessRunner()  # type: ignore[attr-defined]
+        driver.SparkRunner = lambda _start, **_options: InProcessRunner()  # type: ignore[attr-defined, assignment]
 
 
 def run(launch: Launch) -> None:
