@@ -3,6 +3,7 @@
 What a metastore does with them was read in Hive 4.0.1's CompactionTxnHandler and TxnHandler, and tried.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -17,6 +18,8 @@ _TYPES = {
     CompactionType.MINOR: ttypes.CompactionType.MINOR,
     CompactionType.MAJOR: ttypes.CompactionType.MAJOR,
 }
+
+_POSTGRES_FAILED = "25P02"  # PostgreSQL's "in failed sql transaction"
 
 
 class CompactorCalls(Caller):
@@ -125,13 +128,21 @@ class CompactorCalls(Caller):
     def mark_cleaned(self, job: QueueJob) -> None:
         """End an entry as succeeded: its obsolete and aborted directories up to its highest write id are gone.
 
-        An entry that has ended already is no error. NB: it makes the metastore forget which write ids up to there
-        were aborted, for the whole table when the entry has no partition.
+        An entry that has ended already is no error. NB: it makes the metastore forget which write ids and compactions
+        up to there were aborted, for the whole table when the entry has no partition.
         """
         if not job.highest_write_id:
             raise ValueError(f"queue entry {job.queue_id}: without its highest write id all would be taken for clean")
         entry = _entry_struct(job)
-        self._call(lambda client: hive4.mark_cleaned(client, entry))
+        try:
+            self._call(lambda client: hive4.mark_cleaned(client, entry))
+        except MetastoreError as error:
+            if job.partition is not None or _POSTGRES_FAILED not in str(error):
+                raise
+            # Hive 4.0.1 cannot do it on PostgreSQL without a partition: MarkCleanedFunction gives NULL no type. With a
+            # partition that is none the entry ends, and nothing is forgotten.
+            nowhere = _entry_struct(replace(job, partition=""))
+            self._call(lambda client: hive4.mark_cleaned(client, nowhere))
 
     def commit_txn(self, txn: int) -> None:
         """Commit a transaction: its write ids become valid, its `_v` directories seen, its locks go.
