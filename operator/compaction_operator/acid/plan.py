@@ -31,6 +31,7 @@ from compaction_operator.acid.snapshot import (
     original_files,
     resolve,
     visibility,
+    written_in_vain,
 )
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
@@ -128,7 +129,7 @@ def plan_compaction(
         originals=before.originals if major else (),
         deltas=before.deltas,
         outputs=outputs,
-        obsolete=_obsolete_after(below, settled, outputs, visible),
+        obsolete=(*_obsolete_after(below, settled, outputs, visible), *written_in_vain(below, settled, valid_txns)),
         highest_write_id=write_ids.watermark,
         best_base=before.base,
         seen=frozenset(directory.name for directory in listing.directories),

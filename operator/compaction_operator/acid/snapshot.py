@@ -71,7 +71,24 @@ def obsolete_now(
     Names that are not of the grammar are never in it. Raises as `snapshot` does: then nothing is known to be obsolete.
     """
     current = snapshot(listing, write_ids, valid_txns=valid_txns)
-    return {entry.name: entry.reason for entry in capped_obsolete(current, highest_write_id)}
+    capped = write_ids.capped(highest_write_id)
+    found = (*capped_obsolete(current, highest_write_id), *written_in_vain(listing, capped, valid_txns))
+    return {entry.name: entry.reason for entry in found}
+
+
+def written_in_vain(
+    listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnList | None
+) -> tuple[Obsolete, ...]:
+    """Return the directories at or below the watermark that an aborted compaction wrote (Hive 4).
+
+    No snapshot ever sees them; Hive's Cleaner takes them for aborted, too (AcidUtils.isDirUsable).
+    """
+    aborted = valid_txns.aborted if valid_txns else frozenset()
+    return tuple(
+        Obsolete(directory.name, f"written by aborted transaction {directory.visibility_txn}")
+        for directory in acid_directories(listing)
+        if directory.visibility_txn in aborted and directory.max_write_id <= write_ids.watermark
+    )
 
 
 def capped_obsolete(current: Snapshot, highest_write_id: int) -> tuple[Obsolete, ...]:

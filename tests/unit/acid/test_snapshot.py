@@ -257,3 +257,10 @@ def test_the_guard_base_serves_every_snapshot_and_is_covered_by_any_other_base()
         found = snapshot(published, write_ids(2, open=open_ids))
         assert _seen(found)[0] == "base_-9223372036854775808"
     assert _obsolete(snapshot(published, write_ids(2)))["base_-9223372036854775808"] == "covered by base_2"
+
+
+def test_what_an_aborted_compaction_wrote_is_obsolete() -> None:
+    """Nobody ever sees it; what an open one writes, and what is above the highest write id, stays."""
+    names = ("delta_0000001_0000001_0000", "base_0000001_v0000007", "base_0000001_v0000008", "base_0000009_v0000007")
+    found = obsolete_now(listing(*names), write_ids(9), valid_txns=txns(9, open=(8,), aborted=(7,)), highest_write_id=3)
+    assert found == {"base_0000001_v0000007": "written by aborted transaction 7"}
