@@ -161,6 +161,9 @@ BAD_VALUES = [
     ("warehuoses=1", "warehuoses"),
     ("warehouses[0].name=main", "/warehouses/0"),
     ("warehouses[0].metastore.uris[0]=ftp://hive:9083", "/warehouses/0/metastore/uris/0"),
+    ("cleanup.ttl=soon", "/cleanup/ttl"),
+    ("metrics.port=8080", "/metrics/port"),
+    ("metrics.podMonitor.interval=0s", "/metrics/podMonitor/interval"),
     ("profiles=[]", "/profiles"),
     ("profiles[0].sparkConf.a=1", "/profiles/0/sparkConf/a"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
@@ -215,6 +218,23 @@ def test_a_changed_configuration_restarts_the_controller(cluster: Cluster) -> No
     assert template() != template("--set", "maxConcurrentJobs=3")
 
 
+def test_metrics_can_be_left_out(cluster: Cluster) -> None:
+    """By default the pod says where they are; a PodMonitor is made only where it is asked for."""
+
+    def pod(*options: str) -> tuple[set[str], list[str]]:
+        template = cluster.render(*options)["Deployment", RELEASE, RELEASE]["spec"]["template"]
+        ports = [port["name"] for port in template["spec"]["containers"][0]["ports"]]
+        return set(template["metadata"]["annotations"]), ports
+
+    assert pod() == ({"checksum/config", "prometheus.io/scrape", "prometheus.io/port"}, ["health", "metrics"])
+    assert pod("--set", "metrics.enabled=false") == ({"checksum/config"}, ["health"])
+    monitor = ("PodMonitor", RELEASE, RELEASE)
+    assert monitor not in cluster.render()
+    rendered = cluster.render("--set", "metrics.podMonitor.enabled=true", "--set", "metrics.podMonitor.labels.team=x")
+    assert rendered[monitor]["metadata"]["labels"]["team"] == "x"
+    assert rendered[monitor]["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "interval": "30s"}]
+
+
 def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Path) -> None:
     """Two warehouses on one claim and in one namespace give one mount and one service account each."""
     volume = {"claimName": "files", "mountPath": "/warehouse"}
@@ -254,14 +274,14 @@ def test_the_controllers_pod_passes_the_restricted_profile(cluster: Cluster) -> 
 
 
 def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> None:
-    """The controller never changes a spec, and neither account touches secrets or deletes a journal."""
+    """The controller never changes a spec, and neither account touches secrets; it deletes ended journals alone."""
     rendered = cluster.render("--values", str(SAMPLE_VALUES))
     controller = rendered["ClusterRole", "", RELEASE]["rules"]
     driver = rendered["Role", "analytics", "compaction-driver"]["rules"]
     assert not [rule for rule in controller + driver if "*" in str(rule) or "secrets" in rule["resources"]]
     verbs = {(name, verb) for rule in controller for name in rule["resources"] for verb in rule["verbs"]}
-    for name in ("tablecompactions", "compactioncleanups"):
-        assert {verb for found, verb in verbs if found == name} <= {"get", "list", "watch"}
+    for name, own in (("tablecompactions", set()), ("compactioncleanups", {"delete"})):
+        assert {verb for found, verb in verbs if found == name} <= {"get", "list", "watch", *own}
     (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]
     assert (journal["resources"], sorted(journal["verbs"])) == (["compactioncleanups"], ["create", "get"])
 
@@ -347,6 +367,10 @@ BAD_COMPACTIONS = [
     ("cleanup.interval", "-2s", "spec.cleanup.interval"),
     ("cleanup.gracePeriod", "soon", "spec.cleanup.gracePeriod"),
     ("cleanup.gracePeriod", "9000h", "spec.cleanup.gracePeriod"),
+    ("cleanup.mode", "Ask", "spec.cleanup.mode: Unsupported value"),
+    ("cleanup.readers", "Transactions", "spec.cleanup.readers: Unsupported value"),
+    ("cleanup.deadline", "0s", "must be between 1s and 8760h"),
+    ("cleanup.quarantine", "9000h", "must be between 1s and 8760h"),
     ("spark.profile", "Big", "spec.spark.profile"),
     ("spark.driver.cores", 0, "spec.spark.driver.cores"),
     ("spark.driver.memory", "1GB", "spec.spark.driver.memory"),
@@ -429,6 +453,10 @@ CHANGES = [
     ("CompactionCleanup", "lockIds", [1]),
     ("CompactionCleanup", "interval", "5s"),
     ("CompactionCleanup", "gracePeriod", "5s"),
+    ("CompactionCleanup", "mode", "Never"),
+    ("CompactionCleanup", "readers", "Locks"),
+    ("CompactionCleanup", "deadline", "5s"),
+    ("CompactionCleanup", "quarantine", "5s"),
 ]
 
 
@@ -448,6 +476,12 @@ def test_suspend_may_be_changed(cluster: Cluster, existing: dict[str, Manifest],
     """The one switch that a user has on something that exists already."""
     assert existing[kind]["spec"]["suspend"] is True
     cluster.output(*patch(cluster, kind, {"spec": {"suspend": False}}))
+
+
+def test_a_plan_may_be_approved(cluster: Cluster, existing: dict[str, Manifest]) -> None:
+    """The other switch, on a cleanup."""
+    assert existing["CompactionCleanup"]["spec"]["approved"] is False
+    cluster.output(*patch(cluster, "CompactionCleanup", {"spec": {"approved": True}}))
 
 
 def patch(cluster: Cluster, kind: str, value: Manifest, *options: str) -> list[str]:

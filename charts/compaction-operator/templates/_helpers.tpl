@@ -30,7 +30,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $own := dict "image" (include "compaction-operator.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
 {{- $profiles = append $profiles (merge (dict) . $own) -}}
 {{- end -}}
-{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge (dict "profiles" $profiles) | toYaml -}}
+{{- $metrics := pick .Values.metrics "enabled" "port" -}}
+{{- $own := dict "profiles" $profiles "metrics" $metrics -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge $own | toYaml -}}
 {{- end -}}
 
 {{/* The namespaces of all warehouses, each once, as a JSON object {"items": [...]}. */}}
