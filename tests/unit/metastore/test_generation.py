@@ -1,0 +1,38 @@
+"""A metastore's generation is told by its calls; an error is no generation."""
+
+import pytest
+from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.Thrift import TApplicationException
+
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.generation import Generation
+
+
+def unknown(*_: object) -> None:
+    raise TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name")
+
+
+def test_a_metastore_with_write_ids_but_without_the_newer_calls_is_hive_3(stub):
+    metastore = stub(get_valid_write_ids=ttypes.GetValidWriteIdsResponse([]))
+    with MetastoreClient(metastore.settings()) as client:
+        assert client.generation() is Generation.HIVE3
+        assert client.generation() is Generation.HIVE3
+    assert metastore.handler.calls == ["get_valid_write_ids"]
+
+
+def test_a_metastore_without_write_ids_is_refused(stub):
+    with MetastoreClient(stub(get_valid_write_ids=unknown).settings()) as client:
+        with pytest.raises(MetastoreError, match="older than Hive 3"):
+            client.generation()
+
+
+def test_a_metastore_that_fails_is_of_no_generation_yet(stub):
+    """Taken for Hive 3, a Hive 4 metastore would get unsuffixed directories."""
+
+    def fail(*_: object) -> None:
+        raise TApplicationException(TApplicationException.INTERNAL_ERROR, "out of connections")
+
+    with MetastoreClient(stub(get_valid_write_ids=fail).settings()) as client:
+        with pytest.raises(MetastoreError, match="out of connections"):
+            client.generation()
