@@ -22,9 +22,9 @@ def test_a_metastore_with_write_ids_but_without_the_newer_calls_is_hive_3(stub):
 
 
 def test_a_metastore_without_write_ids_is_refused(stub):
-    with MetastoreClient(stub(get_valid_write_ids=unknown).settings()) as client:
-        with pytest.raises(MetastoreError, match="older than Hive 3"):
-            client.generation()
+    client = MetastoreClient(stub(get_valid_write_ids=unknown).settings())
+    with client, pytest.raises(MetastoreError, match="older than Hive 3"):
+        client.generation()
 
 
 def test_a_metastore_that_fails_is_of_no_generation_yet(stub):
@@ -33,6 +33,6 @@ def test_a_metastore_that_fails_is_of_no_generation_yet(stub):
     def fail(*_: object) -> None:
         raise TApplicationException(TApplicationException.INTERNAL_ERROR, "out of connections")
 
-    with MetastoreClient(stub(get_valid_write_ids=fail).settings()) as client:
-        with pytest.raises(MetastoreError, match="out of connections"):
-            client.generation()
+    client = MetastoreClient(stub(get_valid_write_ids=fail).settings())
+    with client, pytest.raises(MetastoreError, match="out of connections"):
+        client.generation()
