@@ -1,0 +1,116 @@
+"""What a run does: a scenario, and at which steps of whom something breaks. A plan is chosen by a seed."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from random import Random
+
+from compaction_operator.api.model import Model
+
+
+class Role(StrEnum):
+    """Whose steps they are."""
+
+    CONTROLLER = "controller"
+    DRIVER = "driver"
+
+
+class Moment(StrEnum):
+    """Before the step has any effect, or after it has had all of it."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Action(StrEnum):
+    """What happens then.
+
+    KILL: the process with all that it started. METASTORE: the metastore, while the process waits; it is started again
+    at once, which takes some seconds. PAUSE: the process is stopped, and its pod is lost; it goes on when `wake` says.
+    """
+
+    KILL = "kill"
+    METASTORE = "metastore"
+    PAUSE = "pause"
+
+
+class Wake(StrEnum):
+    """When a paused driver goes on: once the next attempt's driver runs, once it has published, after the cleanup."""
+
+    RUNNING = "running"
+    PUBLISHED = "published"
+    CLEANED = "cleaned"
+
+
+class Step(Model):
+    """One operation on something outside the process: the `number`-th of that label in the process's life."""
+
+    role: Role
+    label: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.label} #{self.number}"
+
+
+class Fault(Model):
+    """Something breaks at a step of the `life`-th process of its role in the run."""
+
+    step: Step
+    moment: Moment
+    action: Action
+    life: int = 1
+    wake: Wake | None = None
+
+    def __str__(self) -> str:
+        wake = f" until {self.wake}" if self.wake else ""
+        life = f" of life {self.life}" if self.life > 1 else ""
+        return f"{self.action}{wake} {self.moment} {self.step}{life}"
+
+
+class Plan(Model):
+    """A whole run. With `spark` its drivers start Spark, without executors; else they do the tasks themselves."""
+
+    scenario: str
+    faults: tuple[Fault, ...] = ()
+    spark: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"{self.scenario}{', Spark' if self.spark else ''}: {', then '.join(map(str, self.faults)) or 'no fault'}"
+        )
+
+
+SPARK_EVERY = 20
+"""One in so many plans uses Spark, which takes 10 seconds to start."""
+
+_ACTIONS = {
+    Role.DRIVER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
+    Role.CONTROLLER: ((Action.KILL, 7), (Action.METASTORE, 2)),
+}
+_SECOND_FAULT = 0.15
+
+
+def choose(seed: int, steps: Mapping[str, Sequence[Step]]) -> Plan:
+    """Return the plan of a seed, given the steps of each scenario as they were recorded.
+
+    Consecutive seeds walk through all steps of all scenarios, in a shuffled order: as many seeds as there are steps
+    break each once. How, and whether a second fault follows, is chosen by the seed alone.
+    """
+    every = [(scenario, step) for scenario, found in sorted(steps.items()) for step in found]
+    Random(0).shuffle(every)
+    scenario, step = every[seed % len(every)]
+    rng = Random(seed)
+    first = _fault(rng, step, life=1)
+    faults = [first]
+    if rng.random() < _SECOND_FAULT:
+        second = rng.choice(steps[scenario])
+        again = second.role is step.role and first.action is not Action.METASTORE
+        faults.append(_fault(rng, second, life=2 if again else 1, actions=(Action.KILL, Action.METASTORE)))
+    return Plan(scenario=scenario, faults=tuple(faults), spark=rng.randrange(SPARK_EVERY) == 0)
+
+
+def _fault(rng: Random, step: Step, *, life: int, actions: Sequence[Action] = tuple(Action)) -> Fault:
+    possible = [(action, weight) for action, weight in _ACTIONS[step.role] if action in actions]
+    (action,) = rng.choices([action for action, _ in possible], [weight for _, weight in possible])
+    wake = rng.choice(list(Wake)) if action is Action.PAUSE else None
+    return Fault(step=step, moment=rng.choice(list(Moment)), action=action, life=life, wake=wake)

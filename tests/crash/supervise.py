@@ -1,0 +1,118 @@
+"""Sees one run through: what broke is started again, whoever was paused goes on, the reader leaves in the end."""
+
+import time
+from collections.abc import Iterator
+
+from sandbox.harness.wait import WaitTimeoutError, wait_until
+from sandbox.plane import EndedOtherwiseError, Plane
+from sandbox.plane.kubelet import Driver
+
+from tests.crash.plan import Action, Plan, Step, Wake
+from tests.crash.reader import Reader
+from tests.crash.signals import Report, Signals
+from tests.crash.table import Table
+from tests.crash.verify import Before, misread
+
+RUN_SECONDS = 45.0
+READER_SECONDS = 5.0
+"""A reader goes when a cleanup waits for it, or so long after the compaction: what broke may keep it from saying so."""
+PAUSE_SECONDS = 5.0
+
+
+class Supervision:
+    """The cluster's part in a run, and the user's: `until_settled` returns when nothing is left to happen."""
+
+    def __init__(
+        self,
+        plane: Plane,
+        signals: Signals,
+        *,
+        run: str,
+        compaction: str,
+        plan: Plan,
+        table: Table,
+        before: Before,
+        reader: Reader,
+    ) -> None:
+        self.steps: list[Step] = []
+        self.broken: set[int] = set()
+        self._plane = plane
+        self._signals = signals
+        self._run = run
+        self._name = compaction
+        self._plan = plan
+        self._table = table
+        self._before = before
+        self._reader = reader
+        self._reader_leaves: float | None = None
+        self._paused: dict[Wake, Driver] = {}
+        self._woken: list[Driver] = []
+        self._problems: list[str] = []
+
+    def until_settled(self) -> Iterator[str]:
+        """Do all that, and yield what went wrong on the way."""
+        try:
+            self._plane.wait(self._settled, timeout=RUN_SECONDS, what=f"tcomp/{self._name} and all that follows")
+            self._plane.wait_ended(self._name)
+            self._plane.wait_cleaned(self._name)
+        except (WaitTimeoutError, EndedOtherwiseError) as error:
+            yield str(error)
+        self._reader.release()
+        yield from self._problems
+
+    def _settled(self) -> bool:
+        for report in self._signals.new_reports():
+            if report.run == self._run:
+                self._heed(report)
+        self._plane.controller.start()
+        for wake in [wake for wake in self._paused if self._is_time(wake)]:
+            self._woken.append(self._paused.pop(wake))
+            self._woken[-1].resume()
+        if self._reader.waiting and self._reader_may_leave():
+            self._reader_leave()
+        zombies = self._paused or any(driver.process.running for driver in self._woken)
+        return self._cleaned() and not zombies and not self._reader.waiting
+
+    def _heed(self, report: Report) -> None:
+        """Note a step. What the process does not do to itself is done here."""
+        if report.fault is None:
+            if report.life == 1:
+                self.steps.append(report.step)
+            return
+        self.broken.add(report.fault)
+        fault = self._plan.faults[report.fault]
+        if fault.action is Action.METASTORE:
+            self._plane.metastore.kill()
+            self._signals.allow(self._run, report.fault)
+            self._plane.restart_metastore()
+        elif fault.action is Action.PAUSE:
+            driver = wait_until(self._stopped, timeout=PAUSE_SECONDS, what="the driver to stop")
+            self._paused[fault.wake or Wake.CLEANED] = driver
+            self._plane.drivers.lose(driver)
+
+    def _stopped(self) -> Driver | None:
+        return next((driver for driver in self._plane.drivers.current() if driver.process.paused), None)
+
+    def _is_time(self, wake: Wake) -> bool:
+        if wake is Wake.RUNNING and self._plane.drivers.current():
+            return True
+        return self._cleaned() if wake is Wake.CLEANED else self._plane.compaction(self._name).ended
+
+    def _cleaned(self) -> bool:
+        ended = self._plane.compaction(self._name).ended
+        return ended and all(cleanup.ended for cleanup in self._plane.cleanups(self._name))
+
+    def _reader_may_leave(self) -> bool:
+        if not self._plane.compaction(self._name).ended:
+            return False
+        if self._reader_leaves is None:
+            self._reader_leaves = time.monotonic() + READER_SECONDS
+        waiting = any(cleanup.status.blocker_count for cleanup in self._plane.cleanups(self._name))
+        return waiting or time.monotonic() > self._reader_leaves
+
+    def _reader_leave(self) -> None:
+        """Let the reader read once more what it saw at first, then go."""
+        if self._reader.snapshot:
+            wrong = misread(self._table, self._reader.snapshot, self._before.rows)
+            self._problems += [f"the reader from before sees, in {place}: {seen}" for place, seen in wrong.items()]
+        self._reader.release()
