@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
+from xml.sax.saxutils import escape
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.client import MetastoreClient
@@ -31,10 +33,21 @@ def fetch(hive: Hive) -> Path:
 
 
 class MetastoreServer:
-    """One metastore process; Derby, configuration and log are in `folder`, the warehouse in `folder/warehouse`."""
+    """One metastore process; Derby, configuration and log are in `folder`, the warehouse in `folder/warehouse`.
+
+    `properties` are more of Hive's; where these want it, `address` and `connection` say how clients connect.
+    """
 
     def __init__(
-        self, folder: Path, *, hive: Hive = "3.1.3", database: Database = "derby", txn_timeout_seconds: int = 300
+        self,
+        folder: Path,
+        *,
+        hive: Hive = "3.1.3",
+        database: Database = "derby",
+        txn_timeout_seconds: int = 300,
+        properties: Mapping[str, str] | None = None,
+        address: str = "thrift://127.0.0.1:{port}",
+        connection: Mapping[str, Any] | None = None,
     ) -> None:
         self.hive = hive
         self.warehouse = folder / "warehouse"
@@ -43,16 +56,19 @@ class MetastoreServer:
         self._port = free_port()
         self._postgres = PostgresServer() if database == "postgres" else None
         self._txn_timeout = txn_timeout_seconds
+        self._properties = properties or {}
+        self._address = address
+        self._connection = connection or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def uri(self) -> str:
-        """The Thrift address; it stays the same over restarts."""
-        return f"thrift://127.0.0.1:{self._port}"
+        """The address; it stays the same over restarts."""
+        return self._address.format(port=self._port)
 
     def settings(self, *, timeout: float = 20.0) -> Metastore:
         """Return what a client needs to know."""
-        return Metastore(uris=(self.uri,), timeout=timeout)
+        return Metastore(uris=(self.uri,), timeout=timeout, **self._connection)
 
     def __enter__(self) -> Self:
         self.start()
@@ -66,7 +82,7 @@ class MetastoreServer:
     def start(self) -> None:
         """Start the metastore and return when it answers; raises RuntimeError with the end of its log."""
         self.warehouse.mkdir(parents=True, exist_ok=True)
-        self._state.mkdir(exist_ok=True)
+        self._write_properties()
         if self._postgres:
             self._postgres.start()
         # With pdeathsig a metastore does not outlive a test run that was killed.
@@ -79,7 +95,7 @@ class MetastoreServer:
 
     def stop(self) -> None:
         """Stop the process, if it runs, and wait for its end."""
-        if self._process:
+        if self._process and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
@@ -107,6 +123,16 @@ class MetastoreServer:
     def _signal(self, number: signal.Signals) -> None:
         if self._process:
             os.killpg(self._process.pid, number)
+
+    def _write_properties(self) -> None:
+        """Write the file that a metastore reads beside metastore-site.xml."""
+        configuration = self._state / "conf"
+        configuration.mkdir(parents=True, exist_ok=True)
+        lines = (
+            f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+            for name, value in self._properties.items()
+        )
+        (configuration / "hivemetastore-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
 
     def _environment(self) -> dict[str, str]:
         own = {
