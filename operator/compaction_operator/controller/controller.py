@@ -78,6 +78,7 @@ class Controller:
         )
         metrics.watch(self._cache, clock)
         self._failures: dict[Key, int] = {}
+        self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
 
@@ -236,16 +237,32 @@ class Controller:
         self._wake.set()
 
     async def _reconcile_kind(self, key: Key) -> float | None:
+        rest = self._rest(key)
+        if rest > 0:
+            return rest
         reconciler = self._compactions if key.kind is Kind.COMPACTION else self._cleanups
         again, failed = await reconciler.reconcile(key, failures=self._failures.get(key, 0))
         if failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         else:
             self._failures.pop(key, None)
+        if failed and again is not None:
+            self._resting[key] = self._ticks() + again
         cleanup = self._cache.cleanups.get(key)
         if cleanup is not None:
             self._tell_compaction(cleanup)
         return again
+
+    def _rest(self, key: Key) -> float:
+        """Return for how long a cleanup is left alone after a failure, however much news of it there is.
+
+        NB: the watch may bring a cleanup's own write back, and each try writes: else it would try without a pause.
+        """
+        left = self._resting.get(key, 0.0) - self._ticks()
+        if left > 0 and self._cache.cleanups.get(key) is not None:
+            return left
+        self._resting.pop(key, None)
+        return 0.0
 
     def _failed(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -14,6 +14,7 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.identity import Change
 from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
@@ -321,6 +322,10 @@ class FakeWork:
     metastore_down: bool = False
     directories: set[str] = field(default_factory=lambda: {f"/{name}" for name in DELTAS})
     calls: list[str] = field(default_factory=list)
+    looks: int = 0
+    finish_down: bool = False
+    gone: Change | None = None
+    kept: dict[str, str] = field(default_factory=dict)
     during_preflight: Callable[[], None] = lambda: None
 
     def preflight(self, compaction: Compaction) -> Verdict:
@@ -340,9 +345,11 @@ class FakeWork:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
         state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED
         states = {entry.partition: state for entry in cleanup.spec.partitions}
-        return Settled(states, baseline(*self.locks, time=self.time.now))
+        gone = dict.fromkeys(states, self.gone) if self.gone else {}
+        return Settled(states, baseline(*self.locks, time=self.time.now), gone)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+        self.looks += 1
         self.calls += [f"look {table.table}" for table in tables]
         return {table: "connection refused" if self.metastore_down else world(*self.locks) for table in tables}
 
@@ -364,7 +371,8 @@ class FakeWork:
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"finish {cleanup.meta.name}")
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
+        down = self.metastore_down or self.finish_down
+        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if down else None
 
     def count(self, call: str) -> int:
         return sum(made.startswith(call) for made in self.calls)
@@ -378,6 +386,9 @@ class FakeWork:
         return PartitionDeletion(entry.partition, quarantined=names, final=True)
 
     def _delete(self, entry: PartitionEntry) -> PartitionDeletion:
+        if entry.partition in self.kept:
+            why = self.kept[entry.partition]
+            return PartitionDeletion(entry.partition, remaining={one.name: why for one in entry.obsolete})
         names = [f"{entry.partition}/{obsolete.name}" for obsolete in entry.obsolete]
         freed = 10 * len(self.directories & set(names))
         self.directories -= set(names)

@@ -1,6 +1,6 @@
 """The cache: newer versions only, deletions for good, and the ways from a compaction to its cleanups and back."""
 
-from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.cache import Cache, Recent
 from compaction_operator.controller.kube import Raw
 from compaction_operator.controller.resources import Compaction, Key, Kind, TableKey
 from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
@@ -92,3 +92,23 @@ def test_what_frees_a_table() -> None:
     baseline = {"time": "2026-01-01T12:00:00Z", "txnHighWaterMark": 1, "lockIds": []}
     cache.put_cleanup({**version(cleanup_raw(), 2), "status": {"baseline": baseline}})
     assert cache.freed == {ORDERS}
+
+
+def test_what_was_set_long_ago_is_forgotten() -> None:
+    """Jobs and deletions that nobody asks for any more take no memory for ever."""
+    recent: Recent[int, str] = Recent(3)
+    for number in (1, 2, 3, 1, 4):
+        recent[number] = "x"
+    assert list(recent) == [3, 1, 4]
+
+
+def test_nothing_is_kept_of_what_was_deleted() -> None:
+    cache = Cache()
+    cache.put_cleanup(cleanup_raw())
+    cache.put_compaction(compaction_raw())
+    cache.drop_cleanup(Key(Kind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
+    cache.drop_compaction(NIGHTLY, "uid-default-nightly")
+    for store in (cache.cleanups, cache.compactions):
+        assert store.all() == []
+        assert not store._by_table
+    assert not cache._cleanups_of

@@ -382,3 +382,44 @@ def test_failure_keeps_the_last_progress() -> None:
     status = {**BACKING_OFF, "progress": SHOWN}
     again = step(status, Sight(verdict=OK), now=NOON + timedelta(seconds=10))
     assert (again.status.attempt, again.status.progress) == (2, None)
+
+
+QUEUED = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated")
+
+
+@pytest.mark.parametrize(("waits", "pause"), [(0, 10), (1, 20), (3, 80), (60, 120)])
+def test_a_table_in_hives_own_queue_is_waited_for(waits: int, pause: int) -> None:
+    """Not failed, no attempt, a little later each time, and the reason says whose entry it is."""
+    decision = step({}, Sight(verdict=QUEUED, waits=waits))
+    assert succeeded(decision) == ("Unknown", "InCompactionQueue", "Waiting")
+    assert (decision.again_in, decision.failed, decision.status.attempt) == (pause, True, 0)
+    assert decision.status.conditions[-1].message == QUEUED.message
+
+
+def auto_compaction(decision: Decision) -> tuple[str, str]:
+    condition = find_condition(decision.status.conditions, "AutoCompactionOff")
+    assert condition is not None
+    return condition.status.value, condition.reason
+
+
+def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
+    """It goes on all the same; the statement that ends the warning is said in full."""
+    decision = step({}, Sight(verdict=Verdict(auto_compaction=True)))
+    assert decision.action is Action.CREATE_JOB
+    assert auto_compaction(decision) == ("False", "NoAutoCompactionMissing")
+    assert [(event.reason, event.type) for event in decision.events] == [
+        ("NoAutoCompactionMissing", "Warning"),
+        ("Started", "Normal"),
+    ]
+    statement = "ALTER TABLE sales.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
+    assert decision.events[0].message.endswith(statement)
+    again = {**decision.status.to_json(), **BACKING_OFF}
+    later = step(again, Sight(verdict=Verdict(auto_compaction=True)), now=NOON + timedelta(hours=1))
+    assert [event.reason for event in later.events] == ["Started"]
+    mended = step(again, Sight(verdict=Verdict(auto_compaction=False)), now=NOON + timedelta(hours=1))
+    assert auto_compaction(mended) == ("True", "NoAutoCompactionSet")
+
+
+def test_what_is_not_known_of_auto_compaction_is_not_said() -> None:
+    decision = step({}, Sight(verdict=OK))
+    assert find_condition(decision.status.conditions, "AutoCompactionOff") is None

@@ -1,26 +1,40 @@
 """The loop as a whole over a cluster in memory: a compaction's way, restarts at any point, waiting and queueing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from compaction_operator.api.cleanup import PublishedState
+from compaction_operator.api.compaction import Readers
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.cleanup.gate import World, blockers
+from compaction_operator.cleanup.identity import Change
+from compaction_operator.controller.cleanup_step import Settled, Sight
+from compaction_operator.controller.cleanups import decide
+from compaction_operator.controller.cluster import Pools
+from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
-from compaction_operator.controller.resources import Kind
+from compaction_operator.controller.resources import Kind, TableKey
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
+    NOON,
     KilledError,
     Sandbox,
+    baseline,
+    cleanup,
     cleanup_raw,
     compaction_raw,
     condition,
     entry_json,
     runs,
+    world,
 )
 
 
@@ -352,8 +366,6 @@ async def test_deleted_compaction_cancels_no_cleanup_but_holds_the_table() -> No
 @runs
 async def test_final_problems_cost_no_pod() -> None:
     """A table that does not exist: failed for good, with the metastore's message."""
-    from compaction_operator.controller.compactions import Verdict
-
     box = Sandbox()
     box.work.verdict = Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
     box.kube.apply(Kind.COMPACTION, compaction_raw())
@@ -509,6 +521,215 @@ async def test_a_pod_that_is_deleted_is_forgotten() -> None:
     box.kube.delete(Kind.POD, "default", f"{job()}-x")
     await box.pass_time(60)
     assert box.compaction()["progress"]["partitionsDone"] == 2
+
+
+@runs
+async def test_a_plan_waits_for_its_approval() -> None:
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(mode="Plan"))
+    await box.start()
+    await box.pass_time(3600)
+    assert box.cleanup()["phase"] == "WaitingForApproval"
+    assert box.cleanup()["partitions"][0]["planned"] == list(DELTAS)
+    assert (box.work.count("plan"), box.work.count("delete")) == (1, 0)
+    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw["spec"]["approved"] = True
+    box.kube.apply(Kind.CLEANUP, raw)
+    await box.run()
+    assert box.cleanup()["phase"] == "Succeeded"
+    assert box.work.directories == set()
+
+
+@runs
+async def test_an_approval_that_was_taken_back_unseen_holds() -> None:
+    """The status is written under the known version before anything is deleted."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(mode="Plan", approved=True))
+    box.work.locks = (12,)
+    await box.start()
+    box.kube.watchers.clear()
+    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw["spec"]["approved"] = False
+    box.kube.apply(Kind.CLEANUP, raw)
+    box.work.locks = ()
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+
+
+@runs
+async def test_the_quarantine_is_emptied_when_its_time_is_over() -> None:
+    """Also by a controller that was started anew in between, and never before."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(quarantine="24h"))
+    await box.start()
+    assert box.cleanup()["phase"] == "Quarantined"
+    await box.pass_time(80000)
+    await box.start()
+    await box.pass_time(6399)
+    assert box.work.count("purge") == 0
+    await box.pass_time(1)
+    assert (box.work.count("delete"), box.work.count("purge")) == (1, 1)
+    assert box.cleanup()["phase"] == "Succeeded"
+    assert box.cleanup()["directoriesDeleted"] == 3
+
+
+@runs
+async def test_on_hive_4_the_queues_entry_is_ended_in_the_end() -> None:
+    """It is tried for ever: who deleted what is known, but not to the metastore."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(entries=[entry_json(txnId=9, queueId=5)]))
+    box.work.finish_down = True
+    await box.start()
+    await box.pass_time(3600)
+    assert condition(box.cleanup())["reason"] == "MetastoreUnavailable"
+    assert (box.work.count("delete"), box.cleanup()["directoriesDeleted"]) == (1, 3)
+    box.work.finish_down = False
+    await box.pass_time(15)
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_an_ended_cleanup_goes_after_its_time() -> None:
+    """While its compaction still runs it stays; with nothing of it left to remember, it goes."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.end_job(job(), ok=False)
+    await box.run()
+    box.kube.apply(Kind.COMPACTION, {**box.kube.get(Kind.COMPACTION, "nightly")})
+    await box.pass_time(86400 + 600)
+    assert box.compaction()["phase"] == "Running"
+    assert box.cleanup()["phase"] == "Succeeded"
+    box.kube.end_job(job(2), ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "Compacted"
+    await box.pass_time(600)
+    assert box.kube.all(Kind.CLEANUP) == []
+
+
+@runs
+async def test_a_cleanup_that_failed_stays() -> None:
+    box = Sandbox()
+    box.work.gone = Change("TableDropped", "table sales.orders was dropped")
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.start()
+    await box.pass_time(10 * 86400)
+    assert condition(box.cleanup())["reason"] == "TableDropped"
+
+
+@runs
+async def test_what_cannot_be_deleted_is_tried_with_pauses() -> None:
+    """Although each try writes the status, and the watch brings that back as news."""
+    box = Sandbox()
+    box.work.kept = {"": "not obsolete"}
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.start()
+    assert box.work.count("delete") == 1
+    await box.pass_time(1 + 2 + 4)
+    assert box.work.count("delete") == 4
+    assert box.kube.reasons().count("DeletionRefused") == 1
+    box.work.kept = {}
+    await box.pass_time(15)
+    assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
+    box = Sandbox()
+    box.work.verdict = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 is initiated")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    await box.pass_time(10 + 20 + 40)
+    assert box.work.count("preflight") == 4
+    assert condition(box.compaction())["reason"] == "InCompactionQueue"
+    box.work.verdict = Verdict()
+    await box.pass_time(120)
+    assert box.kube.jobs() == [job()]
+
+
+@runs
+async def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_lock_queries_a_tick() -> None:
+    """One call of the metastore's work a tick, in which each table is asked for once."""
+    box = Sandbox()
+    box.work.locks = (12,)
+    waiting = settled_status()
+    for index in range(10_000):
+        raw = cleanup_raw(f"c{index}", table={**IDENTITY, "name": f"t{index % 100}"})
+        box.kube.objects[Kind.CLEANUP, "default", f"c{index}"] = {**raw, "status": waiting}
+    await box.start()
+    looks, queries = box.work.looks, box.work.count("look")
+    for tick in range(1, 4):
+        await box.pass_time(2)
+        assert (box.work.looks - looks, box.work.count("look") - queries) == (tick, 100 * tick)
+    assert box.work.count("delete") == 0
+
+
+IDENTITY = {"database": "sales", "createTime": 100, "location": "/warehouse/orders"}
+
+
+SETTLED = Settled({"": PublishedState.PUBLISHED}, baseline(12))
+
+
+def settled_status() -> dict[str, Any]:
+    """The status of a cleanup that waits for lock 12, and has said so."""
+    found = blockers(baseline(12), world(12), readers=Readers.LOCKS_AND_TRANSACTIONS, now=NOON)
+    sight = Sight(look=Look(found))
+    taken = decide(cleanup(), Sight(settled=SETTLED), settings=CONFIG.cleanup, now=NOON).status
+    status: dict[str, Any] = decide(
+        cleanup(status=taken.to_json()), sight, settings=CONFIG.cleanup, now=NOON
+    ).status.to_json()
+    return status
+
+
+@runs
+async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
+    """Each warehouse has threads of its own; while one hangs, the other's cleanup is told and done."""
+    hung, free = threading.Event(), threading.Event()
+    sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+    box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
+    box.pools = Pools.of(("lake", "sea"), kube=2, tables=1, polling=1, deletion=1)
+    look = box.work.look
+
+    def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+        if warehouse == "sea":
+            hung.set()
+            free.wait(60)
+        return look(warehouse, tables)
+
+    box.work.look = hang  # type: ignore[method-assign]
+    box.kube.apply(Kind.CLEANUP, journal(warehouse="sea"))
+    box.kube.apply(Kind.CLEANUP, cleanup_raw("other", attempt=2))
+    task = asyncio.create_task(box.start())
+    try:
+        while box.cleanup("other").get("phase") != "Succeeded":
+            await asyncio.sleep(0.01)
+            box.controller.step()
+        assert hung.is_set()
+        assert box.cleanup()["phase"] == "WaitingForReaders"
+    finally:
+        free.set()
+        await task
+        box.pools.shut_down()
+
+
+@runs
+async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
+    """Compactions that waited for their turn and were deleted, and cleanups that waited for readers."""
+    box = Sandbox()
+    box.work.locks = (12,)
+    for name in ("nightly", "a", "b"):
+        box.kube.apply(Kind.COMPACTION, compaction_raw(name))
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.start()
+    assert box.controller._admission._waiting
+    for name in ("nightly", "a", "b"):
+        box.kube.delete(Kind.COMPACTION, "default", name)
+    box.kube.delete(Kind.CLEANUP, "default", "nightly-1-0")
+    await box.run()
+    assert not box.controller._admission._waiting
+    assert len(box.controller._gatekeeper) == 0
+    assert not (box.controller._failures or box.controller._resting)
 
 
 async def compact_once(box: Sandbox) -> None:

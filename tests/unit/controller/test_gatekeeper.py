@@ -4,6 +4,7 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.gate import World
 from compaction_operator.controller.gatekeeper import Gatekeeper, Look
 from compaction_operator.controller.resources import Key, Kind, TableKey
+from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from tests.unit.controller.sandbox import NOON, baseline, world
 
 ORDERS = TableKey("lake", "sales", "orders")
@@ -155,3 +156,37 @@ def test_forgotten_during_a_look() -> None:
     gate.start_due(0.0)
     gate.forget(key())
     assert finish(gate, world()) == []
+
+
+def test_a_warehouses_tables_are_looked_at_together() -> None:
+    """Whoever began to wait when: after its first look each table joins the others' tick."""
+    gate = Gatekeeper()
+    tables = [TableKey(warehouse, "sales", f"t{index}") for warehouse in ("lake", "sea") for index in range(3)]
+    for index, table in enumerate(tables):
+        watch(gate, index, now=index / 7, table=table)
+        tick(gate, index / 7, world(12))
+    assert gate.start_due(2.0) == {"lake": tables[:3], "sea": tables[3:]}
+
+
+def test_new_readers_never_starve_a_cleanup() -> None:
+    """Each tick shows other readers, with locks and with transactions, but none of the baseline's."""
+    gate = Gatekeeper()
+    watch(gate, now=0.0, locks=(12,))
+    for number in range(1, 100):
+        newer = OpenTransactions(40 + number, (TxnInfo(txn=40 + number, user="bob", host="desk", state="OPEN"),))
+        tick(gate, 2.0 * number, world(12 if number < 50 else 100, 200 + number, txns=newer))
+        assert bool(seen(gate).blockers) == (number < 50)
+
+
+def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
+    """Else memory would grow with each table that ever was: also where the last one went during the look."""
+    gate = Gatekeeper()
+    for index in range(100):
+        watch(gate, index, now=0.0, table=TableKey("lake", "sales", f"t{index}"))
+    due = gate.start_due(0.0)
+    for index in range(50):
+        gate.forget(key(index))
+    gate.finish(dict.fromkeys(due["lake"], world()), now=NOON)
+    for index in range(50, 100):
+        gate.forget(key(index))
+    assert len(gate) == 0

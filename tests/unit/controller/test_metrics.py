@@ -1,0 +1,85 @@
+"""What Prometheus is told: each number once, and the same after a restart for what is still there."""
+
+from urllib.request import urlopen
+
+from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.resources import Kind
+from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
+
+
+def value(box: Sandbox, name: str, **labels: str) -> float | None:
+    return box.metrics.registry.get_sample_value(f"compaction_operator_{name}", labels)
+
+
+@runs
+async def test_a_cleanup_from_waiting_to_deleted() -> None:
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, cleanup_raw(deadline="1m"))
+    box.work.locks = (12,)
+    await box.start()
+    await box.pass_time(100)
+    assert value(box, "cleanups_waiting", reason="ReadersFromBefore") == 1
+    assert value(box, "cleanups_oldest_seconds", reason="ReadersFromBefore") == 100
+    assert value(box, "cleanups_overdue") == 1
+    assert value(box, "lock_queries_total", warehouse="lake") == 51
+    assert value(box, "look_seconds_count", warehouse="lake") == 51
+    box.work.locks = ()
+    await box.pass_time(2)
+    assert value(box, "cleanups_waiting", reason="ReadersFromBefore") is None
+    assert value(box, "cleanups_overdue") == 0
+    assert value(box, "directories_deleted_total", warehouse="lake") == 3
+    assert value(box, "bytes_deleted_total", warehouse="lake") == 30
+
+
+@runs
+async def test_a_metastore_that_does_not_answer() -> None:
+    box = Sandbox()
+    box.work.metastore_down = True
+    box.kube.apply(Kind.CLEANUP, cleanup_raw())
+    await box.start()
+    assert value(box, "errors_total", warehouse="lake", operation="settle") == 1
+    box.work.metastore_down = False
+    box.work.locks = (12,)
+    await box.pass_time(2)
+    box.work.metastore_down = True
+    await box.pass_time(2)
+    assert value(box, "errors_total", warehouse="lake", operation="look") == 1
+    assert value(box, "cleanups_waiting", reason="MetastoreUnavailable") == 1
+
+
+@runs
+async def test_what_is_not_deleted_by_its_reason() -> None:
+    box = Sandbox()
+    box.work.kept = {"prt=p1": "not obsolete"}
+    box.kube.apply(Kind.CLEANUP, cleanup_raw(entries=[entry_json("prt=p1")]))
+    await box.start()
+    assert value(box, "deletions_refused_total", reason="StillNeeded") == 3
+
+
+@runs
+async def test_compactions_by_phase_and_attempts_by_outcome() -> None:
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    assert value(box, "compactions", phase="Running") == 1
+    box.kube.end_job(box.kube.jobs()[0], ok=False)
+    await box.run()
+    assert value(box, "attempts_total", outcome="DriverFailed") == 1
+    await box.pass_time(10)
+    box.kube.end_job(box.kube.jobs()[1], ok=True)
+    await box.run()
+    assert value(box, "attempts_total", outcome="NothingToCompact") == 1
+    assert value(box, "compactions", phase="Succeeded") == 1
+
+
+def test_they_are_served() -> None:
+    metrics = Metrics()
+    metrics.errors.labels("lake", "look").inc()
+    server = metrics.serve(0)
+    try:
+        with urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
+            said = answer.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert 'compaction_operator_errors_total{operation="look",warehouse="lake"} 1.0' in said
