@@ -128,8 +128,15 @@ def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inser
     assert not dead.parent.exists()
 
 
-def test_a_driver_that_lost_what_it_holds_publishes_nothing(three_inserts: Lab) -> None:
-    """H19: it was paused beyond its time-out, and finds out before the rename: nothing is ever in its place."""
+def test_a_driver_that_lost_what_it_holds_publishes_nothing(
+    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H19: it was paused beyond its time-out, and finds out before the rename: nothing is in its place for a moment."""
+    publish, moved = LocalStorage.publish, []
+
+    def watched(self: LocalStorage, source: str, target: str) -> None:
+        moved.extend([target] if target.rpartition("/")[0].endswith(str(three_inserts.directory)) else [])
+        publish(self, source, target)
 
     def lose() -> None:
         spec = spec_of(store)
@@ -138,8 +145,10 @@ def test_a_driver_that_lost_what_it_holds_publishes_nothing(three_inserts: Lab) 
         else:
             three_inserts.admin.unlock(spec["lockIds"][0])
 
+    monkeypatch.setattr(LocalStorage, "publish", watched)
     store = Store(on_create=lose)
     refused(three_inserts, Reason.LOCK_LOST, Reason.TRANSACTION_LOST, store=store)
+    assert moved == []
     assert three_inserts.visible() == DELTAS
 
 

@@ -1,0 +1,118 @@
+"""The flow on Hive 4 over real files: what one partition's trouble, or a dead metastore, does to the others."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.jobs.attempt import Attempt
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.hive import HiveCompaction
+from compaction_operator.jobs.hive4 import Hive4
+from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.protocol import protocol_of
+from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.resolve import Target
+from tests.unit.jobs.hive4_metastore import Hive4Metastore
+from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
+
+THREE_INSERTS = Path(__file__).parents[2] / "fixtures/hive-4.0.1/table_txn_001/before"
+DELTAS = sorted(path.name for path in THREE_INSERTS.iterdir())
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[Path]:
+    return [Path(shutil.copytree(THREE_INSERTS, tmp_path / name)) for name in ("p1", "p2", "p3")]
+
+
+def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
+    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
+    attempt = Attempt(metastore.client(), request, "pod1")
+    protocol = protocol_of(attempt)
+    assert isinstance(protocol, Hive4)
+    journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
+    targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
+    return HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
+
+
+def outputs(places: list[Path]) -> list[set[str]]:
+    return [{path.name for path in place.iterdir() if path.name not in DELTAS} for place in places]
+
+
+def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[Path]) -> None:
+    metastore, store = Hive4Metastore(), Store()
+    assert run(metastore, places, store=store).reason is Reason.COMPACTED
+    assert outputs(places) == [{f"base_0000003_v{txn:07d}"} for txn in (101, 102, 103)]
+    assert metastore.txns == dict.fromkeys((101, 102, 103), "committed")
+    (journal,) = store.resources.values()
+    held = [(entry["txnId"], entry["queueId"]) for entry in journal["spec"]["partitions"]]
+    assert (held, journal["spec"]["lockIds"]) == ([(101, 1), (102, 2), (103, 3)], [101, 102, 103])
+
+
+def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) -> None:
+    (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
+    metastore = Hive4Metastore()
+    with pytest.raises(JobError):
+        run(metastore, places)
+    assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000103"}]
+    assert metastore.txns == {101: "committed", 102: "aborted", 103: "committed"}
+    assert metastore.states == {1: "ready for cleaning", 2: "failed", 3: "ready for cleaning"}
+    assert "bucket_00000_0" in metastore.reasons[2]
+
+
+def test_a_partition_that_somebody_else_has_does_not_hold_up_the_others(places: list[Path]) -> None:
+    metastore = Hive4Metastore()
+    metastore.handed_out = lambda job: None if job.partition == "prt=p2" else job
+    with pytest.raises(JobError) as waiting:
+        run(metastore, places)
+    assert waiting.value.reason is Reason.IN_COMPACTION_QUEUE
+    assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000102"}]
+
+
+def test_a_partition_that_cannot_be_planned_never_enters_the_queue(places: list[Path]) -> None:
+    (places[1] / "delta_1_2_x").mkdir()
+    metastore = Hive4Metastore()
+    with pytest.raises(JobError, match="delta_1_2_x") as unsupported:
+        run(metastore, places)
+    assert unsupported.value.reason is Reason.UNSUPPORTED_TABLE
+    assert metastore.asked.count("enqueue_compaction") == 2
+
+
+def test_a_commit_of_which_nobody_knows_ends_the_attempt_and_leaves_the_rest_unpublished(places: list[Path]) -> None:
+    """The outputs of the first stay where they are: it may be that everybody reads them."""
+    metastore = Hive4Metastore(failures={"commit_txn": MetastoreUnavailable("no answer")})
+    with pytest.raises(MetastoreUnavailable):
+        run(metastore, places)
+    assert "base_0000003_v0000101" in outputs(places)[0]
+    assert metastore.txns == {101: "open", 102: "aborted", 103: "aborted"}
+    assert {name for place in outputs(places)[1:] for name in place if not name.startswith("_")} == set()
+
+
+def test_a_metastore_that_is_gone_is_not_waited_for_once_for_each_partition(places: list[Path]) -> None:
+    """Its time-out, times two calls, times 32 partitions, would be a quarter of an hour. All heartbeats stop."""
+    gone = MetastoreUnavailable("no answer")
+    metastore = Hive4Metastore()
+
+    def die() -> None:
+        metastore.failures = dict.fromkeys(("heartbeat_txn", "mark_failed", "abort_txn"), gone)
+
+    with pytest.raises(MetastoreUnavailable):
+        run(metastore, places, store=Store(on_create=die))
+    assert [metastore.asked.count(call) for call in ("mark_failed", "abort_txn")] == [1, 1]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("heartbeat")]
+
+
+def test_a_transaction_that_is_lost_ends_its_partition_alone(places: list[Path]) -> None:
+    metastore = Hive4Metastore()
+
+    def lose() -> None:
+        metastore.txns[102] = "aborted"
+
+    with pytest.raises(JobError) as lost:
+        run(metastore, places, store=Store(on_create=lose))
+    assert lost.value.reason is Reason.TRANSACTION_LOST
+    assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000103"}]
