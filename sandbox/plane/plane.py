@@ -18,7 +18,7 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.chart import WAREHOUSE
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import Hive, MetastoreServer
+from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
 from sandbox.plane.control import ControlPlane
 from sandbox.plane.controller import Controller
@@ -51,6 +51,7 @@ class Plane:
         folder: Path,
         *,
         hive: Hive = "3.1.3",
+        database: Database = "derby",
         entry: Entry = pod.run,
         environment: Environment = _nothing_more,
         spark: bool = True,
@@ -58,7 +59,9 @@ class Plane:
         values: Mapping[str, Any] | None = None,
     ) -> None:
         self.hive = hive
-        self.metastore = MetastoreServer(folder / "metastore", hive=hive, txn_timeout_seconds=txn_timeout_seconds)
+        self.metastore = MetastoreServer(
+            folder / "metastore", hive=hive, database=database, txn_timeout_seconds=txn_timeout_seconds
+        )
         self._folder = folder
         self._entry = entry
         self._environment = environment

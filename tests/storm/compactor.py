@@ -67,6 +67,8 @@ class Compactor:
 
     def _wait_ended(self, name: str) -> Compaction:
         def ended() -> Compaction | None:
+            if not self._plane.controller.running:
+                raise StormError(f"the controller has ended; see {self._plane.controller.log}")
             found = self._plane.compaction(name)
             return found if found.ended else None
 

@@ -21,6 +21,7 @@ from tests.storm.storm import READERS, Storm
 from tests.storm.tables import COLUMNS, DATABASE, KEY, SORTS, StormTable
 
 JVMS = 2
+CALL_SECONDS = 60.0
 VERSIONS: dict[Hive, int] = {"3.1.3": 3, "4.0.1": 4}
 
 
@@ -89,8 +90,10 @@ class Season:
     @contextmanager
     def _scene(self) -> Iterator[tuple[Plane, Scene]]:
         with ExitStack() as stack:
-            plane = stack.enter_context(Plane(self._folder / "plane", hive=self._hive, spark=False))
-            client = stack.enter_context(SessionClient(plane.metastore.settings()))
+            # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
+            place = self._folder / "plane"
+            plane = stack.enter_context(Plane(place, hive=self._hive, database="postgres", spark=False))
+            client = stack.enter_context(SessionClient(plane.metastore.settings(timeout=CALL_SECONDS)))
             tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
             hives = [stack.enter_context(HiveOracle(VERSIONS[self._hive])) for _ in range(JVMS)]
             for hive in hives:
