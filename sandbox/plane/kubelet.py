@@ -24,6 +24,7 @@ LAST_WORDS = 2048
 class Driver:
     """The driver process of one pod."""
 
+    namespace: str
     pod: str
     pod_uid: str
     compaction_uid: str
@@ -77,11 +78,18 @@ class Kubelet:
             return tuple(driver for driver in self._drivers.values() if driver.process.running)
 
     def lose(self, driver: Driver) -> None:
-        """Lose the pod's node: the API server forgets the pod, and the process goes on (or stays paused)."""
+        """Lose the pod's node for good, as the pod garbage collector sees it: the process goes on, or stays paused.
+
+        NB: a pod that is only deleted would be waited for: its Job replaces it once it has a phase that is final.
+        """
         with self._lock:
             self._drivers.pop(driver.pod_uid, None)
             self._lost.append(driver)
-        self._core.delete_namespaced_pod(driver.pod, self._namespace(driver), grace_period_seconds=0)
+        reason = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+        self._core.patch_namespaced_pod_status(
+            driver.pod, driver.namespace, {"status": {"phase": "Failed", "conditions": [reason]}}
+        )
+        self._core.delete_namespaced_pod(driver.pod, driver.namespace, grace_period_seconds=0)
 
     def kill_all(self) -> None:
         """Kill all drivers, the lost ones too."""
@@ -111,6 +119,7 @@ class Kubelet:
         fields = {"metadata.name": metadata["name"], "metadata.uid": metadata["uid"], "status.podIP": POD_IP}
         launch = self._launch(arguments=container["args"], environment=_environment(container, fields), folder=folder)
         return Driver(
+            namespace=metadata["namespace"],
             pod=metadata["name"],
             pod_uid=metadata["uid"],
             compaction_uid=metadata["labels"][LABEL_COMPACTION_UID],
@@ -147,10 +156,6 @@ class Kubelet:
         except ApiException as error:
             if error.status not in (404, 409):  # the pod is gone, or another one has its name
                 raise
-
-    def _namespace(self, driver: Driver) -> str:
-        pod = self._mirror.get("pods", driver.pod)
-        return str(pod["metadata"]["namespace"]) if pod else ""
 
 
 def _environment(container: Raw, fields: Mapping[str, str]) -> dict[str, str]:
