@@ -63,13 +63,13 @@ write_configuration() { # folder of Derby's database
     property hive.support.concurrency true
     # Hive's own compactor stays out: two compactors on one table is what this project must never be.
     property metastore.compactor.initiator.on false
-    property metastore.compactor.cleaner.on false
     property metastore.compactor.worker.threads 0
     property metastore.execute.setugi true
     property metastore.authorization.storage.checks false
     property metastore.expression.proxy $hive.DefaultPartitionExpressionProxy
     echo "</configuration>"
   } > "$conf/metastore-site.xml"
+  cp "$conf/metastore-site.xml" "$conf/hive-site.xml" # which Hive's Cleaner reads, if somebody turns it on
 }
 
 write_log_configuration() {

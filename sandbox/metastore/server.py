@@ -25,6 +25,9 @@ STOP_SECONDS = 20.0
 Hive = Literal["3.1.3", "4.0.1"]
 Database = Literal["derby", "postgres"]
 
+CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
+"""Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
+
 
 def fetch(hive: Hive) -> Path:
     """Return the folder of a metastore's distribution, in the user's cache; downloads it when it is not there."""
