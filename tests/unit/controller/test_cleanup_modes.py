@@ -22,6 +22,8 @@ from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.outcomes import Pass, Trouble
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
 
+Fields = dict[str, Any]
+
 HIVE4 = [entry_json(txnId=9, queueId=5)]
 GONE = Sight(look=Look())
 
@@ -57,8 +59,8 @@ def told(decision: Decision) -> list[str]:
 
 # --- mode Plan
 
-PLAN = {"mode": "Plan"}
-APPROVED = {"mode": "Plan", "approved": True}
+PLAN: Fields = {"mode": "Plan"}
+APPROVED: Fields = {"mode": "Plan", "approved": True}
 PLANNED = (PartitionDeletion("", remaining=dict.fromkeys(DELTAS[:2], "merged")),)
 
 
@@ -151,7 +153,7 @@ def test_a_table_that_was_dropped_before_the_baseline_is_named() -> None:
 # --- The deadline
 
 LEAKED = Blocker(kind=BlockerKind.LOCK, id=12, user="alice", host="desk", health=BlockerHealth.LIKELY_LEAKED)
-DEADLINE = {"deadline": "1h"}
+DEADLINE: Fields = {"deadline": "1h"}
 
 
 def waiting(**fields: Any) -> CompactionCleanupStatus:
@@ -200,7 +202,7 @@ def test_a_blocker_whose_health_changes_is_news() -> None:
 
 # --- The quarantine
 
-QUARANTINE = {"quarantine": "24h"}
+QUARANTINE: Fields = {"quarantine": "24h"}
 DAY = 86400.0
 HIDDEN = PartitionDeletion("", quarantined=DELTAS, final=True)
 
@@ -258,7 +260,7 @@ def test_what_cannot_be_purged_yet_is_tried_again() -> None:
 
 
 def test_the_deadline_does_not_count_the_time_in_quarantine() -> None:
-    fields = {**QUARANTINE, **DEADLINE}
+    fields: Fields = {**QUARANTINE, **DEADLINE}
     late = step(waiting(**fields), after=3600, **fields).status
     moving = step(late, GONE, after=3600, **fields).status
     kept = step(moving, passed(HIDDEN, **fields), after=3600, **fields)

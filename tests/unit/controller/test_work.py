@@ -9,8 +9,9 @@ import pytest
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.cleanups import Settled, Trouble
+from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.compactions import Verdict
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
