@@ -94,7 +94,7 @@ class SaslTransport(StreamTransport):
             name=gssapi.Name(settings.client_principal, principal),
             usage="initiate",
             mechs=[kerberos],
-            store={"client_keytab": settings.keytab, "ccache": f"MEMORY:{settings.client_principal}"},
+            store={"client_keytab": settings.keytab, "ccache": f"MEMORY:{settings.client_principal}:{settings.keytab}"},
         )
         service = gssapi.Name(settings.principal.replace("/_HOST@", f"/{host.lower()}@"), principal)
         context = gssapi.SecurityContext(name=service, creds=credentials, mech=kerberos, usage="initiate")
