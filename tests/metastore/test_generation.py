@@ -1,6 +1,7 @@
 """Which generation a real metastore is, and the few calls that are another's."""
 
 import pytest
+from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore.client import MetastoreClient
@@ -27,17 +28,25 @@ def test_only_hive_4_hands_out_a_tables_id(admin, server, database, table):
 
 def test_everybodys_compactions_are_seen_on_both(admin, database, table):
     assert admin.compactions(database, table) == ()
-    entry = admin.enqueue_compaction(
-        database=database, table=table, partition="prt=P1", type=CompactionType.MAJOR, pool="p"
-    )
+    request = ttypes.CompactionRequest(database, table, "prt=P1", ttypes.CompactionType.MAJOR)
+    number = admin._call(lambda client: client.compact2(request)).id
     (line,) = admin.compactions(database, table)
-    assert (line.queue_id, line.partition, line.type) == (entry.queue_id, "prt=P1", CompactionType.MAJOR)
+    assert (line.queue_id, line.partition, line.type) == (number, "prt=P1", CompactionType.MAJOR)
     assert line.state is QueueState.INITIATED and line.is_open
 
 
-def test_what_hive_3_cannot_do_is_an_error_there(admin, server):
-    if server.hive != "3.1.3":
-        assert admin.take_compaction(pool="nobodys", worker="w") is None
-        return
-    with pytest.raises(MetastoreError):
-        admin.take_compaction(pool="nobodys", worker="w")
+@pytest.mark.parametrize("call", ["enqueue", "take", "open"])
+def test_a_compaction_by_the_queue_needs_hive_4(admin, server, database, table, call):
+    """On Hive 3 an entry would go to Hive's own Worker, and a transaction would hold up everybody's cleaning."""
+    table_of = {"database": database, "table": table, "partition": None}
+    calls = {
+        "enqueue": lambda: admin.enqueue_compaction(**table_of, type=CompactionType.MAJOR, pool="p"),
+        "take": lambda: admin.take_compaction(pool="p", worker="w"),
+        "open": lambda: admin.abort_txn(admin.open_compaction_txn(agent="a")),
+    }
+    if server.hive == "3.1.3":
+        with pytest.raises(MetastoreError):
+            calls[call]()
+        assert admin.compactions(database, table) == ()
+    else:
+        calls[call]()

@@ -12,6 +12,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore import hive4, replies
 from compaction_operator.metastore.caller import Caller
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 
 _TYPES = {
@@ -41,8 +42,10 @@ class CompactorCalls(Caller):
 
         None when the metastore did not accept it (CompactFunction): an entry of the same table and partition is
         initiated or working, or is ready for cleaning and its highest write id is still the table's highest.
-        NB: after MetastoreUnavailable there may be an entry all the same; `compactions` tells, by the pool.
+        NB: after MetastoreUnavailable there may be an entry all the same; `compactions` tells, by the pool. Raises
+        MetastoreError on Hive 3, which has no pools: there Hive's own Worker would take it.
         """
+        self._need_hive4()
         request = hive4.CompactionRequest(
             dbname=database.lower(),
             tablename=table.lower(),
@@ -83,8 +86,10 @@ class CompactorCalls(Caller):
         """Open a transaction of type COMPACTION and return its id.
 
         It holds up no cleanup of Hive's for longer than it lives, and what it wrote is told by `_v<id>` in its name.
-        The agent is sent as the host, too: of a transaction a metastore hands out user and host, but no agent.
+        The agent is sent as the host, too: of a transaction a metastore hands out user and host, but no agent. Raises
+        MetastoreError on Hive 3, where it would hold up everybody's cleaning.
         """
+        self._need_hive4()
         request = hive4.OpenTxnRequest(
             num_txns=1, user=self._user, hostname=agent, agentInfo=agent, txn_type=hive4.TxnType.COMPACTION
         )
@@ -164,6 +169,10 @@ class CompactorCalls(Caller):
         except TransactionLost:
             return False
         return True
+
+    def _need_hive4(self) -> None:
+        if self.generation() is not Generation.HIVE4:
+            raise MetastoreError(f"this needs a metastore of Hive 4, but it is {self.generation()}")
 
     def _is_queued(self, job: QueueJob) -> bool:
         entries = self.compactions(job.database, job.table)
