@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from compaction_operator.acid.plan import CompactionPlan, Layout
+from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.claim import Claim, Claims
@@ -105,6 +106,7 @@ class Hive4Batch:
         for target in opened:
             try:
                 plan = request.plan(open_storage(target.location).list_partition(target.location), write_ids)
+                _require_writes(plan)
             except PARTITION_ERRORS as error:
                 self.give_up(target, at_location(error, target.location))
             else:
@@ -194,3 +196,9 @@ class Hive4Batch:
         storage = open_storage(location)
         for output in moved.plan.outputs:
             storage.delete_tree(join(location, output.name))
+
+
+def _require_writes(plan: CompactionPlan) -> None:
+    """NB: for the metastore's queue 0 stands for a highest write id that is not known, and then for all of them."""
+    if plan.outputs and plan.highest_write_id < 1:
+        raise UnsupportedLayout("nothing was written since the table became transactional")

@@ -17,7 +17,7 @@ NOTHING_OPEN = f"{2**63 - 1}::"
 
 @dataclass
 class Hive4Metastore:
-    """Three write ids are committed. `failures` are raised by the calls of that name, in place of their work."""
+    """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, in place of their work."""
 
     failures: dict[str, Exception] = field(default_factory=dict)
     states: dict[int, str] = field(default_factory=dict)
@@ -26,6 +26,7 @@ class Hive4Metastore:
     asked: list[str] = field(default_factory=list)
     handed_out: Callable[[QueueJob], QueueJob | None] = lambda job: job
     accepts: bool = True
+    highest: int = 3
     _jobs: list[QueueJob] = field(default_factory=list)
 
     def client(self) -> MetastoreClient:
@@ -46,7 +47,7 @@ class Hive4Metastore:
 
     def valid_write_ids(self, database: str, name: str, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
         self._answer("valid_write_ids")
-        return ValidWriteIdList.parse(f"{database}.{name}:3:{NOTHING_OPEN}")
+        return ValidWriteIdList.parse(f"{database}.{name}:{self.highest}:{NOTHING_OPEN}")
 
     def enqueue_compaction(
         self, *, database: str, table: str, partition: str | None, type: CompactionType, pool: str

@@ -116,3 +116,15 @@ def test_a_transaction_that_is_lost_ends_its_partition_alone(places: list[Path])
         run(metastore, places, store=Store(on_create=lose))
     assert lost.value.reason is Reason.TRANSACTION_LOST
     assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000103"}]
+
+
+def test_originals_before_the_first_write_have_no_place_in_the_queue(tmp_path: Path) -> None:
+    """A metastore would take write id 0 for all there are: its cleaning would forget which ones were aborted."""
+    place = tmp_path / "p1"
+    place.mkdir()
+    shutil.copy(THREE_INSERTS.parents[1] / "original/before/000000_0", place / "000000_0")
+    metastore = Hive4Metastore(highest=0)
+    with pytest.raises(JobError, match="nothing was written") as unsupported:
+        run(metastore, [place])
+    assert unsupported.value.reason is Reason.UNSUPPORTED_TABLE
+    assert "enqueue_compaction" not in metastore.asked
