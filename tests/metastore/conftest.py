@@ -6,10 +6,17 @@ A test that uses `server` runs once for each of its module's SERVERS; without th
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import count
+from typing import Any
 
 import pytest
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
+
+from compaction_operator.api.compaction import CompactionType
+from tests.metastore.keeper import Keeper, cleanup_of, real_work
+from tests.metastore.lab import Lab
+from tests.metastore.lab import make_table as make_lab
+from tests.unit.jobs.support import Store
 
 SERVERS = ("3.1.3", "4.0.1")
 KNOWN: Mapping[str, tuple[Hive, Database]] = {
@@ -93,3 +100,44 @@ def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str) ->
 def table(make_table: Callable[..., str]) -> str:
     """An unpartitioned ACID table in the test's database."""
     return make_table()
+
+
+@pytest.fixture
+def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterator[Callable[..., Lab]]:
+    """Make a table of a fixture with so many committed write ids; what a test leaves open is aborted."""
+    made: list[Lab] = []
+
+    def make(fixture: str, *, writes: int) -> Lab:
+        table = make_lab(admin, server, database, fixture)
+        made.append(table)
+        for _ in range(writes):
+            table.write()
+        return table
+
+    yield make
+    for table in made:
+        table.end()
+
+
+@pytest.fixture
+def three_inserts(lab: Callable[..., Lab]) -> Lab:
+    """A table of three inserts."""
+    return lab("table_txn_001", writes=3)
+
+
+@pytest.fixture
+def try_it(lab: Callable[..., Lab]) -> Lab:
+    """A table of three partitions, with inserts and deletes."""
+    return lab("try_it", writes=6)
+
+
+@pytest.fixture
+def keep(server: MetastoreServer) -> Callable[..., Keeper]:
+    """Compact a table as a driver does, and take its journal over as the controller does."""
+
+    def make(table: Lab, *, kind: CompactionType = CompactionType.MINOR, attempt: int = 1, **spec: Any) -> Keeper:
+        store = Store()
+        table.run(kind, store=store, attempt=attempt)
+        return Keeper(real_work(table, server.uri), cleanup_of(store, **spec))
+
+    return make

@@ -97,10 +97,18 @@ def end_attempt(metastore: AttemptSource, attempt: Attempt, table: TableRef) -> 
 
 
 def _abort_transactions(metastore: AttemptSource, attempt: Attempt, table: TableRef, locks: Iterable[LockInfo]) -> None:
-    own = {lock.txn for lock in locks} | {entry.txn for entry in _own_entries(metastore, attempt, table)}
-    for txn in metastore.open_transactions().open:
-        if txn.txn in own or attempt.holds(txn.agent):
-            metastore.abort_txn(txn.txn)
+    known = {lock.txn for lock in locks} | {entry.txn for entry in _own_entries(metastore, attempt, table)}
+    opened = metastore.open_transactions().open
+    by_agent = {txn.txn for txn in opened if attempt.holds(txn.agent)} - known
+    for txn in sorted((known & {txn.txn for txn in opened}) | _of_no_other_table(metastore, table, by_agent)):
+        metastore.abort_txn(txn)
+
+
+def _of_no_other_table(metastore: AttemptSource, table: TableRef, txns: set[int]) -> set[int]:
+    """Return those of the transactions in which no other table is compacted; only a forged journal names such ones."""
+    if not txns:
+        return set()
+    return txns - {entry.txn for entry in metastore.compactions() if not entry.is_of(table)}
 
 
 def _end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None:

@@ -74,12 +74,8 @@ def _compacting(metastore: ReadersSource, txns: OpenTransactions) -> list[QueueE
 
 
 def _elsewhere(compacting: Iterable[QueueEntry], table: TableRef) -> frozenset[int]:
-    here = {entry.txn for entry in compacting if _is_of(entry, table)}
+    here = {entry.txn for entry in compacting if entry.is_of(table)}
     return frozenset(entry.txn for entry in compacting) - here
-
-
-def _is_of(entry: QueueEntry, table: TableRef) -> bool:
-    return (entry.database, entry.table) == (table.database.lower(), table.name.lower())
 
 
 def _locks(

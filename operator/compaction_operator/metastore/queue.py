@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, TableRef
 
 
 class QueueState(StrEnum):
@@ -63,6 +63,10 @@ class QueueEntry:
     def is_open(self) -> bool:
         """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
         return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
+
+    def is_of(self, table: TableRef) -> bool:
+        """Whether it is about that table, or a partition of it."""
+        return (self.database, self.table) == (table.database.lower(), table.name.lower())
 
     def concerns(self, partitions: Iterable[str]) -> bool:
         """Whether it is about the whole table, or about one of these partitions by their names (in any case)."""

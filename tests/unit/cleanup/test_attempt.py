@@ -98,6 +98,14 @@ def test_a_transaction_that_died_before_its_lock_is_known_by_its_agent() -> None
     assert ended.txns.aborted == {50}
 
 
+def test_a_transaction_that_compacts_another_table_is_left_alone() -> None:
+    """A journal that somebody forged may name another compaction's UID: that one goes on."""
+    entry = queued(5, table="other", state=QueueState.WORKING, committed=None)
+    source = hive4(queue=(entry,), **opened((50, OWN_AGENT), (51, OWN_AGENT)))
+    end_attempt(source, OWN, TABLE)
+    assert (source.aborted, source.failed) == ([51], [])
+
+
 def test_a_second_time_there_is_nothing_left_to_end() -> None:
     source = hive4(
         locks=(lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT, txn=50)),
