@@ -19,7 +19,17 @@ Answer = TypeVar("Answer")
 NO_ANSWER = (TTransportException, OSError, EOFError)
 """What says that the other end is not there (any more)."""
 
-NO_SENSE = (TApplicationException, TProtocolException, HTTPException, UnicodeDecodeError, TypeError)
+NO_SENSE = (
+    TApplicationException,
+    TProtocolException,
+    HTTPException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
 """What reading something else than the reply comes to."""
 
 

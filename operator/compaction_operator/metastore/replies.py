@@ -101,8 +101,9 @@ def _lock_info(lock: Any) -> LockInfo:
 
 def open_transactions_of(reply: Any) -> OpenTransactions:
     """Return the open transactions of a get_open_txns_info reply; it lists aborted ones, too."""
+    infos = [_txn_info(txn) for txn in required(reply, "open_txns", "get_open_txns_info")]
     mark = required(reply, "txn_high_water_mark", "get_open_txns_info")
-    infos = (_txn_info(txn) for txn in required(reply, "open_txns", "get_open_txns_info"))
+    mark = _mark(mark, "get_open_txns_info", [info.txn for info in infos])
     # An unknown state is taken for an open one: a reader is never overlooked for a word.
     return OpenTransactions(mark, tuple(info for info in infos if info.state not in ("ABORTED", "COMMITTED")))
 
@@ -176,8 +177,8 @@ def queue_job_of(reply: Any, *, worker: str, run_as: str) -> QueueJob | None:
 
 def valid_txns_of(reply: Any) -> ValidTxnList:
     """Return a reader's transaction snapshot from a get_open_txns reply (TxnUtils.createValidReadTxnList)."""
-    mark = required(reply, "txn_high_water_mark", "get_open_txns")
     ids = required(reply, "open_txns", "get_open_txns")
+    mark = _mark(required(reply, "txn_high_water_mark", "get_open_txns"), "get_open_txns", ids)
     return ValidTxnList.parse(_id_list(mark, ids, required(reply, "abortedBits", "get_open_txns")))
 
 
@@ -186,7 +187,7 @@ def valid_write_ids_of(reply: Any, table: str) -> ValidWriteIdList:
     tables = required(reply, "tblValidWriteIds", "get_valid_write_ids")
     if [entry.fullTableName for entry in tables] != [table]:
         raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not about {table} alone")
-    mark = required(tables[0], "writeIdHighWaterMark", "get_valid_write_ids")
+    mark = _mark(required(tables[0], "writeIdHighWaterMark", "get_valid_write_ids"), "get_valid_write_ids")
     ids = required(tables[0], "invalidWriteIds", "get_valid_write_ids")
     bits = required(tables[0], "abortedBits", "get_valid_write_ids")
     return ValidWriteIdList.parse(f"{table}:{_id_list(mark, ids, bits)}")
@@ -199,6 +200,13 @@ def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
     opened = sorted(id_ for id_, is_aborted in flagged if not is_aborted)
     lowest = opened[0] if opened else NO_OPEN_ID
     return f"{mark}:{lowest}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
+
+
+def _mark(mark: int, where: str, ids: Iterable[int] = ()) -> int:
+    """Return a high-water mark; raises MetastoreError for one below 0, or below an id that it should be above of."""
+    if mark < max([0, *ids]):
+        raise MetastoreError(f"the metastore's reply to {where} makes no sense: its high-water mark is {mark}")
+    return mark
 
 
 def _is_set(bits: bytes, position: int) -> bool:
@@ -229,5 +237,11 @@ def _lower(text: str | None) -> str | None:
 
 
 def _time(milliseconds: int | None) -> datetime | None:
-    """Return the moment; a lock of a transaction has 0 for its last heartbeat, a waiting one nothing at all."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    """Return the moment; a lock of a transaction has 0 for its last heartbeat, a waiting one nothing at all.
+
+    None also for what is no date: times are hints for people, and whoever has a senseless one is a reader all the same.
+    """
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (ArithmeticError, OSError, ValueError):
+        return None
