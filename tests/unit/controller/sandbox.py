@@ -411,8 +411,8 @@ class Sandbox:
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
 
-    async def start(self, *, early: Sequence[Raw] = ()) -> None:
-        """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
+    def create(self) -> None:
+        """Make a controller anew, that knows nothing."""
         self.metrics = Metrics()
         self.controller = Controller(
             self.config,
@@ -423,9 +423,13 @@ class Sandbox:
             ticks=self.time.ticks,
             metrics=self.metrics,
         )
+        self.kube.watchers[:] = [self.controller.saw]
+
+    async def start(self, *, early: Sequence[Raw] = ()) -> None:
+        """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
+        self.create()
         for pod in early:
             self.controller.saw(Kind.POD, None, pod)
-        self.kube.watchers[:] = [self.controller.saw]
         await self.controller.load()
         await self.run()
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ from compaction_operator.cleanup.gate import World, blockers
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.controller.cleanup_step import Settled, Sight
 from compaction_operator.controller.cleanups import decide
-from compaction_operator.controller.cluster import Pools
+from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
@@ -25,6 +26,7 @@ from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
     NOON,
+    Inline,
     KilledError,
     Sandbox,
     baseline,
@@ -685,31 +687,33 @@ def settled_status() -> dict[str, Any]:
 @runs
 async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
     """Each warehouse has threads of its own; while one hangs, the other's cleanup is told and done."""
-    hung, free = threading.Event(), threading.Event()
+    hung, free, done = threading.Event(), threading.Event(), asyncio.Event()
     sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
     box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
-    box.pools = Pools.of(("lake", "sea"), kube=2, tables=1, polling=1, deletion=1)
+    pools = {name: WarehousePools(Inline(), ThreadPoolExecutor(1), Inline()) for name in ("lake", "sea")}
+    box.pools = Pools(Inline(), pools, pools["lake"])
     look = box.work.look
 
     def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         if warehouse == "sea":
             hung.set()
             free.wait(60)
+        else:
+            hung.wait(60)
         return look(warehouse, tables)
 
     box.work.look = hang  # type: ignore[method-assign]
     box.kube.apply(Kind.CLEANUP, journal(warehouse="sea"))
     box.kube.apply(Kind.CLEANUP, cleanup_raw("other", attempt=2))
-    task = asyncio.create_task(box.start())
+    box.create()
+    box.kube.watchers.append(lambda *_: done.set() if box.cleanup("other").get("phase") == "Succeeded" else None)
+    task = asyncio.create_task(box.controller.run())
     try:
-        while box.cleanup("other").get("phase") != "Succeeded":
-            await asyncio.sleep(0.01)
-            box.controller.step()
-        assert hung.is_set()
+        await asyncio.wait_for(done.wait(), 30)
         assert box.cleanup()["phase"] == "WaitingForReaders"
     finally:
         free.set()
-        await task
+        task.cancel()
         box.pools.shut_down()
 
 
