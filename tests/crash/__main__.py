@@ -14,7 +14,7 @@ from typing import get_args
 
 from sandbox.metastore.server import Hive
 
-from tests.crash.bench import Bench, Outcome
+from tests.crash.bench import RUN_SECONDS, Bench, Outcome
 from tests.crash.plan import Plan, choose
 from tests.crash.record import ROOT, Record, Recording, Result
 from tests.crash.scenarios import SCENARIOS
@@ -27,13 +27,13 @@ GENERATIONS: tuple[Hive, ...] = get_args(Hive)
 class Campaign:
     """The runs on one generation. A plane on which a run failed is given up, with all that lies there."""
 
-    def __init__(self, hive: Hive, record: Record) -> None:
+    def __init__(self, hive: Hive, record: Record, *, seconds: float) -> None:
         self.record = record
         self._hive: Hive = hive
         self._stack = ExitStack()
         self._oracle = HiveOracle(int(hive[0]))
         self._bench: Bench | None = None
-        self._planes = 0
+        self._seconds = seconds
 
     def __enter__(self) -> "Campaign":
         self._stack.enter_context(self._oracle)
@@ -68,10 +68,9 @@ class Campaign:
 
     def _running(self) -> Bench:
         if self._bench is None:
-            self._planes += 1
             folder = self._folder
             shutil.rmtree(folder, ignore_errors=True)
-            self._bench = Bench(folder, hive=self._hive, oracle=self._oracle)
+            self._bench = Bench(folder, hive=self._hive, oracle=self._oracle, seconds=self._seconds)
             self._bench.__enter__()
         return self._bench
 
@@ -118,7 +117,7 @@ def _runs(hive: Hive, record: Record, options: argparse.Namespace) -> Iterator[R
     if len(left) < len(seeds):
         print(f"{hive}: {len(seeds) - len(left)} of {len(seeds)} runs are done already", flush=True)
     if left:
-        with Campaign(hive, record) as campaign:
+        with Campaign(hive, record, seconds=options.seconds) as campaign:
             yield from _remaining(hive, campaign, left, options)
 
 
@@ -171,6 +170,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hive", choices=[*GENERATIONS, "both"], default="3.1.3")
     parser.add_argument("--folder", type=Path, default=RESULTS, help="where results and failures are kept")
     parser.add_argument("--minutes", type=float, help="begin no further run after so many; a later call goes on")
+    parser.add_argument(
+        "--seconds", type=float, default=RUN_SECONDS, help="what a run may take; more on a busy machine"
+    )
     parser.add_argument("--plan", help="this plan, as a failure prints it, instead of the seed's")
     parser.add_argument("--again", action="store_true", help="repeat runs that are done")
     return parser.parse_args()

@@ -26,6 +26,8 @@ from tests.oracle.hive import HiveOracle
 CLEANUP_INTERVAL = "300ms"
 BACKOFF = "500ms"
 MAX_ATTEMPTS = 10
+RUN_SECONDS = 45.0
+"""What a run may take after the compaction was applied."""
 
 _MORE_ATTEMPTS = {Action.KILL: 1, Action.PAUSE: 1, Action.METASTORE: 5}
 """How many attempts a fault may cost. While the metastore starts, several may find it gone."""
@@ -47,8 +49,9 @@ class Outcome:
 class Bench:
     """A plane of one generation, and Hive's reader."""
 
-    def __init__(self, folder: Path, *, hive: Hive, oracle: HiveOracle) -> None:
+    def __init__(self, folder: Path, *, hive: Hive, oracle: HiveOracle, seconds: float = RUN_SECONDS) -> None:
         self.folder = folder
+        self._seconds = seconds
         self._oracle = oracle
         self._births = dict.fromkeys(Role, 0)
         self._born = threading.Lock()
@@ -92,7 +95,15 @@ class Bench:
         self._order(run, plan)
         name = self._apply(run, plan, table)
         supervision = Supervision(
-            self.plane, self._signals, run=run, compaction=name, plan=plan, table=table, before=before, reader=reader
+            self.plane,
+            self._signals,
+            run=run,
+            compaction=name,
+            plan=plan,
+            table=table,
+            before=before,
+            reader=reader,
+            seconds=self._seconds,
         )
         problems = [*supervision.until_settled()]
         compaction = self.plane.compaction(name)
