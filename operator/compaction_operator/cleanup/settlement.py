@@ -54,12 +54,13 @@ def settle(
     ended = end_attempt(metastore, attempt, table)
     fates = {entry.partition: fate(entry, ended.txns, ended.queue) for entry in here if entry.outputs}
     states = dict.fromkeys((entry.partition for entry in spec.partitions), PublishedState.NOT_PUBLISHED)
-    hold_off = Holding(metastore, spec).hold_off
+    holding = Holding(metastore, spec)
+    holding.give_back_left()
     for entry in here:
         storage = open_storage(entry.location)
         names = _names(storage, spec, entry)
         fated = fates.get(entry.partition, Fate.NONE_NEEDED)
-        states[entry.partition] = _state(storage, hold_off, entry, fated, names)
+        states[entry.partition] = _state(storage, holding.hold_off, entry, fated, names)
     world = look(metastore, table)
     baseline = take_baseline(world, partitions=set(states), own_locks=ended.locks, now=clock())
     return Settlement(states, baseline, gone)
