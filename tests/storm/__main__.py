@@ -5,11 +5,10 @@ import logging
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import SystemRandom
 
-from tests.storm.season import VERSIONS, Figures, Season
+from tests.storm.season import VERSIONS, Figures, side_by_side
 
 
 def main() -> int:
@@ -23,17 +22,14 @@ def main() -> int:
     hives = list(VERSIONS) if options.hive == "both" else [options.hive]
     print(f"storm: Hive {' and '.join(hives)}, seed {options.seed}, log and tables in {folder}", flush=True)
     start, total, errors = time.monotonic(), Figures(), 0
-    with ThreadPoolExecutor(len(hives)) as threads:
-        seasons = [Season(folder / f"hive-{hive}", hive=hive, seed=options.seed) for hive in hives]
-        runs = [threads.submit(season.run, options.minutes * 60) for season in seasons]
-        for hive, run in zip(hives, runs, strict=True):
-            error = run.exception()
-            if error is None:
-                print(f"Hive {hive}: {run.result()}", flush=True)
-                total += run.result()
-            else:
-                errors += 1
-                print(f"Hive {hive}, seed {options.seed}: {type(error).__name__}: {error}", flush=True)
+    results = side_by_side(folder, hives, seed=options.seed, seconds=options.minutes * 60)
+    for hive, result in results.items():
+        if isinstance(result, Figures):
+            total += result
+            print(f"Hive {hive}: {result}")
+        else:
+            errors += 1
+            print(f"Hive {hive}, seed {options.seed}: {type(result).__name__}: {result}")
     print(f"storm: {(time.monotonic() - start) / 60:.0f} minutes, {total}; {errors} errors")
     return 1 if errors else 0
 

@@ -1,6 +1,7 @@
 """Compactions of one table, one after the other, by the real controller and real drivers, and what follows of them."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from sandbox.plane import Plane
@@ -46,14 +47,14 @@ class Compactor:
     def step(self) -> None:
         """Compact, and see which earlier compactions are cleaned up by now."""
         type_ = self._rng.choice(list(CompactionType))
-        some = self._rng.random() < 0.3 and self._table.sort.partitions
-        self.compact(type_, partitions=[self._rng.choice(self._table.places)] if some else [])
+        one = self._rng.random() < 0.3 and self._table.sort.partitions
+        self.compact(type_, partitions=[self._rng.choice(self._table.places)] if one else [])
         self._sweep()
         self._scene.pause(self._rng, BETWEEN_COMPACTIONS)
 
-    def compact(self, type_: CompactionType, *, partitions: list[str]) -> None:
-        """Compact and wait for the end; raises StormError."""
-        name = self._plane.compact(f"{DATABASE}.{self._table.name}", type_, partitions=partitions, **self._spec)
+    def compact(self, type_: CompactionType, *, partitions: Sequence[str] = ()) -> str:
+        """Compact these partitions, or all, and wait for the end; return the compaction's name. Raises StormError."""
+        name = self._plane.compact(f"{DATABASE}.{self._table.name}", type_, partitions=list(partitions), **self._spec)
         found = self._wait_ended(name)
         self._uncleaned.append(name)
         verdict = find_condition(found.status.conditions, "Succeeded")
@@ -64,6 +65,7 @@ class Compactor:
             raise StormError(f"tcomp/{name} of {self._table.name}: {_said(verdict)}")
         else:
             self._scene.tally.add("given up")
+        return name
 
     def _wait_ended(self, name: str) -> Compaction:
         def ended() -> Compaction | None:

@@ -1,10 +1,10 @@
 """One storm from its first process to its figures: a plane, its tables, the storm, and the calm after it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
@@ -15,9 +15,9 @@ from compaction_operator.metastore.queue import QueueState
 from tests.oracle.hive import HiveOracle
 from tests.storm.compactor import Compactor
 from tests.storm.reading import PlannedRead, Snapshot, StormError
-from tests.storm.scene import Scene
+from tests.storm.scene import Scene, Tally
 from tests.storm.session import SessionClient, Sessions
-from tests.storm.storm import READERS, Storm
+from tests.storm.storm import READERS, storm
 from tests.storm.tables import COLUMNS, DATABASE, KEY, SORTS, StormTable
 
 JVMS = 2
@@ -51,55 +51,58 @@ class Figures:
         )
 
 
-class Season:
-    """A storm of one Hive version ("3.1.3" or "4.0.1"). Everything it leaves lies in `folder`.
+def side_by_side(
+    folder: Path, hives: Sequence[Hive], *, seed: int, seconds: float, pace: float = 1.0
+) -> dict[Hive, Figures | BaseException]:
+    """Storm on each of these generations at the same time; return each one's figures, or its first error."""
+    with ThreadPoolExecutor(len(hives)) as threads:
+        runs = {
+            hive: threads.submit(run, folder / f"hive-{hive}", hive=hive, seed=seed, seconds=seconds, pace=pace)
+            for hive in hives
+        }
+        return {hive: future.exception() or future.result() for hive, future in runs.items()}
 
-    `spec` is more of each TableCompaction's spec; `pace` multiplies the pauses of all who take part.
-    """
 
-    def __init__(self, folder: Path, *, hive: Hive, seed: int, pace: float = 1.0, **spec: Any) -> None:
-        self._folder = folder
-        self._hive = hive
-        self._seed = seed
-        self._pace = pace
-        self._spec = spec
+def run(folder: Path, *, hive: Hive, seed: int, seconds: float, pace: float = 1.0) -> Figures:
+    """Storm for that long, then see that nothing is left; raises the first error, which ends it."""
+    with staged(folder, hive=hive, seed=seed, pace=pace) as (plane, scene):
+        compactors = [Compactor(scene, plane, table) for table in scene.tables]
+        storm(scene, compactors, seconds=seconds)
+        for compactor in compactors:
+            compactor.compact(CompactionType.MAJOR)
+            compactor.finish()
+        for table in scene.tables:
+            require_settled(scene, table)
+        return _figures(scene.tally)
 
-    def run(self, seconds: float) -> Figures:
-        """Storm for that long, then see that nothing is left; raises the first error, which ends it."""
-        with self._scene() as (plane, scene):
-            compactors = [Compactor(scene, plane, table, **self._spec) for table in scene.tables]
-            Storm(scene, compactors).run(seconds)
-            for compactor in compactors:
-                compactor.compact(CompactionType.MAJOR, partitions=[])
-                compactor.finish()
-            for table in scene.tables:
-                require_settled(scene, table)
-            tally = scene.tally
-            return Figures(
-                readers=len(READERS),
-                reads=tally["reads"],
-                planned_again=tally["planned again"],
-                writes=tally["writes"],
-                aborted=tally["aborted"],
-                compactions=tally["compactions"],
-                given_up=tally["given up"],
-                cleanups=tally["cleanups"],
-                directories=tally["directories"],
-            )
 
-    @contextmanager
-    def _scene(self) -> Iterator[tuple[Plane, Scene]]:
-        with ExitStack() as stack:
-            # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
-            place = self._folder / "plane"
-            plane = stack.enter_context(Plane(place, hive=self._hive, database="postgres", spark=False))
-            client = stack.enter_context(SessionClient(plane.metastore.settings(timeout=CALL_SECONDS)))
-            tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
-            hives = [stack.enter_context(HiveOracle(VERSIONS[self._hive])) for _ in range(JVMS)]
-            for hive in hives:
-                hive.state(tables[0].directory)  # NB: a JVM ends with the thread that starts it, so this one does
-            sessions = stack.enter_context(Sessions(client))
-            yield plane, Scene(VERSIONS[self._hive], self._seed, sessions, hives, tables, self._pace)
+def _figures(tally: Tally) -> Figures:
+    return Figures(
+        readers=len(READERS),
+        reads=tally["reads"],
+        planned_again=tally["planned again"],
+        writes=tally["writes"],
+        aborted=tally["aborted"],
+        compactions=tally["compactions"],
+        given_up=tally["given up"],
+        cleanups=tally["cleanups"],
+        directories=tally["directories"],
+    )
+
+
+@contextmanager
+def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterator[tuple[Plane, Scene]]:
+    """Start a plane with the storm's tables, all empty, and Hive's readers; everything lies in `folder`."""
+    with ExitStack() as stack:
+        # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
+        plane = stack.enter_context(Plane(folder / "plane", hive=hive, database="postgres", spark=False))
+        client = stack.enter_context(SessionClient(plane.metastore.settings(timeout=CALL_SECONDS)))
+        tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
+        oracles = [stack.enter_context(HiveOracle(VERSIONS[hive])) for _ in range(JVMS)]
+        for oracle in oracles:
+            oracle.state(tables[0].directory)  # NB: a JVM ends with the thread that starts it, so this one does
+        sessions = stack.enter_context(Sessions(client))
+        yield plane, Scene(VERSIONS[hive], seed, sessions, oracles, tables, pace)
 
 
 def make_table(client: SessionClient, table: StormTable) -> StormTable:

@@ -65,7 +65,7 @@ class Writer:
         places = self._rng.sample(table.places, self._rng.randint(1, len(table.places)))
         crossing = table.crossing.alone() if verb is Verb.OVERWRITE else table.crossing.together()
         with crossing:
-            self._transaction(verb, table, places)
+            self.write(verb, table, places)
         self._scene.pause(self._rng, BETWEEN_WRITES)
 
     def _verb(self, table: StormTable) -> Verb:
@@ -74,7 +74,8 @@ class Writer:
             weights = {Verb.INSERT: 50, Verb.OVERWRITE: 1}
         return self._rng.choices(list(weights), list(weights.values()))[0]
 
-    def _transaction(self, verb: Verb, table: StormTable, places: Sequence[str]) -> None:
+    def write(self, verb: Verb, table: StormTable, places: Sequence[str]) -> None:
+        """Run one statement in a transaction; the writer, or the metastore, may abort it."""
         written: list[tuple[str, int]] = []
         try:
             with self._scene.sessions.transaction(self.name) as transaction:
