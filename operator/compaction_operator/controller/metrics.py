@@ -55,8 +55,11 @@ class Metrics:
         self.registry.register(_Known(cache, clock))
 
     def serve(self, port: int) -> WSGIServer:
-        """Answer at that port of all addresses, at any path, in a thread; return the server. Raises OSError."""
-        server, _ = start_http_server(port, registry=self.registry)
+        """Answer at that port, at any path, in a thread; return the server. Raises OSError, naming the port."""
+        try:
+            server, _ = start_http_server(port, registry=self.registry)
+        except OSError as error:
+            raise OSError(f"metrics at port {port}: {error}") from error
         log.info("metrics at port %s", server.server_port)
         return server
 

@@ -36,12 +36,15 @@ BAD_CONFIGURATION = 2
 def run(config_path: str) -> None:
     """Run the controller until it is told to stop.
 
-    Exits with code 2, after one line on standard error, when the configuration file cannot be used or no cluster is
-    configured.
+    Exits with code 2, after one line on standard error, when the configuration file cannot be used, no cluster is
+    configured or the metrics' port is taken.
     """
+    metrics = Metrics()
     try:
         config = load_config(Path(config_path))
         kube = connect()
+        if config.metrics.enabled:
+            metrics.serve(config.metrics.port)
     except (ValueError, OSError, KubeError) as error:
         _refuse(str(error))
     registry, settings = kopf.OperatorRegistry(), operator_settings()
@@ -53,12 +56,9 @@ def run(config_path: str) -> None:
         deletion=config.cleanup.deletion_threads,
     )
     work = RealWork(config, clock=utc_now)
-    metrics = Metrics()
     controller = Controller(
         config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic, metrics=metrics
     )
-    if config.metrics.enabled:
-        metrics.serve(config.metrics.port)
     register(registry, controller, pools)
     _quieten()
     kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)

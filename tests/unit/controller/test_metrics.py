@@ -2,6 +2,8 @@
 
 from urllib.request import urlopen
 
+import pytest
+
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.resources import Kind
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
@@ -83,3 +85,13 @@ def test_they_are_served() -> None:
         server.shutdown()
         server.server_close()
     assert 'compaction_operator_errors_total{operation="look",warehouse="lake"} 1.0' in said
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    server = Metrics().serve(0)
+    try:
+        with pytest.raises(OSError, match=f"metrics at port {server.server_port}: "):
+            Metrics().serve(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
