@@ -117,7 +117,7 @@ class Driver:
         outputs = tuple(output.name for output in plan.outputs)
         names = obsolete(*(one.name for one in plan.obsolete))
         of_table = entry(table.directory, outputs=outputs, highest_write_id=plan.highest_write_id, obsolete=names)
-        return journal(table.directory, of_table)
+        return journal(table.directory, of_table.model_copy(update={"txn_id": txn}))
 
 
 def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, now: View) -> PartitionDeletion:

@@ -181,7 +181,7 @@ def test_without_the_guard_older_snapshots_are_lost(
     hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H24, not protected: a first base leaves them nothing to read."""
-    monkeypatch.setattr(hive3, "_guarded", lambda item: item)
+    monkeypatch.setattr(protocol, "_guarded", lambda item: item)
     table = table_of(hive3, tmp_path / "t", "changes")
     watcher = Watcher(table)
     Driver(table, watcher.storage).compact(MAJOR)

@@ -17,7 +17,7 @@ NOTHING_OPEN = f"{2**63 - 1}::"
 
 @dataclass
 class Hive4Metastore:
-    """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, in place of their work."""
+    """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, and nothing is done."""
 
     failures: dict[str, Exception] = field(default_factory=dict)
     states: dict[int, str] = field(default_factory=dict)
