@@ -14,6 +14,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import INTENT
+from compaction_operator.jobs import hive3 as protocol
 from compaction_operator.jobs import older, publish
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.locks import OpenTransactions
