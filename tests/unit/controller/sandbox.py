@@ -1,7 +1,7 @@
 """A cluster, a metastore and a clock in memory, and a controller that can be killed between any two of its steps."""
 
 import asyncio
-import copy
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -52,6 +52,12 @@ CONFIG = OperatorConfig(
     max_concurrent_jobs=2,
     job_ttl=600.0,
 )
+
+
+def copied(raw: Raw) -> Raw:
+    """A copy of an object, as the API server makes one of what it is sent."""
+    copy: Raw = json.loads(json.dumps(raw))
+    return copy
 
 
 def compaction_raw(name: str = "nightly", *, namespace: str = "default", created: datetime = NOON, **spec: Any) -> Raw:
@@ -199,13 +205,13 @@ class FakeKube:
     def apply(self, kind: Kind, raw: Raw) -> Raw:
         """Create or change an object as a user would."""
         self.version += 1
-        stored = copy.deepcopy(raw)
+        stored = copied(raw)
         stored["metadata"]["resourceVersion"] = str(self.version)
         key = (kind, stored["metadata"]["namespace"], stored["metadata"]["name"])
         event = "MODIFIED" if key in self.objects else "ADDED"
         self.objects[key] = stored
         self._tell(kind, event, stored)
-        return copy.deepcopy(stored)
+        return copied(stored)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.version += 1
@@ -214,14 +220,14 @@ class FakeKube:
         self._tell(kind, "DELETED", gone)
 
     def get(self, kind: Kind, name: str, namespace: str = "default") -> Raw:
-        return copy.deepcopy(self.objects[(kind, namespace, name)])
+        return copied(self.objects[(kind, namespace, name)])
 
     def status(self, kind: Kind, name: str, namespace: str = "default") -> dict[str, Any]:
         found: dict[str, Any] = self.get(kind, name, namespace).get("status", {})
         return found
 
     def all(self, kind: Kind) -> list[Raw]:
-        return [copy.deepcopy(raw) for (known, _, _), raw in self.objects.items() if known is kind]
+        return [copied(raw) for (known, _, _), raw in self.objects.items() if known is kind]
 
     def list_all(self, kind: Kind) -> Iterator[Raw]:
         yield from self.all(kind)
@@ -263,7 +269,8 @@ class FakeKube:
         return created
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
-        return copy.deepcopy(self.objects.get((Kind.JOB, namespace, name)))
+        found = self.objects.get((Kind.JOB, namespace, name))
+        return copied(found) if found is not None else None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
@@ -296,7 +303,7 @@ class FakeKube:
 
     def _tell(self, kind: Kind, event: str, raw: Raw) -> None:
         for watcher in self.watchers:
-            watcher(kind, event, copy.deepcopy(raw))
+            watcher(kind, event, copied(raw))
 
     def _change(self) -> bool:
         self.changes += 1
