@@ -53,18 +53,21 @@ class ControlPlane:
         return self._keys / "ca.crt"
 
     def launch(self) -> None:
-        """Start the programs; `await_ready` tells when they serve."""
+        """Start store and API server; `await_ready` goes on from there."""
         self._folder.mkdir(parents=True, exist_ok=True)
         # The sandbox's script makes its folders below the user's cache, so it is given one of its own.
         environment = {**os.environ, "XDG_CACHE_HOME": str(self._folder)}
         subprocess.run([SANDBOX / "certificates.sh", str(self.port)], check=True, capture_output=True, env=environment)
         self._start_etcd()
         self._start_api_server()
-        self._start_controllers()
 
     def await_ready(self) -> None:
-        """Wait until the API server serves; raises RuntimeError when a program has ended."""
+        """Wait until the API server serves, then start the controllers; raises RuntimeError when a program has ended.
+
+        NB: not before: they wait for it for 10 seconds only.
+        """
         wait_until(self._ready, timeout=START_SECONDS, what="the API server", poll=0.1)
+        self._start_controllers()
 
     def stop(self) -> None:
         """Kill all programs; the data goes with the folder."""
