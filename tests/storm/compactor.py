@@ -79,7 +79,8 @@ class Compactor:
     def finish(self) -> None:
         """Wait until everything is cleaned up; raises StormError or WaitTimeoutError naming what is not."""
         for name in tuple(self._uncleaned):
-            self._plane.wait_cleaned(name, timeout=CLEANED_SECONDS)
+            if self._plane.cleanups(name):
+                self._plane.wait_cleaned(name, timeout=CLEANED_SECONDS)
         self._sweep()
 
     def _sweep(self) -> None:
