@@ -1,6 +1,6 @@
 # `make help` lists the targets. What a target needs is set up first; what is expensive lies in the user's cache folder.
 .DEFAULT_GOAL := help
-.PHONY: help venv setup lint test crash-test demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+.PHONY: help venv setup lint test crash-test storm demo sandbox-up sandbox-down sandbox-status sandbox-image lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,10 @@ test: ## All tests, those on the sandbox's cluster included (as root); the one t
 	@sandbox/test.sh
 
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; as root)
-	@sandbox/crash-test.sh --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3)$(if $(MINUTES), --minutes $(MINUTES))
+	@sandbox/on-plane.sh tests.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3)$(if $(MINUTES), --minutes $(MINUTES))
+
+storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; as root)
+	@sandbox/on-plane.sh tests.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both)$(if $(SEED), --seed $(SEED))
 
 demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
 	@sandbox/demo.sh

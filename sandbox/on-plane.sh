@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# crash-test.sh ARGUMENT...: prepares what the crash test needs, then runs it (python -m tests.crash) with the arguments.
+# on-plane.sh MODULE ARGUMENT...: prepares what a plane and Hive's own readers need, then runs the module (tests.crash, tests.storm).
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -9,4 +9,4 @@ cd "$ROOT"
 "$SANDBOX/python.sh"
 [ -d "$(binaries_folder)" ] || step "Kubernetes: build (10 minutes of both cores when Go's cache is empty)" "$SANDBOX/binaries.sh"
 "$ROOT/tests/oracle/fetch.sh" > /dev/null
-exec .venv/bin/python -m tests.crash "$@"
+exec .venv/bin/python -m "$@"
