@@ -7,6 +7,9 @@ import pytest
 from tests.crash.bench import Bench
 from tests.oracle.hive import HiveOracle
 
+SECONDS = 200.0
+"""What a run may take here: how fast the machine is is not asked."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -19,5 +22,5 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A bench of either generation."""
     hive = request.param
     folder = tmp_path_factory.mktemp("crash") / hive
-    with HiveOracle(int(hive[0])) as oracle, Bench(folder, hive=hive, oracle=oracle) as bench:
+    with HiveOracle(int(hive[0])) as oracle, Bench(folder, hive=hive, oracle=oracle, seconds=SECONDS) as bench:
         yield bench
