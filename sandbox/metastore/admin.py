@@ -118,6 +118,24 @@ class MetastoreAdmin(MetastoreClient):
         write_id: int = required(reply, "txnToWriteIds", "allocate_table_write_ids")[0].writeId
         return write_id
 
+    def lock_to_insert(self, txn: int, database: str, table: str, *, agent: str) -> None:
+        """Take the lock of an INSERT, which tells the metastore that the transaction writes into the table.
+
+        NB: it forgets an aborted transaction of which it knows no table, and then takes its write id for a valid one.
+        """
+        component = ttypes.LockComponent(
+            type=ttypes.LockType.SHARED_READ,
+            level=ttypes.LockLevel.TABLE,
+            dbname=database,
+            tablename=table,
+            operationType=ttypes.DataOperationType.INSERT,
+            isTransactional=True,
+        )
+        request = ttypes.LockRequest(
+            component=[component], txnid=txn, user=self._user, hostname=self._host, agentInfo=agent
+        )
+        self._call(lambda client: client.lock(request))
+
     def start_write_ids(self, database: str, table: str, *, highest: int) -> None:
         """Make it so that a table has committed write ids up to that one; only for one that has none yet."""
         write_ids = f"{database}.{table}:{highest}:{2**63 - 1}::"
