@@ -17,10 +17,12 @@ from compaction_operator.metastore.errors import TableNotFound
 from sandbox.harness.orcfile import delete_file, insert_file
 from sandbox.harness.settings import MOUNT
 from sandbox.harness.toolbox import Toolbox
-from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures" / "hive-3.1.3"
 WRITER = "demo-writer"
+OURS = {**FULL_ACID, "NO_AUTO_COMPACTION": "true"}
+"""A full ACID table that Hive leaves to the operator."""
 Files = Mapping[str, bytes]
 
 
@@ -124,6 +126,7 @@ class Writer:
             location=location,
             columns=fixture.columns,
             partition_keys=fixture.partition_keys,
+            parameters=OURS,
         )
         names = self._admin.add_partitions(database, table_name, fixture.partitions)
         return HiveTable(database, table_name, location, names)
