@@ -1,7 +1,7 @@
 """What the controller does for one journal, with a real metastore and real files, step by step as a test wants it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World, blockers
-from compaction_operator.controller.cleanups import Settled
+from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Meta
 from compaction_operator.controller.work import RealWork
@@ -55,7 +55,6 @@ class Keeper:
     work: RealWork
     cleanup: Cleanup
     readers: Readers = Readers.LOCKS_AND_TRANSACTIONS
-    deletions: list[PartitionDeletion] = field(default_factory=list)
 
     def settle(self) -> dict[str, PublishedState]:
         """Settle and store the result; return the states by partition."""
@@ -96,7 +95,8 @@ class Keeper:
         return self.work.finish(self.cleanup)
 
     def _store(self, **fields: Any) -> None:
-        self.cleanup = replace(self.cleanup, status=self.cleanup.status.model_copy(update=fields))
+        status = self.cleanup.status.model_copy(update=fields)
+        self.cleanup = Cleanup(self.cleanup.meta, self.cleanup.spec, status, {})
 
 
 def read_only_transaction(lab: Lab) -> int:

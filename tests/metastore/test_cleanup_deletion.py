@@ -1,11 +1,13 @@
 """What is deleted, and what must not be, with real metastores of both generations and real files."""
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sandbox.harness.wait import wait_until
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import PublishedState
@@ -118,7 +120,7 @@ def test_a_table_that_was_dropped_ends_the_cleanup(
         keeper.settle()
     three_inserts.admin.drop_table(three_inserts.database, three_inserts.name)
     if again:
-        _create_again(three_inserts, before)
+        _create_again(three_inserts, before, created=keeper.cleanup.spec.table.create_time)
     reason = "TableRecreated" if again else "TableDropped"
     if not settled:
         found = keeper.work.settle(keeper.cleanup)
@@ -131,8 +133,9 @@ def test_a_table_that_was_dropped_ends_the_cleanup(
     assert not again or contents(three_inserts.directory) == before
 
 
-def _create_again(table: Lab, files: dict[str, bytes]) -> None:
-    """Make the table anew, in the next second at the earliest on Hive 3, which only has the time to tell them by."""
+def _create_again(table: Lab, files: dict[str, bytes], *, created: int) -> None:
+    """Make the table anew, but not within the second of its creation: Hive 3 has only that to tell them by."""
+    wait_until(lambda: time.time() >= created + 1, timeout=5, what="another second", poll=0.05)
     columns = (("id", "int"), ("name", "string"))
     table.admin.create_table(table.database, table.name, location=f"file:{table.directory}", columns=columns)
     for _ in range(3):

@@ -41,7 +41,7 @@ def take_baseline(
     the journal's names ('' for an unpartitioned table); `own_locks` are ids the compaction itself took. Its own
     transactions have ended by now.
     """
-    counted = {lock.lock_id for lock in world.locks if _concerns(lock, partitions)} - set(own_locks)
+    counted = {lock.lock_id for lock in world.locks if concerns(lock, partitions)} - set(own_locks)
     mark = world.txns.high_water_mark
     return ReaderBaseline(time=_rfc3339(now), txn_high_water_mark=mark, lock_ids=tuple(sorted(counted)))
 
@@ -79,8 +79,11 @@ def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) 
     return max(0.0, (end - now).total_seconds())
 
 
-def _concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
-    """A lock on the whole table or database does; one on a partition unless it is certainly not one of ours."""
+def concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
+    """Whether a lock is about any of the partitions ('' for the table).
+
+    One on the whole table or database is; one on a partition unless it is certainly another.
+    """
     return not lock.partition or any(_may_overlap(lock.partition, name) for name in partitions)
 
 

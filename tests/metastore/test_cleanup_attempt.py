@@ -1,0 +1,220 @@
+"""What a dead attempt left in a real Hive 4 metastore is ended, and nothing of anybody else's."""
+
+import shutil
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pytest
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.server import MetastoreServer
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
+from compaction_operator.api.compaction import CompactionType, TableCompactionSpec, TableCompactionStatus, TableRef
+from compaction_operator.api.request import Reason, agent_info, queue_pool
+from compaction_operator.controller.outcomes import Trouble
+from compaction_operator.controller.resources import Compaction, Meta
+from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore.queue import QueueState
+from tests.metastore.keeper import Keeper, cleanup, read_lock, real_work
+from tests.metastore.lab import Lab
+from tests.unit.jobs.support import REQUEST
+
+SERVERS = ("4.0.1",)
+
+OUTPUT = "delta_0000001_0000003"
+DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
+
+
+@dataclass
+class Holder:
+    """A driver of one attempt, by what it holds; it may die with any of it."""
+
+    table: Lab
+    attempt: int
+    uid: str = REQUEST.uid
+    txn: int = 0
+    queue_id: int = 0
+
+    @property
+    def agent(self) -> str:
+        """The name under which it holds things."""
+        return agent_info(uid=self.uid, attempt=self.attempt, pod_uid="pod1")
+
+    def hold(self, *, up_to: str) -> "Holder":
+        """Take what a driver takes, one after the other, up to that step."""
+        for step in ("enqueue", "take", "open", "lock", "update", "compacted", "commit"):
+            getattr(self, f"_{step}")()
+            if step == up_to:
+                return self
+        raise ValueError(up_to)
+
+    @property
+    def _admin(self) -> MetastoreAdmin:
+        return self.table.admin
+
+    @property
+    def _pool(self) -> str:
+        return queue_pool(uid=self.uid, attempt=self.attempt, pod_uid="pod1")
+
+    def _enqueue(self) -> None:
+        entry = self._admin.enqueue_compaction(
+            database=self.table.database,
+            table=self.table.name,
+            partition=None,
+            type=CompactionType.MINOR,
+            pool=self._pool,
+        )
+        assert entry is not None
+        self.queue_id = entry.queue_id
+
+    def _take(self) -> None:
+        job = self._admin.take_compaction(pool=self._pool, worker="w")
+        assert job is not None
+        self._job = replace(job, highest_write_id=3)
+
+    def _open(self) -> None:
+        self.txn = self._admin.open_compaction_txn(agent=self.agent)
+
+    def _lock(self) -> None:
+        self.lock(txn=self.txn)
+
+    def lock(self, *, txn: int = 0) -> int:
+        """Take a SHARED_READ lock on the table."""
+        wish = LockWish(
+            database=self.table.database, table=self.table.name, kind=LockKind.SHARED_READ, agent=self.agent, txn=txn
+        )
+        return self._admin.lock(wish).lock_id
+
+    def _update(self) -> None:
+        self._admin.update_compaction(self._job, self.txn)
+
+    def _compacted(self) -> None:
+        self._admin.mark_compacted(self._job)
+
+    def _commit(self) -> None:
+        self._admin.commit_txn(self.txn)
+
+
+def attempt_of(table: Lab, number: int) -> Compaction:
+    """The compaction whose attempt that is, as the controller sees it."""
+    ref = TableRef(database=table.database, name=table.name)
+    spec = TableCompactionSpec(warehouse=REQUEST.warehouse.name, table=ref, type=CompactionType.MINOR)
+    meta = Meta(REQUEST.namespace, REQUEST.name, REQUEST.uid, 1, 1, datetime.now(UTC))
+    return Compaction(meta, spec, TableCompactionStatus(attempt=number), {})
+
+
+def journal_of(table: Lab, holder: Holder, output: str) -> CompactionCleanupSpec:
+    """The journal that the holder would have written."""
+    found = table.admin.get_table(table.database, table.name)
+    return CompactionCleanupSpec.model_validate(
+        {
+            "warehouse": REQUEST.warehouse.name,
+            "table": {
+                "database": table.database,
+                "name": table.name,
+                "createTime": found.create_time,
+                "location": found.location,
+                "tableId": found.table_id,
+            },
+            "compaction": {"name": "c", "uid": REQUEST.uid, "attempt": holder.attempt, "job": "j", "podUid": "pod1"},
+            "partitions": [
+                {
+                    "partition": "",
+                    "location": found.location,
+                    "createTime": found.create_time,
+                    "txnId": holder.txn,
+                    "queueId": holder.queue_id,
+                    "outputs": [output],
+                    "highestWriteId": 3,
+                    "obsolete": [{"name": name, "reason": "merged"} for name in DELTAS],
+                }
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize("up_to", ["enqueue", "take", "open", "lock", "update", "compacted"])
+def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
+    three_inserts: Lab, server: MetastoreServer, up_to: str
+) -> None:
+    """At each step; else its entry would keep everybody out of the table for ever."""
+    Holder(three_inserts, 1).hold(up_to=up_to)
+    stranger = Holder(three_inserts, 11).lock()
+    reader = read_lock(three_inserts)
+    assert real_work(three_inserts, server.uri).bury(attempt_of(three_inserts, 1)) is None
+    assert sorted(three_inserts.locks()) == sorted([stranger, reader])
+    assert three_inserts.own_transactions() == []
+    assert {entry.state for entry in three_inserts.queue()} <= {QueueState.FAILED}
+    for lock in (stranger, reader):
+        three_inserts.admin.unlock(lock)
+
+
+def _renamed(table: Lab, holder: Holder) -> str:
+    """Put an output in its place, as right before the commit."""
+    name = f"{OUTPUT}_v{holder.txn:07d}"
+    shutil.copytree(table.directory / DELTAS[0], table.directory / name)
+    return name
+
+
+@pytest.mark.parametrize("up_to", ["update", "compacted"])
+def test_outputs_that_were_renamed_but_never_committed_are_removed(
+    three_inserts: Lab, server: MetastoreServer, up_to: str
+) -> None:
+    """H10: nobody ever sees them."""
+    holder = Holder(three_inserts, 1).hold(up_to=up_to)
+    output = _renamed(three_inserts, holder)
+    keeper = Keeper(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
+    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
+    assert three_inserts.names() == DELTAS
+    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
+    assert [entry.state for entry in three_inserts.queue()] == [QueueState.FAILED]
+    (result,) = keeper.delete()
+    assert result.reason == "NotPublished"
+    assert three_inserts.names() == DELTAS
+
+
+def test_what_was_committed_stays_published_whatever_came_of_the_driver(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    holder = Holder(three_inserts, 1).hold(up_to="update")
+    output = _renamed(three_inserts, holder)
+    holder._compacted()
+    holder._commit()
+    keeper = Keeper(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
+    assert keeper.settle() == {"": PublishedState.PUBLISHED}
+    assert [entry.state for entry in three_inserts.queue()] == [QueueState.READY_FOR_CLEANING]
+
+
+def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: MetastoreServer) -> None:
+    """It names a stranger's transaction, lock and queue entry by their ids: none of them is ended, nothing decided."""
+    stranger = Holder(three_inserts, 7, uid="somebody-else").hold(up_to="update")
+    output = _renamed(three_inserts, stranger)
+    forged = replace(stranger, attempt=1)
+    spec = journal_of(three_inserts, forged, output)
+    settled = real_work(three_inserts, server.uri).settle(cleanup(spec))
+    assert isinstance(settled, Trouble)
+    assert f"transaction {stranger.txn} is neither committed nor aborted" in settled.message
+    assert stranger.txn in three_inserts.own_transactions()
+    assert [entry.state for entry in three_inserts.queue()] == [QueueState.WORKING]
+    assert output in three_inserts.names()
+    three_inserts.admin.abort_txn(stranger.txn)
+
+
+def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    """And whether Hive may compact it by itself."""
+    work = real_work(three_inserts, server.uri)
+    free = work.preflight(attempt_of(three_inserts, 1))
+    assert (free.reason, free.auto_compaction) == (None, True)
+    entry = three_inserts.admin.enqueue_compaction(
+        database=three_inserts.database,
+        table=three_inserts.name,
+        partition=None,
+        type=CompactionType.MAJOR,
+        pool="theirs",
+    )
+    assert entry is not None
+    busy = work.preflight(attempt_of(three_inserts, 1))
+    assert busy.reason is Reason.IN_COMPACTION_QUEUE
+    assert f"entry {entry.queue_id} (initiated)" in busy.message
