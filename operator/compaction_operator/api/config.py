@@ -107,12 +107,14 @@ class SparkProfile(Model):
 class CleanupSettings(Model):
     """Defaults of every cleanup: openLooKeng's hive.compaction-cleanup-interval and -threads.
 
-    The threads are each warehouse's own. `ttl` is how long a CompactionCleanup is kept once nothing is left of it to do.
+    The threads are each warehouse's own. `planning_time` is how long after its lock a query may still be listing what
+    it reads. `ttl` is how long a CompactionCleanup is kept once nothing is left of it to do.
     """
 
     interval: Duration = 2.0
     threads: int = Field(default=2, ge=1)
     deletion_threads: int = Field(default=2, ge=1)
+    planning_time: Duration = 30.0
     suspend: bool = False
     ttl: Duration = 86400.0
 

@@ -15,10 +15,13 @@ from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.snapshot import obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
-from compaction_operator.cleanup.holding import Holding, HoldOff, LockSource, ReadersBusyError
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
+
+READERS_BUSY = "ReadersBusy"
+"""Why an entry was skipped: readers may be listing its directory just now."""
 
 
 class Metastore(TableSource, LockSource, Protocol):
@@ -87,14 +90,19 @@ Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 
 def delete_obsolete(
-    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+    storage: Storage,
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    states: Mapping[str, PublishedState],
+    *,
+    manners: Manners = POLITE,
 ) -> tuple[PartitionDeletion, ...]:
     """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
 
     `states` has the computed state of each partition. A storage error in one partition is that partition's result;
     errors of the metastore are raised: nothing is deleted on a guess.
     """
-    holding = Holding(metastore, spec)
+    holding = Holding(metastore, spec, manners)
     holding.give_back_left()
     return visit_entries(storage, metastore, spec, states, partial(_delete_recorded, hold_off=holding.hold_off))
 
@@ -195,7 +203,7 @@ def _visit(
             return visit(entry)
         trouble = f"{now.today.location} does not exist: is its volume there?"
     except ReadersBusyError as busy:
-        return PartitionDeletion(entry.partition, reason="ReadersBusy", skipped=str(busy))
+        return PartitionDeletion(entry.partition, reason=READERS_BUSY, skipped=str(busy))
     except (StorageError, ValueError) as error:
         trouble = str(error)
     return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)

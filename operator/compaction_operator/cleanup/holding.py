@@ -2,26 +2,48 @@
 
 Hive does not list at once: a reader lists a partition and then looks into the directories that it saw, obsolete ones
 too (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat), and fails when one has gone in between. No
-baseline helps against that: it is a reader that came later.
+baseline helps against that: it is a reader that came later. But a query that has held its lock for a while has listed
+all that it reads, so that no stream of long queries holds up a deletion for ever.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.cleanup.gate import concerns
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 3.0
-"""How long readers may have to queue behind the lock."""
 POLL_SECONDS = 0.1
 NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How readers are treated, in seconds.
+
+    `queue` is how long those who come now may have to wait behind the lock; whoever has held a lock for `planning` has
+    listed what it reads. NB: the metastore's clock says since when, and is compared with this machine's.
+    """
+
+    queue: float = 3.0
+    planning: float = 30.0
+
+    @classmethod
+    def of(cls, planning: float, *, insist: bool) -> "Manners":
+        """Return the usual ones; who insists lets readers queue for as long as the others may still be listing."""
+        return cls(queue=planning, planning=planning) if insist else cls(planning=planning)
+
+
+POLITE = Manners()
+
 
 HoldOff = Callable[[str], AbstractContextManager[None]]
 """Holds readers off one partition ('' for the table); raises ReadersBusyError when that cannot be had now."""
@@ -54,8 +76,9 @@ class ReadersBusyError(Exception):
 class Holding:
     """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
 
-    def __init__(self, metastore: LockSource, spec: CompactionCleanupSpec) -> None:
+    def __init__(self, metastore: LockSource, spec: CompactionCleanupSpec, manners: Manners) -> None:
         self._metastore = metastore
+        self._manners = manners
         self._table = spec.table.ref()
         self._agent = cleanup_agent(spec.compaction)
 
@@ -87,7 +110,7 @@ class Holding:
             self._give_back(state.lock_id)
 
     def _wait(self, lock_id: int, partition: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self._manners.queue
         while not self._metastore.check_lock(lock_id):
             ahead = self._ahead(lock_id, partition)
             if not ahead:
@@ -97,20 +120,24 @@ class Holding:
             time.sleep(POLL_SECONDS)
 
     def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
-        """Return the readers that the lock waits for; those who came later wait for it.
+        """Return who may still be listing; those who came later wait for the lock.
 
         NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
         them. Else a long compaction would hold up the cleanup of the one before it.
         """
         locks = self._metastore.show_locks(self._table.database, self._table.name)
-        places = (None, partition.lower())
         return [
             lock
             for lock in locks
             if lock.lock_id < lock_id
-            and (not partition or lock.partition in places)
+            and concerns(lock, [partition])
             and not (lock.agent or "").startswith(AGENT_PREFIX)
+            and not self._has_listed(lock)
         ]
+
+    def _has_listed(self, lock: LockInfo) -> bool:
+        """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
+        return lock.acquired_at is not None and time.time() - lock.acquired_at.timestamp() > self._manners.planning
 
     def _give_back(self, lock_id: int) -> None:
         """Unlock. NB: an error must not hide what was done under the lock; the next pass gives back what is left."""

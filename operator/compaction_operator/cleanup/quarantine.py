@@ -22,7 +22,7 @@ from compaction_operator.cleanup.deletion import (
     visit_entries,
     why_kept,
 )
-from compaction_operator.cleanup.holding import Holding, HoldOff
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -45,13 +45,14 @@ def quarantine_obsolete(
     states: Mapping[str, PublishedState],
     *,
     known: Mapping[str, Collection[str]],
+    manners: Manners = POLITE,
 ) -> tuple[PartitionDeletion, ...]:
     """Move away what `delete_obsolete` would delete, by the same rules.
 
     `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
     moved back by somebody, and stays.
     """
-    holding = Holding(metastore, spec)
+    holding = Holding(metastore, spec, manners)
     holding.give_back_left()
     own = quarantine_name(spec.compaction)
     visit = partial(_quarantine_recorded, hold_off=holding.hold_off, own=own, known=known)

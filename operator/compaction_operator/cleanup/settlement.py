@@ -11,7 +11,7 @@ from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_atte
 from compaction_operator.cleanup.deletion import empty_trash, hide
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import take_baseline
-from compaction_operator.cleanup.holding import Holding, HoldOff, LockSource, ReadersBusyError
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableSource, what_changed
 from compaction_operator.cleanup.publication import Fate, bears_transaction, fate, published_state
 from compaction_operator.cleanup.readers import ReadersSource, look
@@ -38,6 +38,7 @@ def settle(
     metastore: SettlementSource,
     spec: CompactionCleanupSpec,
     *,
+    manners: Manners = POLITE,
     clock: Callable[[], datetime],
 ) -> Settlement:
     """End a journal's attempt, compute what it published, and take the reader baseline: in this order.
@@ -54,7 +55,7 @@ def settle(
     ended = end_attempt(metastore, attempt, table)
     fates = {entry.partition: fate(entry, ended.txns, ended.queue) for entry in here if entry.outputs}
     states = dict.fromkeys((entry.partition for entry in spec.partitions), PublishedState.NOT_PUBLISHED)
-    holding = Holding(metastore, spec)
+    holding = Holding(metastore, spec, manners)
     holding.give_back_left()
     for entry in here:
         storage = open_storage(entry.location)

@@ -16,7 +16,7 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import format_duration
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import READERS_BUSY, PartitionDeletion
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.events import Event, EventType
@@ -33,6 +33,11 @@ SUCCEEDED = "Succeeded"
 
 RETRY = 1.0
 RETRY_CAP = 15.0
+BUSY_RETRY = 5.0
+BUSY_RETRY_CAP = 600.0
+"""A try holds new readers off, if only for a moment: so the tries get rare."""
+INSIST_AFTER = 8
+"""Tries without a moment in which nobody was beginning to read, which is about 20 minutes."""
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -87,6 +92,7 @@ class Decision:
     status: CompactionCleanupStatus
     action: Action = Action.NONE
     partitions: tuple[PartitionEntry, ...] = ()
+    insist: bool = False
     again_in: float | None = None
     events: tuple[Event, ...] = field(default=())
     failed: bool = False
@@ -118,7 +124,8 @@ class Step:
         return self._decision()
 
     def _try_later(self, phase: CleanupPhase, trouble: Trouble) -> Decision:
-        pause = backed_off(RETRY, self._sight.failures + 1, cap=RETRY_CAP)
+        base, cap = (BUSY_RETRY, BUSY_RETRY_CAP) if trouble.reason == READERS_BUSY else (RETRY, RETRY_CAP)
+        pause = backed_off(base, self._sight.failures + 1, cap=cap)
         return self._stay(phase, trouble.reason, trouble.message, again_in=pause, failed=True)
 
     def _stay(self, phase: CleanupPhase, reason: str, message: str, **more: Any) -> Decision:

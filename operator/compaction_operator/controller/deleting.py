@@ -6,7 +6,7 @@ from datetime import timedelta
 from compaction_operator.api.cleanup import CleanupPhase, PartitionStatus, PublishedState
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanup_step import DELETED, Action, Decision, Step
+from compaction_operator.controller.cleanup_step import DELETED, INSIST_AFTER, Action, Decision, Step
 from compaction_operator.controller.events import EventType
 from compaction_operator.controller.outcomes import Pass, Trouble, ending, is_done, progressed
 from compaction_operator.controller.times import parse_time, rfc3339, seconds_until
@@ -70,7 +70,8 @@ class DeletingStep(Step):
         if known is None or known.status is not _FALSE:
             self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
         entries = tuple(entry for entry in self._spec.partitions if entry.partition in chunk)
-        return self._stay(CleanupPhase.DELETING, "Deleting", message, action=action, partitions=entries)
+        insist = self._sight.failures >= INSIST_AFTER
+        return self._stay(CleanupPhase.DELETING, "Deleting", message, action=action, partitions=entries, insist=insist)
 
     def _refused(self, trouble: Trouble) -> Decision:
         self._tell_once(DELETED, trouble)

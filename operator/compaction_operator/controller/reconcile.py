@@ -231,7 +231,7 @@ class CleanupReconciler:
     async def _delete(self, decision: Decision, cleanup: Cleanup, going: Pass) -> Pass:
         chunk, purge = decision.partitions, decision.action is Action.PURGE
         pool = self._pools.of_warehouse(cleanup.spec.warehouse).deletion
-        outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge)
+        outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge, insist=decision.insist)
         self._count_errors(cleanup, "delete", outcome)
         if not isinstance(outcome, Trouble):
             self._metrics.refused(outcome)

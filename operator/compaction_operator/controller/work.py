@@ -15,6 +15,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsol
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.holding import Manners
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
@@ -67,11 +68,12 @@ class Work(Protocol):
         """Return what a deletion pass over some of a cleanup's partitions would take now, as `remaining`."""
 
     def delete(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         """Make one deletion pass over some of a cleanup's partitions.
 
-        With `spec.quarantine` the pass moves into quarantine, and with `purge` it deletes from there.
+        With `spec.quarantine` the pass moves into quarantine, and with `purge` it deletes from there. Who insists lets
+        new readers wait for as long as those before them may still be listing.
         """
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
@@ -164,7 +166,8 @@ class RealWork:
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Do what comes right after an attempt's end."""
         try:
-            found = settle(self._storage, self._client_for(cleanup), cleanup.spec, clock=self._clock)
+            client, manners = self._client_for(cleanup), self._manners()
+            found = settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
         except TROUBLES as error:
             return _trouble(error)
         return Settled(found.states, found.baseline, found.gone)
@@ -185,15 +188,19 @@ class RealWork:
         return self._pass(cleanup, partitions, plan_deletion)
 
     def delete(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
+        manners = self._manners(insist=insist)
         if cleanup.spec.quarantine is None:
-            return self._pass(cleanup, partitions, delete_obsolete)
+            return self._pass(cleanup, partitions, partial(delete_obsolete, manners=manners))
         if purge:
             return self._pass(cleanup, partitions, purge_quarantined)
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
-        return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known))
+        return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, manners=manners))
+
+    def _manners(self, *, insist: bool = False) -> Manners:
+        return Manners.of(self._config.cleanup.planning_time, insist=insist)
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.

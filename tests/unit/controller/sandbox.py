@@ -367,7 +367,7 @@ class FakeWork:
         return tuple(self._plan(entry) for entry in partitions)
 
     def delete(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         self.calls.append(f"{'purge' if purge else 'delete'} {cleanup.meta.name}")
         if self.metastore_down:

@@ -237,6 +237,21 @@ def test_all_deleted() -> None:
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 
+@pytest.mark.parametrize(("failures", "pause"), [(0, 5), (1, 10), (3, 40), (20, 600)])
+def test_readers_are_rarely_held_off(failures: int, pause: int) -> None:
+    """Each try lets new readers wait for a moment."""
+    busy = PartitionDeletion("", reason="ReadersBusy", skipped="lock 7 of ann@desk")
+    decision = delete(busy, failures=failures)
+    assert summary(decision) == ("Unknown", "ReadersBusy", "Deleting")
+    assert (decision.again_in, decision.failed) == (pause, True)
+
+
+@pytest.mark.parametrize(("failures", "insist"), [(7, False), (8, True)])
+def test_readers_never_hold_up_a_deletion_for_ever(failures: int, insist: bool) -> None:
+    decision = step(readers_gone(), Sight(failures=failures))
+    assert (decision.action, decision.insist) == (Action.DELETE, insist)
+
+
 def test_deleted_by_half() -> None:
     """What is gone is recorded, what is left is tried again, for ever."""
     left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "readers still need it"}, bytes_deleted=20)
