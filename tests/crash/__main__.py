@@ -7,6 +7,7 @@ import argparse
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,8 +54,13 @@ class Campaign:
         return known
 
     def run(self, plan: Plan, recordings: dict[str, Recording]) -> Outcome:
-        """Run a plan."""
-        outcome = self._running().run(plan, ideal=recordings[plan.scenario].ideal)
+        """Run a plan; what keeps a run from being made at all is a problem of it, too."""
+        ideal = recordings[plan.scenario].ideal
+        try:
+            outcome = self._running().run(plan, ideal=ideal)
+        except Exception:  # whatever it is: the next run has a plane of its own
+            broken = (f"the run broke down: {traceback.format_exc()}",)
+            outcome = Outcome(plan=plan, problems=broken, broken=(), steps=(), attempts=0, seconds=0.0, ideal=ideal)
         if outcome.problems:
             self._give_up()
         return outcome
