@@ -6,7 +6,6 @@ baseline helps against that: it is a reader that came later. But a query that ha
 all that it reads, so that no stream of long queries holds up a deletion for ever.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,10 +15,7 @@ from typing import Protocol
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.gate import concerns
-from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
-
-log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 NAMED = 5
@@ -92,7 +88,8 @@ class Holding:
     def hold_off(self, partition: str) -> Iterator[None]:
         """Let nobody begin to read a partition ('' for the table) while this lasts.
 
-        Waits a moment for those who are reading; raises ReadersBusyError naming them, and MetastoreError.
+        Waits a moment for those who are reading; raises ReadersBusyError naming them, and MetastoreError. NB: that of
+        the unlock, too: nobody can read until the next pass gives back what is left.
         """
         wish = LockWish(
             database=self._table.database,
@@ -107,7 +104,7 @@ class Holding:
                 self._wait(state.lock_id, partition)
             yield
         finally:
-            self._give_back(state.lock_id)
+            self._metastore.unlock(state.lock_id)
 
     def _wait(self, lock_id: int, partition: str) -> None:
         deadline = time.monotonic() + self._manners.queue
@@ -138,13 +135,6 @@ class Holding:
     def _has_listed(self, lock: LockInfo) -> bool:
         """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
         return lock.acquired_at is not None and time.time() - lock.acquired_at.timestamp() > self._manners.planning
-
-    def _give_back(self, lock_id: int) -> None:
-        """Unlock. NB: an error must not hide what was done under the lock; the next pass gives back what is left."""
-        try:
-            self._metastore.unlock(lock_id)
-        except MetastoreError as error:
-            log.warning("lock %d was not given back: %s", lock_id, error)
 
 
 def cleanup_agent(compaction: CompactionRef) -> str:
