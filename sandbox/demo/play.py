@@ -70,7 +70,8 @@ class Play:
             """Files that real Hive 3.1.3 wrote, each write under a transaction and write id of the metastore:
             table_txn_001 (three inserts), try_it (three partitions; inserts, updates, a delete: six
             transactions) and table_txn_002 (three inserts and an update). Each write left a directory, a
-            delta, in each partition it touched. NO_AUTO_COMPACTION says that Hive leaves the tables to the operator.""",
+            delta, in each partition it touched. The tables say NO_AUTO_COMPACTION: Hive leaves them to the
+            operator.""",
         ):
             self._inserts = self._create(TABLE_TXN_001)
             self._try_it = self._create(TRY_IT)
