@@ -15,7 +15,7 @@ from tests.storm.session import Transaction
 from tests.storm.tables import DATABASE, StormTable
 from tests.storm.writers import Verb, Writer
 
-SECONDS = 40.0
+SECONDS = 30.0
 
 
 def test_no_reader_is_hurt_while_tables_change_are_compacted_and_cleaned_up(tmp_path: Path) -> None:
