@@ -196,6 +196,11 @@ class Scene:
         spec = model.model_copy(
             update={"partitions": entries, "compaction": reference, "lock_ids": (), "suspend": False}
         )
+        self.record(name, spec)
+        return name
+
+    def record(self, name: str, spec: CompactionCleanupSpec) -> None:
+        """Apply a journal that no driver wrote."""
         metadata = {"name": name, "namespace": self.namespace}
         self.cluster.apply(
             {
@@ -205,7 +210,6 @@ class Scene:
                 "spec": spec.to_json(),
             }
         )
-        return name
 
     def suspend(self, cleanup: str, on: bool) -> None:
         """Hold a cleanup, or let it go on."""
