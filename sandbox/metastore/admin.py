@@ -104,6 +104,13 @@ class MetastoreAdmin(MetastoreClient):
         """Drop a partition and its directory."""
         self._call(lambda client: client.drop_partition(database, name, list(values), True))
 
+    def compact(self, database: str, table: str, *, partition: str | None = None) -> int:
+        """Ask for a major compaction, as ALTER TABLE ... COMPACT does; return the id of its entry in the queue."""
+        request = ttypes.CompactionRequest(database, table, partition, ttypes.CompactionType.MAJOR)
+        reply = self._call(lambda client: client.compact2(request))
+        queue_id: int = required(reply, "id", "compact2")
+        return queue_id
+
     def open_txn(self, *, user: str, agent: str) -> int:
         """Open a transaction and return its id."""
         request = ttypes.OpenTxnRequest(num_txns=1, user=user, hostname=self._host, agentInfo=agent)

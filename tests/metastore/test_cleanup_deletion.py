@@ -189,11 +189,8 @@ def test_what_vanished_meanwhile_counts_as_deleted(three_inserts: Lab, keep: Cal
     assert keeper.finish() is None
 
 
-def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
-    three_inserts: Lab, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
     """While somebody reads, nothing is taken out of sight; the lock that was waited for is given back."""
-    monkeypatch.setattr("compaction_operator.cleanup.holding.PATIENCE_SECONDS", 0.2)
     keeper = keep(three_inserts)
     keeper.settle()
     reader = read_lock(three_inserts)

@@ -1,6 +1,5 @@
 """What a dead attempt left in a real Hive 3.1 metastore: locks without a transaction, known by their agent."""
 
-from hmsclient.genthrift.hive_metastore import ttypes
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import PublishedState
@@ -45,10 +44,7 @@ def test_a_table_in_hives_queue_is_not_begun(three_inserts: Lab, server: Metasto
     """Its Worker would not notice us, nor we it (H23)."""
     work = real_work(three_inserts, server.uri)
     assert work.preflight(attempt_of(three_inserts, 1)).reason is None
-    request = ttypes.CompactionRequest(
-        dbname=three_inserts.database, tablename=three_inserts.name, type=ttypes.CompactionType.MAJOR
-    )
-    three_inserts.admin._call(lambda client: client.compact2(request))
+    three_inserts.admin.compact(three_inserts.database, three_inserts.name)
     busy = work.preflight(attempt_of(three_inserts, 1))
     assert (busy.reason, busy.auto_compaction) == (Reason.IN_COMPACTION_QUEUE, True)
     assert "(initiated)" in busy.message

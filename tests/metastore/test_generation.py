@@ -1,7 +1,6 @@
 """Which generation a real metastore is, and the few calls that are another's."""
 
 import pytest
-from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore.client import MetastoreClient
@@ -28,8 +27,7 @@ def test_only_hive_4_hands_out_a_tables_id(admin, server, database, table):
 
 def test_everybodys_compactions_are_seen_on_both(admin, database, table):
     assert admin.compactions(database, table) == ()
-    request = ttypes.CompactionRequest(database, table, "prt=P1", ttypes.CompactionType.MAJOR)
-    number = admin._call(lambda client: client.compact2(request)).id
+    number = admin.compact(database, table, partition="prt=P1")
     (line,) = admin.compactions(database, table)
     assert (line.queue_id, line.partition, line.type) == (number, "prt=P1", CompactionType.MAJOR)
     assert line.state is QueueState.INITIATED and line.is_open
