@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -27,6 +28,9 @@ class Manner(StrEnum):
     """Takes its locks long after its snapshot (HIVE-24291), and reads several times."""
     LOCKLESS = "lockless"
     """Takes none at all (HIVE-26165), and reads several times."""
+
+
+PLANNED_AGAIN = {Manner.PROMPT: 0, Manner.LATE: 0, Manner.LOCKLESS: 3}
 
 
 def read_locks(table: StormTable, places: Sequence[str]) -> list[Lock]:
@@ -85,10 +89,8 @@ class Reader:
         NB: Hive looks into every directory that it has listed, the obsolete ones too. Who reads without locks may find
         one gone by then, whoever deleted it, and has to plan again.
         """
-        while True:
-            try:
+        for _ in range(PLANNED_AGAIN[self._manner]):
+            with suppress(VanishedError):
                 return PlannedRead(self._hive, table, place, snapshot, who=self.name, vectorized=vectorized)
-            except VanishedError:
-                if self._manner is not Manner.LOCKLESS:
-                    raise
-                self._scene.tally.add("planned again")
+            self._scene.tally.add("planned again")
+        return PlannedRead(self._hive, table, place, snapshot, who=self.name, vectorized=vectorized)
