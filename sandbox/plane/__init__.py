@@ -16,7 +16,7 @@ compaction takes 1.5 seconds without Spark, about 10 with it (`spark=True`, the 
         plane.wait(lambda: plane.cleanups(name), what="a journal", timeout=10)  # asked again after each event
         plane.delete(name)
 
-        plane.controller.kill(); plane.controller.start()  # also pause, resume, wait, running, log
+        plane.controller.kill(); plane.controller.start()  # also pause, resume, lose, wait, running, log
         (driver,) = plane.drivers.current()  # of pods whose processes have not ended
         driver.kill(); driver.pause(); driver.resume(); plane.drivers.lose(driver)  # lose: the pod's node vanishes
         plane.metastore.kill(); plane.restart_metastore()  # also pause, resume

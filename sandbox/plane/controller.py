@@ -15,6 +15,7 @@ class Controller:
         self._config = config
         self._launch = launch
         self._process: PythonProcess | None = None
+        self._lost: list[PythonProcess] = []
         folder.mkdir()
 
     @property
@@ -36,9 +37,26 @@ class Controller:
         self._process = PythonProcess(self.entry, launch)
 
     def kill(self) -> None:
-        """Kill it at once (SIGKILL)."""
-        if self._process:
-            self._process.kill()
+        """Kill it at once (SIGKILL), and those that were lost."""
+        for process in (self._process, *self._lost):
+            if process:
+                process.kill()
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is stopped."""
+        return self._process is not None and self._process.paused
+
+    def lose(self) -> PythonProcess:
+        """Lose its node: it goes on, or stays paused, and `start` starts another beside it. Returns the lost one.
+
+        Raises ValueError when it was not started.
+        """
+        lost, self._process = self._process, None
+        if lost is None:
+            raise ValueError("the controller was not started")
+        self._lost.append(lost)
+        return lost
 
     def pause(self) -> None:
         """Stop it (SIGSTOP)."""

@@ -13,7 +13,6 @@ import yaml
 from sandbox.harness.chart import CHART, RELEASE, WAREHOUSE
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
-from sandbox.plane.processes import free_ports
 
 SYSTEM_NAMESPACE = "compaction-system"
 NAMESPACE = "plane"
@@ -71,10 +70,10 @@ def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
 
 
-def _on_own_port(config: str) -> str:
-    """Return the configuration with a free port for the metrics: all planes share one network."""
+def _without_metrics(config: str) -> str:
+    """Return the configuration without the endpoint for metrics: all controllers here share one network."""
     changed = yaml.safe_load(config)
-    return yaml.safe_dump(changed | {"metrics": {"enabled": True, "port": free_ports(1)[0]}})
+    return yaml.safe_dump(changed | {"metrics": {"enabled": False}})
 
 
 def _namespace(name: str) -> dict[str, Any]:

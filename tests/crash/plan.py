@@ -25,7 +25,8 @@ class Action(StrEnum):
     """What happens then.
 
     KILL: the process with all that it started. METASTORE: the metastore, while the process waits; it is started again
-    at once, which takes some seconds. PAUSE: the process is stopped, and its pod is lost; it goes on when `wake` says.
+    at once, which takes some seconds. PAUSE: the process is stopped, its node is lost, and another takes its place; it
+    goes on when `wake` says.
     """
 
     KILL = "kill"
@@ -34,7 +35,7 @@ class Action(StrEnum):
 
 
 class Wake(StrEnum):
-    """When a paused driver goes on: once the next attempt's driver runs, once it has published, after the cleanup."""
+    """When what was paused goes on: once another driver runs, once all is published, after the cleanup."""
 
     RUNNING = "running"
     PUBLISHED = "published"
@@ -85,7 +86,7 @@ SPARK_EVERY = 40
 
 _ACTIONS = {
     Role.DRIVER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
-    Role.CONTROLLER: ((Action.KILL, 7), (Action.METASTORE, 2)),
+    Role.CONTROLLER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
 }
 _SECOND_FAULT = 0.15
 

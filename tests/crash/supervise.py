@@ -4,19 +4,18 @@ import math
 import time
 from collections.abc import Iterator
 
-from sandbox.harness.wait import WaitTimeoutError, wait_until
+from sandbox.harness.wait import WaitTimeoutError
 from sandbox.plane import EndedOtherwiseError, Plane
-from sandbox.plane.kubelet import Driver
 
 from tests.crash.plan import Action, Plan, Step, Wake
 from tests.crash.reader import Reader
 from tests.crash.signals import Report, Signals
 from tests.crash.table import Table
 from tests.crash.verify import Before, misread
+from tests.crash.zombies import Zombies
 
 READER_SECONDS = 5.0
 """A reader goes when a cleanup waits for it, or so long after the compaction: what broke may keep it from saying so."""
-PAUSE_SECONDS = 5.0
 
 
 class Supervision:
@@ -49,8 +48,7 @@ class Supervision:
         # NB: moved on by the time in which a metastore starts, which is the machine's and not the operator's.
         self._deadline = time.monotonic() + seconds
         self._reader_leaves: float | None = None
-        self._paused: dict[Wake, Driver] = {}
-        self._woken: list[Driver] = []
+        self._zombies = Zombies(plane)
         self._problems: list[str] = []
 
     def until_settled(self) -> Iterator[str]:
@@ -71,13 +69,10 @@ class Supervision:
             if report.run == self._run:
                 self._heed(report)
         self._plane.controller.start()
-        for wake in [wake for wake in self._paused if self._is_time(wake)]:
-            self._woken.append(self._paused.pop(wake))
-            self._woken[-1].resume()
+        zombies_ended = self._zombies.step(self._is_time)
         if self._reader.waiting and self._reader_may_leave():
             self._reader_leave()
-        zombies = self._paused or any(driver.process.running for driver in self._woken)
-        return self._cleaned() and not zombies and not self._reader.waiting
+        return self._cleaned() and zombies_ended and not self._reader.waiting
 
     def _heed(self, report: Report) -> None:
         """Note a step. What the process does not do to itself is done here."""
@@ -94,12 +89,7 @@ class Supervision:
             self._plane.restart_metastore()
             self._deadline += time.monotonic() - began
         elif fault.action is Action.PAUSE:
-            driver = wait_until(self._stopped, timeout=PAUSE_SECONDS, what="the driver to stop")
-            self._paused[fault.wake or Wake.CLEANED] = driver
-            self._plane.drivers.lose(driver)
-
-    def _stopped(self) -> Driver | None:
-        return next((driver for driver in self._plane.drivers.current() if driver.process.paused), None)
+            self._zombies.lose(fault.step.role, fault.wake or Wake.CLEANED)
 
     def _is_time(self, wake: Wake) -> bool:
         if wake is Wake.RUNNING and self._plane.drivers.current():
