@@ -140,6 +140,11 @@ class OperatorConfig(Model):
         """Return the warehouse of that name, or None."""
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
 
+    def allows(self, warehouse: str, *, namespace: str, database: str) -> bool:
+        """Whether resources of a namespace may touch a database of a warehouse; nobody may where there is none."""
+        known = self.warehouse(warehouse)
+        return known is not None and known.allows_namespace(namespace) and known.allows_database(database)
+
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)

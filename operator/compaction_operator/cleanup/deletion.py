@@ -86,6 +86,9 @@ class Now:
         return {name: reason for name, reason in found.items() if may_become_obsolete(name)}
 
 
+Judge = Callable[[PartitionEntry], Now]
+"""Looks once more at what a table and an entry's partition are; raises TableGoneError when they are others now."""
+
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 
@@ -104,7 +107,8 @@ def delete_obsolete(
     """
     holding = Holding(metastore, spec, manners)
     holding.give_back_left()
-    return visit_entries(storage, metastore, spec, states, partial(_delete_recorded, hold_off=holding.hold_off))
+    visit = partial(_delete_recorded, hold_off=holding.hold_off, judge=partial(judge_again, metastore, spec))
+    return visit_entries(storage, metastore, spec, states, visit)
 
 
 def plan_deletion(
@@ -142,6 +146,17 @@ def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
     txns = metastore.valid_txns()
     write_ids = metastore.valid_write_ids(spec.table.database, spec.table.name, valid_txns=txns)
     return Now(today, write_ids, txns)
+
+
+def judge_again(metastore: Metastore, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Now:
+    """Return the table as it is now that nobody else can change it: a pass may be long (hazard H11).
+
+    Raises TableGoneError and what the metastore raises.
+    """
+    now = resolve_now(metastore, spec.model_copy(update={"partitions": (entry,)}))
+    if changed := now.what_changed(entry):
+        raise TableGoneError(changed)
+    return now
 
 
 def list_directory(storage: Storage, location: str) -> Listing:
@@ -202,6 +217,8 @@ def _visit(
         if storage.exists(now.today.location):
             return visit(entry)
         trouble = f"{now.today.location} does not exist: is its volume there?"
+    except TableGoneError as gone:
+        return _skip(entry, gone.change)
     except ReadersBusyError as busy:
         return PartitionDeletion(entry.partition, reason=READERS_BUSY, skipped=str(busy))
     except (StorageError, ValueError) as error:
@@ -209,14 +226,17 @@ def _visit(
     return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
 
 
-def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, hold_off: HoldOff) -> PartitionDeletion:
+def _delete_recorded(
+    storage: Storage, now: Now, entry: PartitionEntry, *, hold_off: HoldOff, judge: Judge
+) -> PartitionDeletion:
     """Hide all of it in one go while nobody can begin to read, then delete it leaf by leaf, and list again."""
     recorded = [obsolete.name for obsolete in entry.obsolete]
     freed = empty_trash(storage, entry.location, recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
-    doomed = [name for name in recorded if name in obsolete]
-    if doomed:
+    if any(name in obsolete for name in recorded):
         with hold_off(entry.partition):
+            obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
+            doomed = [name for name in recorded if name in obsolete]
             for name in doomed:
                 hide(storage, entry.location, name)
         freed += empty_trash(storage, entry.location, doomed)

@@ -65,17 +65,18 @@ def finish(
         return
     own = _ready_entries(metastore, spec)
     for entry in queued:
-        found = own.get((entry.queue_id, entry.txn_id))
+        # NB: what is told to be clean must be what was looked at, whatever ids the journal has.
+        found = own.get((entry.partition, entry.queue_id, entry.txn_id))
         if found is not None and now.what_changed(entry) is None:
             _mark_cleaned(open_storage(entry.location), metastore, now, entry, found)
 
 
 def _ready_entries(
     metastore: QueueSource, spec: CompactionCleanupSpec
-) -> dict[tuple[int | None, int | None], QueueEntry]:
+) -> dict[tuple[str, int | None, int | None], QueueEntry]:
     attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
     return {
-        (one.queue_id, one.txn): one
+        (one.partition or "", one.queue_id, one.txn): one
         for one in metastore.compactions(spec.table.database, spec.table.name)
         if attempt.queued(one) and one.committed is not None and one.state is QueueState.READY_FOR_CLEANING
     }

@@ -73,6 +73,18 @@ def _older_transactions(baseline: ReaderBaseline, world: World) -> list[int]:
     return sorted(open_ones - elsewhere)
 
 
+def distrust(baseline: ReaderBaseline, world: World) -> str | None:
+    """Return why a look says nothing about the readers from before, None when it does.
+
+    Transaction ids never go back: who has given out fewer is another metastore, or one that lags (behind one of several
+    URIs), and its "nobody" is about others.
+    """
+    mark = world.txns.high_water_mark
+    if mark >= baseline.txn_high_water_mark:
+        return None
+    return f"the metastore's last transaction is {mark}, but it was {baseline.txn_high_water_mark} before: another one?"
+
+
 def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) -> float:
     """Return the seconds of the grace period that are left; it counts from the baseline."""
     end = datetime.fromisoformat(baseline.time) + timedelta(seconds=grace_period)

@@ -9,7 +9,7 @@ all that it reads, so that no stream of long queries holds up a deletion for eve
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
@@ -26,16 +26,19 @@ class Manners:
     """How readers are treated, in seconds.
 
     `queue` is how long those who come now may have to wait behind the lock; whoever has held a lock for `planning` has
-    listed what it reads. NB: the metastore's clock says since when, and is compared with this machine's.
+    listed what it reads. NB: the metastore's clock says since when, and is compared with this machine's. `owner` tells
+    whose locks these are: an attempt may have several journals, which are worked on at the same time.
     """
 
+    owner: str = ""
     queue: float = 3.0
     planning: float = 30.0
 
     @classmethod
-    def of(cls, planning: float, *, insist: bool) -> "Manners":
+    def of(cls, planning: float, *, owner: str, insist: bool) -> "Manners":
         """Return the usual ones; who insists lets readers queue for as long as the others may still be listing."""
-        return cls(queue=planning, planning=planning) if insist else cls(planning=planning)
+        usual = cls(owner=owner, planning=planning)
+        return replace(usual, queue=planning) if insist else usual
 
 
 POLITE = Manners()
@@ -76,7 +79,7 @@ class Holding:
         self._metastore = metastore
         self._manners = manners
         self._table = spec.table.ref()
-        self._agent = cleanup_agent(spec.compaction)
+        self._agent = cleanup_agent(spec.compaction, manners.owner)
 
     def give_back_left(self) -> None:
         """Give back what an earlier life of this process left: nobody can read under it. Raises MetastoreError."""
@@ -137,9 +140,9 @@ class Holding:
         return lock.acquired_at is not None and time.time() - lock.acquired_at.timestamp() > self._manners.planning
 
 
-def cleanup_agent(compaction: CompactionRef) -> str:
-    """Return the agent of a cleanup's locks, which is none of the attempt's own."""
-    return f"{AGENT_PREFIX}cleanup/{compaction.uid}/{compaction.attempt}"
+def cleanup_agent(compaction: CompactionRef, owner: str) -> str:
+    """Return the agent of a cleanup's locks, which is none of the attempt's own, nor that of its other journals."""
+    return f"{AGENT_PREFIX}cleanup/{compaction.uid}/{compaction.attempt}/{owner}"
 
 
 def _named(locks: Sequence[LockInfo]) -> str:

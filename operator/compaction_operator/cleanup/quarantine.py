@@ -12,11 +12,13 @@ from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
 from compaction_operator.cleanup.deletion import (
+    Judge,
     Metastore,
     Now,
     PartitionDeletion,
     empty_trash,
     hide,
+    judge_again,
     list_directory,
     names_in,
     visit_entries,
@@ -55,7 +57,8 @@ def quarantine_obsolete(
     holding = Holding(metastore, spec, manners)
     holding.give_back_left()
     own = quarantine_name(spec.compaction)
-    visit = partial(_quarantine_recorded, hold_off=holding.hold_off, own=own, known=known)
+    judge = partial(judge_again, metastore, spec)
+    visit = partial(_quarantine_recorded, hold_off=holding.hold_off, judge=judge, own=own, known=known)
     return visit_entries(storage, metastore, spec, states, visit)
 
 
@@ -77,6 +80,7 @@ def _quarantine_recorded(
     entry: PartitionEntry,
     *,
     hold_off: HoldOff,
+    judge: Judge,
     own: str,
     known: Mapping[str, Collection[str]],
 ) -> PartitionDeletion:
@@ -89,7 +93,8 @@ def _quarantine_recorded(
     if waiting:
         _make_folder(storage, entry.location, own)
         with hold_off(entry.partition):
-            taken = _move_away(storage, entry.location, own, waiting)
+            obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
+            taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
     remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
     return _result(storage, entry, own, restored=restored, remaining=remaining | taken)

@@ -3,17 +3,18 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from compaction_operator.api.config import OperatorConfig
 from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.resources import Compaction, Key, TableKey
+from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey
 from compaction_operator.controller.times import parse_time
 
 
 class Admission:
     """Tells compactions whom they wait for. A claim holds a table between the decision and the recorded attempt."""
 
-    def __init__(self, cache: Cache, *, most: int) -> None:
+    def __init__(self, cache: Cache, config: OperatorConfig) -> None:
         self._cache = cache
-        self._most = most
+        self._config = config
         self._claims: dict[TableKey, Key] = {}
         self._waiting: dict[Key, bool] = {}
 
@@ -52,9 +53,14 @@ class Admission:
         if older is not None and age(older) < age(compaction):
             return f"compaction {older.key}, which is older"
         for cleanup in self._cache.cleanups.of_table(compaction.table):
-            if not (cleanup.settled or cleanup.ended):
+            if not (cleanup.settled or cleanup.ended) and self._may_settle(cleanup):
                 return f"cleanup {cleanup.key}, which finds out what was published"
         return None
+
+    def _may_settle(self, cleanup: Cleanup) -> bool:
+        """Whether a cleanup will ever be settled: one of a namespace without the right is, and holds up, nothing."""
+        namespace, database = cleanup.meta.namespace, cleanup.spec.table.database
+        return self._config.allows(cleanup.spec.warehouse, namespace=namespace, database=database)
 
     def claim(self, compaction: Compaction) -> None:
         """Hold the compaction's table for it until `release`."""
@@ -67,9 +73,10 @@ class Admission:
 
     def _full(self, key: Key) -> str | None:
         running = self._cache.running | set(self._claims.values())
-        if len(running - {key}) < self._most:
+        most = self._config.max_concurrent_jobs
+        if len(running - {key}) < most:
             return None
-        return f"one of {self._most} running compactions to end (maxConcurrentJobs)"
+        return f"one of {most} running compactions to end (maxConcurrentJobs)"
 
 
 def age(compaction: Compaction) -> tuple[datetime, str, str]:

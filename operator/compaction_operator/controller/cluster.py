@@ -173,7 +173,9 @@ class Cluster:
         found = await run_in(self._pool, self._kube.list_cleanups, compaction.meta.namespace, compaction.meta.uid)
         for raw in found:
             self._cache.put_cleanup(raw)
-        return tuple(self._cache.cleanups_of(compaction.meta.uid))
+        # NB: anybody can write any UID into a resource of a namespace of their own.
+        mine = self._cache.cleanups_of(compaction.meta.uid)
+        return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)
 
     async def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
         """Post events; one that cannot be posted is only logged."""

@@ -53,7 +53,7 @@ class Controller:
         self._cache = Cache()
         self._queue: WorkQueue[Key] = WorkQueue()
         self._gatekeeper = Gatekeeper()
-        self._admission = Admission(self._cache, most=config.max_concurrent_jobs)
+        self._admission = Admission(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
         self._compactions = CompactionReconciler(
             config,

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import Blocker, ReaderBaseline
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import World, blockers
+from compaction_operator.cleanup.gate import World, blockers, distrust
 from compaction_operator.controller.resources import Key, TableKey
 
 NEVER = float("inf")
@@ -140,13 +140,19 @@ class Gatekeeper:
 
 def _tell(waiting: _Waiting, answer: World | str, failures: int, started: float, now: datetime) -> bool:
     waiting.due = _next(waiting.interval, failures, started)
-    if isinstance(answer, str):
-        look = Look(error=answer)
-    else:
-        look = Look(blockers(waiting.baseline, answer, readers=waiting.readers, now=now))
+    look = _meaning(waiting, answer, now)
     changed = not look.same_as(waiting.look)
     waiting.look = look
     return changed
+
+
+def _meaning(waiting: _Waiting, answer: World | str, now: datetime) -> Look:
+    if isinstance(answer, str):
+        return Look(error=answer)
+    strange = distrust(waiting.baseline, answer)
+    if strange is not None:
+        return Look(error=strange)
+    return Look(blockers(waiting.baseline, answer, readers=waiting.readers, now=now))
 
 
 def _next(interval: float, failures: int, started: float) -> float:

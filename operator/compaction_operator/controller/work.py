@@ -166,7 +166,7 @@ class RealWork:
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Do what comes right after an attempt's end."""
         try:
-            client, manners = self._client_for(cleanup), self._manners()
+            client, manners = self._client_for(cleanup), self._manners(cleanup)
             found = settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
         except TROUBLES as error:
             return _trouble(error)
@@ -191,7 +191,7 @@ class RealWork:
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
-        manners = self._manners(insist=insist)
+        manners = self._manners(cleanup, insist=insist)
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, manners=manners))
         if purge:
@@ -199,8 +199,8 @@ class RealWork:
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, manners=manners))
 
-    def _manners(self, *, insist: bool = False) -> Manners:
-        return Manners.of(self._config.cleanup.planning_time, insist=insist)
+    def _manners(self, cleanup: Cleanup, *, insist: bool = False) -> Manners:
+        return Manners.of(self._config.cleanup.planning_time, owner=cleanup.meta.uid, insist=insist)
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.
@@ -239,8 +239,7 @@ class RealWork:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
         spec, namespace = cleanup.spec, cleanup.meta.namespace
         client = self._client(spec.warehouse)
-        known = self._config.warehouse(spec.warehouse)
-        if known and not (known.allows_namespace(namespace) and known.allows_database(spec.table.database)):
+        if not self._config.allows(spec.warehouse, namespace=namespace, database=spec.table.database):
             raise NotAllowedError(
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )

@@ -24,7 +24,7 @@ from tests.unit.cleanup.worlds import (
     names,
 )
 
-OWN = "compaction-operator/cleanup/u/1"
+OWN = "compaction-operator/cleanup/u/1/"
 DRIVER = agent_info(uid="other", attempt=1, pod_uid="p")
 
 
@@ -141,13 +141,13 @@ def test_a_lock_that_waits_has_not_begun_to_read() -> None:
 
 
 def test_who_insists_holds_new_readers_off_until_the_others_have_listed() -> None:
-    assert Manners.of(20.0, insist=True) == Manners(queue=20.0, planning=20.0)
-    assert Manners.of(20.0, insist=False) == Manners(queue=3.0, planning=20.0)
+    assert Manners.of(20.0, owner="u", insist=True) == Manners(owner="u", queue=20.0, planning=20.0)
+    assert Manners.of(20.0, owner="u", insist=False) == Manners(owner="u", queue=3.0, planning=20.0)
 
 
 def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
     """It was killed between two renames: until then, nobody can read."""
-    source = metastore(table, locks=(lock(7, agent=OWN), lock(8, agent="compaction-operator/cleanup/u/11")))
+    source = metastore(table, locks=(lock(7, agent=OWN), lock(8, agent="compaction-operator/cleanup/u/1/other")))
     assert _delete(table, source).final
     assert [one.lock_id for one in source.locks] == [8]
 
