@@ -139,9 +139,9 @@ class Play:
         """Let the reader go while a later one stays."""
         with self._story.step(
             f"{LATE_READER} starts to read, then {READER} is done",
-            f"""{LATE_READER} came after the compactions: he reads the new directories and holds nothing up.
-            When {READER}'s transaction ends, the next look at the metastore finds no reader from before, and
-            the old directories go.""",
+            f"""{LATE_READER} came after the compactions: he reads the new directories and is not waited for. When
+            {READER}'s transaction ends, the next look at the metastore finds no reader from before, and the old
+            directories go, in a moment in which nobody begins to read.""",
         ):
             cleanups = [cleanup for name in UNDER_THE_READER for cleanup in self._stage.compactions.cleanups(name)]
             with self._warehouse.reader(LATE_READER).lock(self._inserts):

@@ -58,7 +58,8 @@ class Operator:
             "image": {"repository": repository, "tag": tag},
             "warehouses": [warehouse(self._settings), *warehouses],
             "profiles": [profile(), *profiles],
-            "cleanup": {"interval": "2s"},
+            # The readers of demo and tests hold locks only: they have listed at once.
+            "cleanup": {"interval": "2s", "planningTime": "1s"},
         }
 
     @property

@@ -33,6 +33,8 @@ Names = dict[str, frozenset[str]]
 READER = "carol"
 INTERVAL = timedelta(seconds=2)
 """How often the controller looks for readers, as the tests install it."""
+PLANNING = timedelta(seconds=1)
+"""How long a reader who came later may be listing still, and hold a deletion up, as the tests install it."""
 
 NARROW = "narrow"
 """A warehouse of which only the database `sales` may be compacted."""

@@ -13,7 +13,7 @@ from sandbox.harness.wait import wait_until
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.conditions import ConditionStatus
 from tests.cluster.conftest import MakeReader
-from tests.cluster.scene import BROKEN, INTERVAL, MetastorePod, Scene, completed, succeeded
+from tests.cluster.scene import BROKEN, INTERVAL, PLANNING, MetastorePod, Scene, completed, succeeded
 
 SOON = {"maxAttempts": 3, "backoff": "1s"}
 MOST = 300.0
@@ -99,7 +99,7 @@ def test_the_controller_is_killed_while_a_cleanup_waits(scene: Scene, stage: Sta
     released = scene.unlock(second)
     status = scene.compactions.wait_cleaned(cleanup)
     assert status.baseline == before
-    assert completed(status) - released <= INTERVAL + timedelta(seconds=1)
+    assert completed(status) - released <= INTERVAL + PLANNING + timedelta(seconds=1)
     assert scene.names(table) == {"": expected.AFTER_INSERTS_MAJOR}
 
 

@@ -162,6 +162,7 @@ BAD_VALUES = [
     ("warehouses[0].name=main", "/warehouses/0"),
     ("warehouses[0].metastore.uris[0]=ftp://hive:9083", "/warehouses/0/metastore/uris/0"),
     ("cleanup.ttl=soon", "/cleanup/ttl"),
+    ("cleanup.planningTime=long", "/cleanup/planningTime"),
     ("metrics.port=8080", "/metrics/port"),
     ("metrics.podMonitor.interval=0s", "/metrics/podMonitor/interval"),
     ("profiles=[]", "/profiles"),
