@@ -29,8 +29,8 @@ MAX_ATTEMPTS = 10
 RUN_SECONDS = 45.0
 """What a run may take after the compaction was applied."""
 
-_MORE_ATTEMPTS = {Action.KILL: 1, Action.PAUSE: 1, Action.METASTORE: 5}
-"""How many attempts a fault may cost. While the metastore starts, several may find it gone."""
+_MORE_ATTEMPTS = {Action.KILL: 1, Action.PAUSE: 3, Action.METASTORE: 5}
+"""How many attempts a fault may cost: while the metastore starts, or a late driver does the work, several find it so."""
 
 
 @dataclass(frozen=True)
