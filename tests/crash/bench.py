@@ -30,7 +30,7 @@ RUN_SECONDS = 45.0
 """What a run may take after the compaction was applied."""
 
 _MORE_ATTEMPTS = {Action.KILL: 1, Action.PAUSE: 3, Action.METASTORE: 5}
-"""How many attempts a fault may cost: while the metastore starts, or a late driver does the work, several find it so."""
+"""How many attempts a fault may cost: several find that the metastore only starts, or that a late driver is at work."""
 
 
 @dataclass(frozen=True)
