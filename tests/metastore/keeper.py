@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.cleanup import (
@@ -28,13 +28,13 @@ from tests.metastore.lab import Lab, spec_of
 from tests.unit.jobs.support import REQUEST, Store
 
 
-def real_work(lab: Lab, uri: str, *, storage: Storage | None = None) -> RealWork:
-    """The controller's work, with the metastore of that URI."""
+def real_work(lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta()) -> RealWork:
+    """The controller's work, with the metastore of that URI; its clock may be ahead."""
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
     warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
     chosen = storage or LocalStorage()
-    return RealWork(config, clock=lambda: datetime.now(UTC), storage=lambda _: chosen)
+    return RealWork(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
 
 
 def cleanup_of(store: Store, **spec: Any) -> Cleanup:

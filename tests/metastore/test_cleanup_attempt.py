@@ -2,7 +2,7 @@
 
 import shutil
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sandbox.metastore.admin import MetastoreAdmin
@@ -68,7 +68,7 @@ class Holder:
         self.queue_id = entry.queue_id
 
     def _take(self) -> None:
-        job = self._admin.take_compaction(pool=self._pool, worker="w")
+        job = self._admin.take_compaction(pool=self._pool, worker=self.agent)
         assert job is not None
         self._job = replace(job, highest_write_id=3)
 
@@ -218,3 +218,63 @@ def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
     busy = work.preflight(attempt_of(three_inserts, 1))
     assert busy.reason is Reason.IN_COMPACTION_QUEUE
     assert f"entry {entry.queue_id} (initiated)" in busy.message
+
+
+def _states(table: Lab) -> list[QueueState]:
+    return [entry.state for entry in table.queue()]
+
+
+@pytest.mark.parametrize("up_to", ["enqueue", "take", "lock", "update"])
+def test_what_an_earlier_attempt_got_after_its_burial_is_ended_before_the_next_begins(
+    three_inserts: Lab, server: MetastoreServer, up_to: str
+) -> None:
+    """Its call took effect late: no burial of a later attempt leads to it, and its driver would refuse for ever."""
+    work = real_work(three_inserts, server.uri)
+    assert work.bury(attempt_of(three_inserts, 1)) is None
+    Holder(three_inserts, 1).hold(up_to=up_to)
+    assert work.bury(attempt_of(three_inserts, 2)) is None
+    assert work.preflight(attempt_of(three_inserts, 2)).reason is None
+    assert three_inserts.own_transactions() == []
+    assert three_inserts.run(attempt=3).reason is Reason.COMPACTED
+    assert _states(three_inserts) == [QueueState.FAILED, QueueState.READY_FOR_CLEANING]
+
+
+def test_the_work_of_a_compaction_that_was_deleted_ends_with_its_transaction(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    """Its driver was killed before the journal: nobody settles or buries it. While it may be alive, it is told."""
+    holder = Holder(three_inserts, 1, uid="deleted").hold(up_to="update")
+    work = real_work(three_inserts, server.uri, ahead=timedelta(hours=1))
+    busy = work.preflight(attempt_of(three_inserts, 0))
+    assert busy.reason is Reason.IN_COMPACTION_QUEUE
+    assert f"entry {holder.queue_id} (working" in busy.message
+    assert holder.txn in three_inserts.own_transactions()
+    three_inserts.admin.abort_txn(holder.txn)  # as the metastore does when its heartbeat has stopped
+    assert work.preflight(attempt_of(three_inserts, 0)).reason is None
+    assert three_inserts.run().reason is Reason.COMPACTED
+    assert _states(three_inserts) == [QueueState.FAILED, QueueState.READY_FOR_CLEANING]
+
+
+@pytest.mark.parametrize("up_to", ["enqueue", "take"])
+def test_an_entry_without_a_transaction_is_somebodys_for_some_minutes(
+    three_inserts: Lab, server: MetastoreServer, up_to: str
+) -> None:
+    Holder(three_inserts, 1, uid="deleted").hold(up_to=up_to)
+    soon = real_work(three_inserts, server.uri, ahead=timedelta(minutes=8))
+    assert soon.preflight(attempt_of(three_inserts, 0)).reason is Reason.IN_COMPACTION_QUEUE
+    later = real_work(three_inserts, server.uri, ahead=timedelta(minutes=12))
+    assert later.preflight(attempt_of(three_inserts, 0)).reason is None
+    assert _states(three_inserts) == [QueueState.FAILED]
+
+
+def test_a_driver_that_waits_for_its_lock_is_alive_though_its_entry_names_no_transaction(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    """Another cluster's, say: for as long as its transaction lives, nothing of it is touched."""
+    holder = Holder(three_inserts, 1, uid="elsewhere").hold(up_to="lock")
+    work = real_work(three_inserts, server.uri, ahead=timedelta(hours=1))
+    assert work.preflight(attempt_of(three_inserts, 0)).reason is Reason.IN_COMPACTION_QUEUE
+    assert holder.txn in three_inserts.own_transactions()
+    three_inserts.admin.abort_txn(holder.txn)
+    assert work.preflight(attempt_of(three_inserts, 0)).reason is None
+    assert _states(three_inserts) == [QueueState.FAILED]

@@ -1,6 +1,8 @@
 """What controller and driver pod say to each other: a request in, a result out. Both are JSON."""
 
+import re
 from enum import StrEnum
+from typing import NamedTuple
 
 from compaction_operator.api.compaction import CleanupOptions, CompactionType, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
@@ -108,3 +110,24 @@ QUEUE_POOL_PREFIX = "compaction/"
 def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the pool of the metastore's compaction queue that is one driver's own; at most 64 characters fit there."""
     return f"{QUEUE_POOL_PREFIX}{uid}/{attempt}/{pod_uid[:8]}"
+
+
+_POOL = re.compile(rf"{QUEUE_POOL_PREFIX}([^/]+)/([0-9]+)/([^/]*)", re.ASCII)
+
+
+class PoolOwner(NamedTuple):
+    """The driver whose pool of the metastore's compaction queue it is."""
+
+    uid: str
+    attempt: int
+    agent: str
+    """How the agentInfo of that driver begins."""
+
+
+def pool_owner(pool: str | None) -> PoolOwner | None:
+    """Return the driver to whom `queue_pool` gave that pool, None for a pool of anybody else."""
+    found = _POOL.fullmatch(pool or "")
+    if found is None:
+        return None
+    uid, attempt, pod = found[1], int(found[2]), found[3]
+    return PoolOwner(uid, attempt, agent_info(uid=uid, attempt=attempt, pod_uid=pod))

@@ -89,7 +89,7 @@ def end_attempt(metastore: AttemptSource, attempt: Attempt, table: TableRef) -> 
     if metastore.generation() is Generation.HIVE4:
         _abort_transactions(metastore, attempt, table, locks)
         queue = _own_entries(metastore, attempt, table)
-        _end_entries(metastore, queue)
+        end_entries(metastore, queue)
     for lock in locks:
         if not lock.txn:  # those of a transaction went with it
             metastore.unlock(lock.lock_id)
@@ -111,7 +111,7 @@ def _of_no_other_table(metastore: AttemptSource, table: TableRef, txns: set[int]
     return txns - {entry.txn for entry in metastore.compactions() if not entry.is_of(table)}
 
 
-def _end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None:
+def end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None:
     """End the entries that nothing was published for; their transactions have ended before they were asked for.
 
     NB: a driver marks its entry "ready for cleaning" right before it commits, and may have come just that far: Hive's

@@ -9,8 +9,9 @@ from typing import Protocol
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.config import Metastore, OperatorConfig
-from compaction_operator.api.request import QUEUE_POOL_PREFIX, Reason
+from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
+from compaction_operator.cleanup.dead import end_dead_entries
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
@@ -99,14 +100,19 @@ class RealWork:
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Verdict:
-        """Return the metastore's verdict, before a pod is started for nothing."""
+        """Return the metastore's verdict, before a pod is started for nothing.
+
+        NB: no attempt of this cluster may run on the table: what dead ones left in the queue is ended first.
+        """
         ref, specs = compaction.spec.table, compaction.spec.partitions
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
-            busy = self._queued_by_others(client, compaction, names)
+            last = Attempt(compaction.meta.uid, compaction.status.attempt)
+            end_dead_entries(client, ref, last=last, now=self._clock())
+            busy = self._queued(client, ref, names)
         except Refused as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:
@@ -120,16 +126,10 @@ class RealWork:
             return Verdict(Reason.IN_COMPACTION_QUEUE, message, auto)
         return Verdict(auto_compaction=auto)
 
-    def _queued_by_others(
-        self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]
-    ) -> list[QueueEntry]:
-        """Return the queue entries by which somebody else compacts what is meant, or is about to (hazard H23)."""
-        ref, own = compaction.spec.table, f"{QUEUE_POOL_PREFIX}{compaction.meta.uid}/"
-        return [
-            entry
-            for entry in client.compactions(ref.database, ref.name)
-            if entry.is_open and entry.concerns(partitions) and not (entry.pool or "").startswith(own)
-        ]
+    def _queued(self, client: MetastoreClient, ref: TableRef, partitions: Sequence[str]) -> list[QueueEntry]:
+        """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23)."""
+        entries = client.compactions(ref.database, ref.name)
+        return [entry for entry in entries if entry.is_open and entry.concerns(partitions)]
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove what a failed attempt left in the table's directories and in the metastore.

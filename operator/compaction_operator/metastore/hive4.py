@@ -117,10 +117,16 @@ class ShowCompactRequest(Struct):
 
 
 class ShowCompactResponseElement(Struct):
-    """Hive 3's line, and the pool, the transaction and when that was committed."""
+    """Hive 3's line, when it was put in, the pool, the transaction and when that was committed."""
 
     thrift_spec = spec_of(
-        {14: ("errorMessage", STRING), 20: ("poolName", STRING), 22: ("txnId", I64), 23: ("commitTime", I64)},
+        {
+            14: ("errorMessage", STRING),
+            15: ("enqueueTime", I64),
+            20: ("poolName", STRING),
+            22: ("txnId", I64),
+            23: ("commitTime", I64),
+        },
         base=ttypes.ShowCompactResponseElement,
     )
 

@@ -50,6 +50,7 @@ class QueueEntry:
     pool: str | None = None
     txn: int = 0
     highest_write_id: int | None = None
+    enqueued: datetime | None = None
     started: datetime | None = None
     committed: datetime | None = None
     error: str | None = None

@@ -151,6 +151,7 @@ def _queue_entry(line: Any) -> QueueEntry:
         txn=line.txnId or 0,
         # NB: Thrift's field still has its old name; the metastore fills it with a write id.
         highest_write_id=line.hightestTxnId or None,
+        enqueued=_time(line.enqueueTime),
         started=_time(line.start),
         committed=_time(line.commitTime),
         error=line.errorMessage or None,
