@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.metastore.admin import FULL_ACID
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 
@@ -110,7 +111,14 @@ def make_table(client: SessionClient, table: StormTable) -> StormTable:
     if DATABASE not in client.database_names():
         client.create_database(DATABASE, location=f"file:{table.directory.parent}")
     keys = [(KEY, "string")] if table.sort.partitions else []
-    client.create_table(DATABASE, table.name, location=f"file:{table.directory}", columns=COLUMNS, partition_keys=keys)
+    client.create_table(
+        DATABASE,
+        table.name,
+        location=f"file:{table.directory}",
+        columns=COLUMNS,
+        partition_keys=keys,
+        parameters={**FULL_ACID, "NO_AUTO_COMPACTION": "true"},
+    )
     if table.sort.partitions:
         client.add_partitions(DATABASE, table.name, [[value] for value in table.sort.partitions])
     for place in table.places:
