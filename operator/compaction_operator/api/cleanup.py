@@ -150,12 +150,14 @@ class PublishedState(StrEnum):
 class PartitionStatus(ReadModel):
     """What became of one partition's entry; a message says why what remains stays for good, `reason` in one word.
 
-    `planned` is what would be deleted, by the listing before the approval was asked for.
+    `planned` is what would be deleted, by the listing before the approval was asked for. `kept` is what was recorded
+    and turned out not to be obsolete: this cleanup never deletes it.
     """
 
     partition: str
     state: PublishedState
     planned: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,10 @@ from compaction_operator.storage import AlreadyExistsError, NotFoundError, Stora
 
 READERS_BUSY = "ReadersBusy"
 """Why an entry was skipped: readers may be listing its directory just now."""
+
+
+CAME_BACK = "came back while it was deleted"
+"""Why a recorded name is still there after a pass."""
 
 
 class Metastore(TableSource, LockSource, Protocol):
@@ -42,7 +46,8 @@ class PartitionDeletion:
 
     `deleted` are the recorded names that are gone, whoever deleted them; `quarantined` those that are kept hidden for a
     while; `restored` those that somebody moved back from there, which this cleanup never touches again; `remaining`
-    says of each recorded name that is still there why. `skipped` says why the entry was not touched at all, `reason`
+    says of each recorded name that is still there why; `needed` are those that are there and not obsolete: nobody asked
+    for their readers, so this cleanup has done with them. `skipped` says why the entry was not touched at all, `reason`
     the same in one word. With `final` another pass of the kind changes nothing.
     """
 
@@ -51,6 +56,7 @@ class PartitionDeletion:
     quarantined: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     remaining: Mapping[str, str] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
     bytes_deleted: int = 0
     reason: str | None = None
     skipped: str | None = None
@@ -189,11 +195,10 @@ def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> int
     return sum(storage.delete_tree(join(location, name)) for name in left)
 
 
-def why_kept(name: str, obsolete: Iterable[str]) -> str:
-    """Say why a recorded name is still there after a pass."""
-    if not may_become_obsolete(name):
-        return "not the name of a directory or file that a compaction makes obsolete"
-    return "came back while it was deleted" if name in obsolete else "not obsolete by today's listing and write ids"
+def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
+    """Return the recorded names that are there and not obsolete, and those that never can be."""
+    recorded = (one.name for one in entry.obsolete if one.name not in obsolete)
+    return tuple(name for name in recorded if name in there or not may_become_obsolete(name))
 
 
 def _skip(entry: PartitionEntry, change: Change) -> PartitionDeletion:
@@ -241,11 +246,12 @@ def _delete_recorded(
                 hide(storage, entry.location, name)
         freed += empty_trash(storage, entry.location, doomed)
     there = names_in(list_directory(storage, entry.location))
-    remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
+    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
     return PartitionDeletion(
         entry.partition,
         deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
         remaining=remaining,
+        needed=needed_of(entry, there=there, obsolete=obsolete),
         bytes_deleted=freed,
         final=not remaining,
     )

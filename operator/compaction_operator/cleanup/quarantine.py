@@ -12,6 +12,7 @@ from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
 from compaction_operator.cleanup.deletion import (
+    CAME_BACK,
     Judge,
     Metastore,
     Now,
@@ -21,8 +22,8 @@ from compaction_operator.cleanup.deletion import (
     judge_again,
     list_directory,
     names_in,
+    needed_of,
     visit_entries,
-    why_kept,
 )
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
@@ -96,8 +97,9 @@ def _quarantine_recorded(
             obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
-    remaining = {name: why_kept(name, obsolete) for name in recorded if name in there or not may_become_obsolete(name)}
-    return _result(storage, entry, own, restored=restored, remaining=remaining | taken)
+    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
+    needed = needed_of(entry, there=there, obsolete=obsolete)
+    return _result(storage, entry, own, restored=restored, remaining=remaining | taken, needed=needed)
 
 
 def _make_folder(storage: Storage, location: str, own: str) -> None:
@@ -129,12 +131,12 @@ def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: s
     for name in doomed:
         hide(storage, folder, name)
     freed += empty_trash(storage, folder, doomed)
-    remaining = {
-        name: why_kept(name, obsolete) for name in recorded if name in names_in(list_directory(storage, folder))
-    }
+    there = names_in(list_directory(storage, folder))
+    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
+    needed = needed_of(entry, there=there, obsolete=obsolete)
     restored = [name for name in recorded if name in names_in(listing)]
     _leave(storage, entry.location, own)
-    return _result(storage, entry, own, restored=restored, remaining=remaining, freed=freed)
+    return _result(storage, entry, own, restored=restored, remaining=remaining, needed=needed, freed=freed)
 
 
 def _as_if_restored(held: Listing, listing: Listing) -> Listing:
@@ -158,14 +160,16 @@ def _result(
     *,
     restored: Collection[str],
     remaining: Mapping[str, str],
+    needed: tuple[str, ...],
     freed: int = 0,
 ) -> PartitionDeletion:
     names = [one.name for one in entry.obsolete if may_become_obsolete(one.name)]
     held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in names if name not in held and name not in {*restored, *remaining}),
+        deleted=tuple(name for name in names if name not in held and name not in {*restored, *remaining, *needed}),
         quarantined=tuple(name for name in names if name in held),
+        needed=needed,
         restored=tuple(restored),
         remaining=remaining,
         bytes_deleted=freed,

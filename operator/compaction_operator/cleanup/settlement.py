@@ -1,36 +1,51 @@
 """What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt
-from compaction_operator.cleanup.deletion import empty_trash, hide
+from compaction_operator.cleanup.deletion import (
+    Metastore,
+    Now,
+    empty_trash,
+    hide,
+    list_directory,
+    names_in,
+    needed_of,
+    resolve_now,
+)
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import take_baseline
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
-from compaction_operator.cleanup.identity import Change, TableSource, what_changed
-from compaction_operator.cleanup.publication import Fate, bears_transaction, fate, published_state
+from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
+from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.readers import ReadersSource, look
 from compaction_operator.storage import NotFoundError, Storage
 
 log = logging.getLogger(__name__)
 
+_COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
 
-class SettlementSource(AttemptSource, ReadersSource, TableSource, LockSource, Protocol):
+
+class SettlementSource(AttemptSource, ReadersSource, Metastore, LockSource, Protocol):
     """What is needed of the metastore's client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What is published of each partition, who read then, and what became of the partitions that are gone."""
+    """What is published of each partition, who read then, and what became of the partitions that are gone.
+
+    `needed` are the recorded names of each partition that were not obsolete then.
+    """
 
     states: Mapping[str, PublishedState]
     baseline: ReaderBaseline
     gone: Mapping[str, Change]
+    needed: Mapping[str, tuple[str, ...]]
 
 
 def settle(
@@ -62,9 +77,40 @@ def settle(
         names = _names(storage, spec, entry)
         fated = fates.get(entry.partition, Fate.NONE_NEEDED)
         states[entry.partition] = _state(storage, holding.hold_off, entry, fated, names)
+    needed = _needed(open_storage, metastore, spec, [entry for entry in here if states[entry.partition] in _COUNTING])
     world = look(metastore, table)
     baseline = take_baseline(world, partitions=set(states), own_locks=ended.locks, now=clock())
-    return Settlement(states, baseline, gone)
+    return Settlement(states, baseline, gone, needed)
+
+
+def _needed(
+    open_storage: Callable[[str], Storage],
+    metastore: SettlementSource,
+    spec: CompactionCleanupSpec,
+    entries: Iterable[PartitionEntry],
+) -> dict[str, tuple[str, ...]]:
+    """Return the recorded names that are not obsolete now: the baseline lacks those who will read them until they are.
+
+    Where that cannot be told, it is all of them.
+    """
+    counting = list(entries)
+    if not counting:
+        return {}
+    try:
+        now = resolve_now(metastore, spec)
+    except TableGoneError as gone:
+        raise UndecidedError(str(gone)) from gone
+    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in counting}
+
+
+def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, ...]:
+    listing = list_directory(storage, entry.location)
+    try:
+        obsolete = now.obsolete(entry, listing)
+    except ValueError as unclear:
+        log.warning("%s: nothing is deleted: %s", entry.location, unclear)
+        return tuple(one.name for one in entry.obsolete)
+    return needed_of(entry, there=names_in(listing), obsolete=obsolete)
 
 
 def _state(

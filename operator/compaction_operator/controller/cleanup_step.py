@@ -60,21 +60,25 @@ class Settled:
     """What the fence and the listing after it found, and who read then.
 
     `gone` says what became of partitions that were dropped, created again or moved before that: nothing is published.
+    `needed` are recorded names that were not obsolete then.
     """
 
     states: Mapping[str, PublishedState]
     baseline: ReaderBaseline
     gone: Mapping[str, Change] = field(default_factory=dict)
+    needed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Sight:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
+    `silent` is for how many seconds, at each look, the metastore has known of nothing that the attempt holds.
     `planned` is a pass that only looked; `needed` says that the compaction still counts with this journal.
     """
 
     job: JobView | None = None
+    silent: float = 0.0
     settled: Settled | Trouble | None = None
     look: Look | None = None
     planned: tuple[PartitionDeletion, ...] | Trouble | None = None

@@ -17,6 +17,7 @@ from compaction_operator.api.model import counted
 from compaction_operator.cleanup.gate import grace_left
 from compaction_operator.controller.cleanup_step import PUBLISHED, SUCCEEDED, Action, Decision, Settled, Sight
 from compaction_operator.controller.deleting import DeletingStep
+from compaction_operator.controller.events import EventType
 from compaction_operator.controller.gatekeeper import identities
 from compaction_operator.controller.outcomes import (
     Trouble,
@@ -34,6 +35,8 @@ READERS_GONE = "ReadersGone"
 APPROVED = "Approved"
 
 JOB_CHECK = 30.0
+LOST_AFTER = 60.0
+"""Seconds. NB: a driver holds nothing for up to about 30 of them between two tries for an EXCLUSIVE lock."""
 NEEDED_CHECK = 600.0
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -57,17 +60,34 @@ class _Step(DeletingStep):
 
     def before_baseline(self) -> Decision:
         """Nothing is known yet: wait for the Job's end, then settle."""
-        if self._sight.job is not None and not self._sight.job.ended:
-            message = f"job {self._spec.compaction.job} still runs"
-            self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
-            return self._stay(CleanupPhase.PENDING, "JobRunning", message, again_in=JOB_CHECK)
         settled = self._sight.settled
         if settled is None:
-            return self._decision(Action.SETTLE)
+            runs = self._sight.job is not None and not self._sight.job.ended
+            return self._while_it_runs() if runs else self._decision(Action.SETTLE)
         if isinstance(settled, Trouble):
             self._draft.set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
             return self._try_later(CleanupPhase.PENDING, settled)
         return self._store(settled)
+
+    def _while_it_runs(self) -> Decision:
+        """Wait for the Job, unless its driver is lost: paused or cut off, it may have published half of a pair.
+
+        Once the metastore has taken its EXCLUSIVE lock away, readers see that half (hazard H3). Settling before the
+        Job's end is safe. The fence takes the staging folder, so that no rename of the driver's finds its source, and
+        no pair is begun that the roll-forward did not see. It completes the pair itself. The locks that are given back
+        and the transactions that are aborted fail the guard before a publication, and the commit. So a driver that
+        comes back, or was there all the time, publishes nothing more of these partitions, and fails.
+        """
+        job = self._spec.compaction.job
+        if self._sight.silent >= LOST_AFTER:
+            known = self._draft.find(PUBLISHED)
+            if known is None or known.reason == "JobRunning":
+                message = f"job {job} runs, but has held nothing in the metastore for {self._sight.silent:.0f} s"
+                self._draft.event("DriverLost", f"{message}: what it published is found out now", EventType.WARNING)
+            return self._decision(Action.SETTLE)
+        message = f"job {job} still runs"
+        self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
+        return self._stay(CleanupPhase.PENDING, "JobRunning", message, again_in=JOB_CHECK)
 
     def after_baseline(self) -> Decision:
         """Wait for readers, grace period and approval, then delete; suspension holds at any point."""
@@ -116,7 +136,10 @@ class _Step(DeletingStep):
     def _store(self, settled: Settled) -> Decision:
         """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
         names = ((entry, entry.partition) for entry in self._spec.partitions)
-        partitions = tuple(first_status(entry, settled.states[name], settled.gone.get(name)) for entry, name in names)
+        partitions = tuple(
+            first_status(entry, settled.states[name], settled.gone.get(name), needed=settled.needed.get(name, ()))
+            for entry, name in names
+        )
         self._draft.update(baseline=settled.baseline, partitions=partitions)
         self._draft.set(PUBLISHED, *published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark

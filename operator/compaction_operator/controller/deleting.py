@@ -8,7 +8,7 @@ from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.cleanup_step import DELETED, INSIST_AFTER, Action, Decision, Step
 from compaction_operator.controller.events import EventType
-from compaction_operator.controller.outcomes import Pass, Trouble, ending, is_done, progressed
+from compaction_operator.controller.outcomes import NOT_DELETED_YET, Pass, Trouble, ending, is_done, progressed
 from compaction_operator.controller.times import parse_time, rfc3339, seconds_until
 
 CHUNK = 20
@@ -64,7 +64,7 @@ class DeletingStep(Step):
         """
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         if not chunk or going.broken_off:
-            return self._refused(going.trouble or Trouble("NotDeletedYet", "what is left is looked at again"))
+            return self._refused(going.trouble or Trouble(NOT_DELETED_YET, "what is left is looked at again"))
         message = f"{len(left)} of {len(self.status.partitions)} partitions are left"
         known = self._draft.find(DELETED)
         if known is None or known.status is not _FALSE:

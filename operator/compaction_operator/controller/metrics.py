@@ -87,8 +87,8 @@ class Metrics:
         for result in results:
             if result.skipped is not None:
                 self.deletions_refused.labels(result.reason or "StorageError").inc()
-            elif result.remaining:
-                self.deletions_refused.labels(STILL_NEEDED).inc(len(result.remaining))
+            elif result.needed:
+                self.deletions_refused.labels(STILL_NEEDED).inc(len(result.needed))
 
     def judged(self, before: Compaction, after: Compaction) -> None:
         """Count an attempt that was judged, by the reason that its compaction has since."""

@@ -1,6 +1,6 @@
 """What becomes of a cleanup's partitions: when it is settled, in each pass of deletion, and in the end. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus, PartitionEntry, PartitionStatus, PublishedState
@@ -15,6 +15,7 @@ Verdict = tuple[ConditionStatus, str, str]
 RESTORED = "Restored"
 NOT_PUBLISHED = "NotPublished"
 STILL_NEEDED = "StillNeeded"
+NOT_DELETED_YET = "NotDeletedYet"
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -49,14 +50,21 @@ def is_done(partition: PartitionStatus) -> bool:
     return not (partition.remaining or partition.quarantined) or partition.message is not None
 
 
-def first_status(entry: PartitionEntry, state: PublishedState, change: Change | None) -> PartitionStatus:
+def first_status(
+    entry: PartitionEntry, state: PublishedState, change: Change | None, *, needed: Collection[str]
+) -> PartitionStatus:
     """Return an entry's first status. What was not published by now is never deleted for this journal.
 
-    Nor is what is not the recorded partition any more: `change` says what became of that. NB: a later attempt may
-    publish the rest and make the same directories obsolete, but for readers this baseline lacks.
+    Nor is what was not obsolete by then (`needed`), nor what is not the recorded partition any more: `change` says what
+    became of that. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
     """
-    remaining = tuple(obsolete.name for obsolete in entry.obsolete)
-    status = PartitionStatus(partition=entry.partition, state=state, remaining=remaining)
+    recorded = tuple(obsolete.name for obsolete in entry.obsolete)
+    status = PartitionStatus(
+        partition=entry.partition,
+        state=state,
+        kept=tuple(name for name in recorded if name in needed),
+        remaining=tuple(name for name in recorded if name not in needed),
+    )
     if change is not None:
         return status.model_copy(update={"reason": change.reason, "message": change.message})
     if state is not PublishedState.NOT_PUBLISHED:
@@ -76,7 +84,8 @@ def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> Partit
         return old.model_copy(update={"reason": result.reason, "message": result.skipped}) if result.final else old
     progress: dict[str, object] = {
         "deleted": (*old.deleted, *(name for name in result.deleted if name not in old.deleted)),
-        "quarantined": result.quarantined,
+        "quarantined": tuple(name for name in result.quarantined if name not in result.needed),
+        "kept": (*old.kept, *result.needed),
         "remaining": tuple(name for name in result.remaining if name not in result.quarantined),
     }
     if result.restored and result.final and not result.quarantined:
@@ -102,7 +111,7 @@ def troubles(results: Iterable[PartitionDeletion]) -> Iterator[Trouble]:
         if result.skipped is not None and not result.final:
             yield Trouble(result.reason or "StorageError", f"{where}: {result.skipped}")
         for name, why in result.remaining.items():
-            yield Trouble(STILL_NEEDED, f"{where}: {name}: {why}")
+            yield Trouble(NOT_DELETED_YET, f"{where}: {name}: {why}")
 
 
 def published_condition(partitions: Iterable[PartitionStatus]) -> Verdict:
@@ -119,23 +128,27 @@ def published_condition(partitions: Iterable[PartitionStatus]) -> Verdict:
 
 def kept(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
     """Return the partitions of which something stays for good, but for what was not published: nobody expects less."""
-    return [part for part in partitions if part.message is not None and part.reason != NOT_PUBLISHED]
+    return [part for part in partitions if part.kept or (part.message is not None and part.reason != NOT_PUBLISHED)]
 
 
 def ending(status: CompactionCleanupStatus) -> Verdict:
     """Return how a cleanup of which nothing is left to do has ended."""
     changed = kept(status.partitions)
     stays = [*changed, *(part for part in status.partitions if part.message is not None)]
-    why = f"{stays[0].partition or 'table'}: {stays[0].message}" if stays else ""
+    why = f"{stays[0].partition or 'table'}: {_why_kept(stays[0])}" if stays else ""
     if status.directories_deleted:
         deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
         return _TRUE, "Deleted", f"{deleted}; kept: {why}" if why else deleted
     if changed:
-        reason = changed[0].reason or "TableChanged"
-        return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing is deleted: {changed[0].message}"
+        reason = changed[0].reason or STILL_NEEDED
+        return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing is deleted: {_why_kept(changed[0])}"
     if stays:
         return _TRUE, NOT_PUBLISHED, f"nothing is deleted: {why}"
     return _TRUE, "NothingToDelete", "nothing recorded is left"
+
+
+def _why_kept(partition: PartitionStatus) -> str:
+    return partition.message or f"{', '.join(partition.kept)}: not obsolete when it was looked at"
 
 
 def left_in_place(status: CompactionCleanupStatus, entries: Sequence[PartitionEntry]) -> Verdict:

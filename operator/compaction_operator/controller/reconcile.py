@@ -160,6 +160,7 @@ class CleanupReconciler:
         self._pools = pools
         self._clock = clock
         self._ticks = ticks
+        self._silent_since: dict[Key, float] = {}
 
     async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
         """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
@@ -169,6 +170,7 @@ class CleanupReconciler:
         cleanup = self._cache.cleanups.get(key)
         if cleanup is None:
             self._gatekeeper.forget(key)
+            self._silent_since.pop(key, None)
             return None, False
         sight = await self._look(cleanup, failures)
         while True:
@@ -187,9 +189,21 @@ class CleanupReconciler:
         if cleanup.ended:
             return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
+            self._silent_since.pop(cleanup.key, None)
             return Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
-        return Sight(job=job, failures=failures)
+        runs = job is not None and not job.ended
+        return Sight(job=job, silent=await self._silent(cleanup) if runs else 0.0, failures=failures)
+
+    async def _silent(self, cleanup: Cleanup) -> float:
+        """Ask what the attempt holds; return for how long it is known, by unbroken looks, to hold nothing."""
+        holds = await run_in(self._pools.of_warehouse(cleanup.spec.warehouse).tables, self._work.holds, cleanup)
+        self._count_errors(cleanup, "holds", holds)
+        if holds is not False:
+            self._silent_since.pop(cleanup.key, None)
+            return 0.0
+        now = self._ticks()
+        return now - self._silent_since.setdefault(cleanup.key, now)
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Manners
+from compaction_operator.cleanup.lost import holds_anything
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
@@ -58,6 +59,9 @@ class Work(Protocol):
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
+
+    def holds(self, cleanup: Cleanup) -> bool | Trouble:
+        """Return whether a cleanup's attempt holds anything in the metastore now, or why nobody knows."""
 
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Fence, give locks back, compute what is published, then take the reader baseline."""
@@ -163,6 +167,15 @@ class RealWork:
                 continue
             fence(storage, target.location, keep=None)
 
+    def holds(self, cleanup: Cleanup) -> bool | Trouble:
+        """Ask for the attempt's locks and transactions, which bear its name."""
+        spec = cleanup.spec
+        attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
+        try:
+            return holds_anything(self._client_for(cleanup), attempt, spec.table.ref())
+        except TROUBLES as error:
+            return _trouble(error)
+
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         """Do what comes right after an attempt's end."""
         try:
@@ -170,7 +183,7 @@ class RealWork:
             found = settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
         except TROUBLES as error:
             return _trouble(error)
-        return Settled(found.states, found.baseline, found.gone)
+        return Settled(found.states, found.baseline, found.gone, found.needed)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, then once for all transactions."""
@@ -207,7 +220,7 @@ class RealWork:
 
         What stays for good, for whatever reason, is left to Hive's own Cleaner.
         """
-        done = {found.partition for found in cleanup.status.partitions if found.message is None}
+        done = {found.partition for found in cleanup.status.partitions if found.message is None and not found.kept}
         entries = [entry for entry in cleanup.spec.partitions if entry.partition in done]
         try:
             finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
@@ -218,7 +231,7 @@ class RealWork:
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
     ) -> tuple[PartitionDeletion, ...] | Trouble:
-        part = cleanup.spec.model_copy(update={"partitions": tuple(partitions)})
+        part = cleanup.spec.model_copy(update={"partitions": tuple(_but_for_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         try:
             client = self._client_for(cleanup)
@@ -244,6 +257,14 @@ class RealWork:
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
         return client
+
+
+def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Iterator[PartitionEntry]:
+    """Yield the entries without what was once seen not to be obsolete: its readers were never asked for."""
+    kept = {found.partition: found.kept for found in cleanup.status.partitions}
+    for entry in partitions:
+        obsolete = tuple(one for one in entry.obsolete if one.name not in kept.get(entry.partition, ()))
+        yield entry.model_copy(update={"obsolete": obsolete})
 
 
 def _trouble(error: Exception) -> Trouble:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,14 @@ JUST_NOW = NOON - timedelta(minutes=9)
 INITIATED, WORKING, READY = QueueState.INITIATED, QueueState.WORKING, QueueState.READY_FOR_CLEANING
 
 
-def entry(queue_id: int = 5, *, uid: str = "other", attempt: int = 1, **changes: object) -> QueueEntry:
+def entry(queue_id: int = 5, *, uid: str = "other", attempt: int = 1, **changes: Any) -> QueueEntry:
     """A driver's entry that is worked on in transaction 50 and was put in long ago."""
     pool, agent = (make(uid=uid, attempt=attempt, pod_uid="pod1") for make in (queue_pool, agent_info))
-    plain = {"pool": pool, "worker": agent, "state": WORKING, "committed": None, "enqueued": LONG_AGO}
+    plain: dict[str, Any] = {"pool": pool, "worker": agent, "state": WORKING, "committed": None, "enqueued": LONG_AGO}
     return queued(queue_id, **(plain | changes))
 
 
-def world(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **changes: object) -> FakeMetastore:
+def world(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **changes: Any) -> FakeMetastore:
     infos = tuple(TxnInfo(txn=txn, state="OPEN", user="ann", host="desk", agent=agent) for txn, agent in opened)
     txns = OpenTransactions(100, infos)
     return metastore(Path("/t"), hive=Generation.HIVE4, queue=queue, transactions=txns, **changes)
@@ -71,7 +72,7 @@ def test_anothers_entry_with_an_open_transaction_is_left_alone_however_old_it_is
 
 
 @pytest.mark.parametrize("of", [{"uid": "u"}, {"uid": "other"}])
-def test_what_was_committed_is_never_ended(of: dict[str, str]) -> None:
+def test_what_was_committed_is_never_ended(of: dict[str, Any]) -> None:
     assert ended(world(entry(committed=NOON, **of), entry(6, committed=NOON, state=READY, **of))) == []
 
 
@@ -99,7 +100,7 @@ def test_what_was_committed_just_now_is_not_ended() -> None:
 )
 @pytest.mark.parametrize("state", [INITIATED, WORKING])
 def test_anothers_entry_without_a_transaction_is_ended_when_it_is_old(
-    state: QueueState, times: dict[str, datetime | None], dead: bool
+    state: QueueState, times: dict[str, Any], dead: bool
 ) -> None:
     assert ended(world(entry(txn=0, state=state, **times))) == [5] * dead
 
@@ -124,7 +125,7 @@ def test_a_transaction_that_the_entry_does_not_name_yet_keeps_it_alive() -> None
     ],
     ids=["default pool", "no pool", "somebody's pool", "taken by Hive after 12 hours", "another table", "ended"],
 )
-def test_nothing_that_no_driver_has_is_touched(uid: str, changes: dict[str, object]) -> None:
+def test_nothing_that_no_driver_has_is_touched(uid: str, changes: dict[str, Any]) -> None:
     assert ended(world(entry(uid=uid, **changes))) == []
 
 

@@ -100,8 +100,7 @@ def test_without_the_output_nothing_of_the_inputs_is_deleted(tmp_path: Path) -> 
         make_directory(tmp_path, name)
     result = _delete(journal(tmp_path), metastore(tmp_path))
     assert names(tmp_path) == set(DELTAS)
-    assert (result.deleted, set(result.remaining), result.final) == ((), set(DELTAS), False)
-    assert result.remaining[DELTAS[0]] == "not obsolete by today's listing and write ids"
+    assert (result.deleted, result.needed, result.final) == ((), DELTAS, True)
 
 
 def test_an_entry_that_was_not_published_is_not_touched(table: Path) -> None:
@@ -127,7 +126,7 @@ def test_nothing_above_the_own_highest_write_id_is_deleted(table: Path) -> None:
     spec = journal(table, entry(table, obsolete=obsolete(*DELTAS, later)))
     result = _delete(spec, metastore(table, write_ids="d.t:6:9223372036854775807::"))
     assert names(table) == {MINOR, later, "base_0000006"}
-    assert set(result.remaining) == {later}
+    assert (result.needed, result.final) == ((later,), True)
 
 
 def test_write_ids_of_today_decide(table: Path) -> None:
@@ -333,8 +332,7 @@ def test_a_recorded_name_outside_the_grammar_deletes_nothing(table: Path, tmp_pa
     before = contents(tmp_path)
     result = _delete(journal(table, entry(table, obsolete=obsolete(name))), metastore(table))
     assert contents(tmp_path) == before
-    assert (result.deleted, result.final) == ((), False)
-    assert "not the name" in result.remaining[name]
+    assert (result.deleted, result.needed) == ((), (name,))
 
 
 def test_a_link_in_the_place_of_an_obsolete_directory_is_not_followed(table: Path, tmp_path: Path) -> None:

@@ -98,8 +98,7 @@ def test_nothing_is_purged_while_an_undo_needs_it(table: Path) -> None:
     (table / HIDDEN / OWN / DELTAS[0]).rename(table / DELTAS[0])
     LocalStorage().delete_tree(str(table / MINOR))
     result = _purge(table)
-    assert set(result.remaining) == set(DELTAS[1:])
-    assert not result.final
+    assert set(result.needed) == set(DELTAS[1:])
     assert names(table / HIDDEN / OWN) == set(DELTAS[1:])
 
 

@@ -25,6 +25,7 @@ from tests.unit.cleanup.worlds import (
     make_directory,
     metastore,
     names,
+    obsolete,
     queued,
 )
 
@@ -54,6 +55,16 @@ def table(tmp_path: Path) -> Path:
 
 def _state(place: Path, source: FakeMetastore, **changes: object) -> PublishedState:
     return _settle(journal(place, _entry(place, **changes)), source).states[""]
+
+
+def test_what_is_not_obsolete_when_the_readers_are_recorded_is_told(tmp_path: Path) -> None:
+    """Its readers are not in the baseline: a later compaction that covers it has to ask for them."""
+    for name in (*DELTAS, MINOR):
+        make_directory(tmp_path, name)
+    live = "delta_0000009_0000009_0000"
+    make_directory(tmp_path, live)
+    spec = journal(tmp_path, entry(tmp_path, obsolete=obsolete(*DELTAS, live)))
+    assert _settle(spec, metastore(tmp_path)).needed == {"": (live,)}
 
 
 def test_outputs_of_a_committed_transaction_are_published(table: Path) -> None:

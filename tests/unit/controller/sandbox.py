@@ -324,6 +324,7 @@ class FakeWork:
 
     time: Time
     verdict: Verdict = field(default_factory=Verdict)
+    held: bool = True
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -333,6 +334,7 @@ class FakeWork:
     finish_down: bool = False
     gone: Change | None = None
     kept: dict[str, str] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
     during_preflight: Callable[[], None] = lambda: None
 
     def preflight(self, compaction: Compaction) -> Verdict:
@@ -345,6 +347,10 @@ class FakeWork:
     def bury(self, compaction: Compaction) -> str | None:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
+
+    def holds(self, cleanup: Cleanup) -> bool | Trouble:
+        self.calls.append(f"holds {cleanup.meta.name}")
+        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else self.held
 
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
@@ -396,6 +402,8 @@ class FakeWork:
         if entry.partition in self.kept:
             why = self.kept[entry.partition]
             return PartitionDeletion(entry.partition, remaining={one.name: why for one in entry.obsolete})
+        if entry.partition in self.needed:
+            return PartitionDeletion(entry.partition, needed=tuple(one.name for one in entry.obsolete), final=True)
         names = [f"{entry.partition}/{obsolete.name}" for obsolete in entry.obsolete]
         freed = 10 * len(self.directories & set(names))
         self.directories -= set(names)

@@ -252,9 +252,9 @@ def test_what_somebody_moved_back_stays_and_is_told() -> None:
 
 def test_what_cannot_be_purged_yet_is_tried_again() -> None:
     due = step(quarantined().status, after=DAY, **QUARANTINE).status
-    held = PartitionDeletion("", quarantined=DELTAS, remaining={DELTAS[0]: "still needed"})
+    held = PartitionDeletion("", quarantined=DELTAS, remaining={DELTAS[0]: "came back"})
     decision = step(due, passed(held, **QUARANTINE), after=DAY, **QUARANTINE)
-    assert (decision.failed, condition(decision.status).reason) == (True, "StillNeeded")
+    assert (decision.failed, condition(decision.status).reason) == (True, "NotDeletedYet")
     assert decision.status.partitions[0].remaining == ()
     assert step(decision.status, after=DAY + 1, **QUARANTINE).action is Action.PURGE
 
@@ -272,11 +272,11 @@ def test_the_deadline_does_not_count_the_time_in_quarantine() -> None:
 
 
 def test_a_refused_deletion_is_told_once_for_each_change() -> None:
-    left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "not obsolete"})
+    left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "it is in use"})
     first = step(step(settled().status, GONE).status, passed(left))
     assert told(first) == ["DeletionRefused"]
     again = step(first.status)
-    assert (again.action, condition(again.status, "Deleted").reason) == (Action.DELETE, "StillNeeded")
+    assert (again.action, condition(again.status, "Deleted").reason) == (Action.DELETE, "NotDeletedYet")
     assert told(step(again.status, passed(left))) == []
     other = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "came back"})
     assert told(step(again.status, passed(other))) == ["DeletionRefused"]
@@ -284,7 +284,7 @@ def test_a_refused_deletion_is_told_once_for_each_change() -> None:
 
 def test_each_pass_writes_its_status_first() -> None:
     """Else a suspension that the watch has not brought yet would be no conflict."""
-    left = PartitionDeletion("", remaining={DELTAS[2]: "not obsolete"})
+    left = PartitionDeletion("", remaining={DELTAS[2]: "came back"})
     refused = step(step(settled().status, GONE).status, passed(left)).status
     again = step(refused)
     assert again.action is Action.DELETE

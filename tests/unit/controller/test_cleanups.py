@@ -74,6 +74,21 @@ def test_pending_while_the_job_runs() -> None:
     assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
 
 
+def test_a_driver_that_has_held_nothing_for_long_is_lost_though_its_job_runs() -> None:
+    """It may have published half of a pair, which readers see: it is settled, and once said why."""
+    running = view(JobState.ACTIVE)
+    waiting = step(None, Sight(job=running, silent=59.9))
+    assert (waiting.action, waiting.again_in, waiting.events) == (Action.NONE, 30.0, ())
+    lost = step(waiting.status, Sight(job=running, silent=60.0))
+    assert (lost.action, [event.reason for event in lost.events]) == (Action.SETTLE, ["DriverLost"])
+    assert "has held nothing in the metastore for 60 s" in lost.events[0].message
+    failed = step(lost.status, Sight(job=running, silent=60.0, settled=Trouble("UndecidedError", "half")))
+    again = step(failed.status, Sight(job=running, silent=61.0))
+    assert (again.action, again.events) == (Action.SETTLE, ())
+    done = step(again.status, Sight(job=running, silent=61.0, settled=Settled({"": PUBLISHED}, baseline(12))))
+    assert outcome(done.status, "Published") == "True"
+
+
 @pytest.mark.parametrize("job", [None, view(JobState.SUCCEEDED), view(JobState.FAILED)])
 def test_settled_once_the_job_has_ended_or_is_gone(job: JobView | None) -> None:
     assert step(None, Sight(job=job)).action is Action.SETTLE
@@ -252,11 +267,29 @@ def test_readers_never_hold_up_a_deletion_for_ever(failures: int, insist: bool) 
     assert (decision.action, decision.insist) == (Action.DELETE, insist)
 
 
+def test_what_was_not_obsolete_at_the_baseline_is_kept_for_good() -> None:
+    """Who reads it until it is was never asked for: a later compaction records it again, with its own readers."""
+    needed = {"": DELTAS[1:]}
+    stored = step(None, Sight(settled=Settled({"": PublishedState.PUBLISHED}, baseline(), needed=needed))).status
+    (part,) = stored.partitions
+    assert (part.kept, part.remaining) == (DELTAS[1:], DELTAS[:1])
+    all_needed = Settled({"": PublishedState.PUBLISHED}, baseline(), needed={"": DELTAS})
+    ended = step(None, Sight(settled=all_needed))
+    assert summary(ended) == ("False", "StillNeeded", "Failed")
+
+
+def test_what_a_pass_finds_in_use_is_kept_for_good() -> None:
+    decision = delete(PartitionDeletion("", deleted=DELTAS[:1], needed=DELTAS[1:], bytes_deleted=10, final=True))
+    assert summary(decision) == ("True", "Deleted", "Succeeded")
+    assert decision.status.partitions[0].kept == DELTAS[1:]
+    assert f"kept: table: {DELTAS[1]}, {DELTAS[2]}: not obsolete" in decision.status.conditions[-1].message
+
+
 def test_deleted_by_half() -> None:
     """What is gone is recorded, what is left is tried again, for ever."""
     left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "readers still need it"}, bytes_deleted=20)
     decision = delete(left, failures=2)
-    assert summary(decision) == ("Unknown", "StillNeeded", "Deleting")
+    assert summary(decision) == ("Unknown", "NotDeletedYet", "Deleting")
     assert outcome(decision.status, "Deleted") == "False"
     assert decision.status.partitions[0].remaining == DELTAS[2:]
     assert decision.status.directories_deleted == 2

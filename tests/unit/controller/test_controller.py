@@ -110,6 +110,52 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
     assert box.work.count("look") == looks + 1800
 
 
+async def with_a_running_driver() -> Sandbox:
+    """A journal whose Job runs."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.run()
+    return box
+
+
+@runs
+async def test_a_driver_that_was_seen_twice_to_hold_nothing_is_settled_while_its_job_runs() -> None:
+    """And not by one look, nor after a moment between two locks."""
+    box = await with_a_running_driver()
+    await box.pass_time(300)
+    box.work.held = False
+    await box.pass_time(59)
+    assert box.work.count("settle") == 0
+    box.work.held = True
+    await box.pass_time(31)
+    box.work.held = False
+    await box.pass_time(60)
+    assert box.work.count("settle") == 0
+    await box.pass_time(31)
+    assert box.work.count("settle") == 1
+    assert box.cleanup()["baseline"]
+    assert box.kube.reasons().count("DriverLost") == 1
+    assert box.compaction()["phase"] == "Running"
+
+
+@runs
+async def test_a_metastore_that_does_not_answer_says_nothing_of_the_driver() -> None:
+    """Nor does it count for what was seen before."""
+    box = await with_a_running_driver()
+    box.work.held = False
+    await box.pass_time(31)
+    box.work.metastore_down = True
+    await box.pass_time(3600)
+    assert box.work.count("settle") == 0
+    box.work.metastore_down = False
+    await box.pass_time(59)
+    assert box.work.count("settle") == 0
+    await box.pass_time(31)
+    assert box.work.count("settle") == 1
+
+
 @runs
 async def test_grace_period_counts_from_the_baseline() -> None:
     """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""

@@ -52,7 +52,7 @@ async def test_a_metastore_that_does_not_answer() -> None:
 @runs
 async def test_what_is_not_deleted_by_its_reason() -> None:
     box = Sandbox()
-    box.work.kept = {"prt=p1": "not obsolete"}
+    box.work.needed = {"prt=p1"}
     box.kube.apply(Kind.CLEANUP, cleanup_raw(entries=[entry_json("prt=p1")]))
     await box.start()
     assert value(box, "deletions_refused_total", reason="StillNeeded") == 3

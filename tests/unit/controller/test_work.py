@@ -81,6 +81,21 @@ def own_lock(lock_id: int) -> LockInfo:
     )
 
 
+def test_what_an_attempt_holds_is_known_by_its_name(tmp_path: Path) -> None:
+    """A lock of its own, or a transaction; those of others, and of its other attempts, are not its own."""
+    plain = Metastore(table(tmp_path), locks=(reader(12), replace(own_lock(7), agent=f"{OWN}".replace("/1/", "/11/"))))
+    assert work(plain).holds(journal(tmp_path)) is False
+    assert work(replace(plain, locks=(own_lock(8),))).holds(journal(tmp_path)) is True
+    txn = TxnInfo(txn=41, state="OPEN", user="u", host="h", agent=OWN)
+    assert work(replace(plain, transactions=OpenTransactions(41, (txn,)))).holds(journal(tmp_path)) is True
+
+
+@pytest.mark.parametrize("call", ["show_locks", "open_transactions"])
+def test_an_error_does_not_say_that_an_attempt_holds_nothing(tmp_path: Path, call: str) -> None:
+    metastore = Metastore(table(tmp_path), broken=frozenset({call}))
+    assert work(metastore).holds(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
