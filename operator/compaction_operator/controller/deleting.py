@@ -53,9 +53,15 @@ class DeletingStep(Step):
             return self._sight.deletion
         known = self._draft.find(DELETED)
         if known is None or known.reason == "Quarantined":
-            names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
-            self._draft.event("Deleting", f"{action}: {names} (directories and original files)")
+            self._draft.event("Deleting", self._intention(action))
         return Pass()
+
+    def _intention(self, action: Action) -> str:
+        names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
+        what = f"{names} (directories and original files)"
+        if action is Action.PURGE:
+            return f"deletes {what} from the quarantine"
+        return f"deletes {what}" if self._spec.quarantine is None else f"moves {what} into the quarantine"
 
     def _go_on(self, action: Action, going: Pass, left: list[str]) -> Decision:
         """Take the next chunk; a pass that left something behind is followed by another after a pause.

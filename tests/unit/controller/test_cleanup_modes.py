@@ -212,6 +212,20 @@ def quarantined() -> Decision:
     return step(status, passed(HIDDEN, **QUARANTINE), **QUARANTINE)
 
 
+@pytest.mark.parametrize(
+    ("options", "after", "words"),
+    [
+        ({}, 0.0, "deletes 3 (directories and original files)"),
+        (QUARANTINE, 0.0, "moves 3 (directories and original files) into the quarantine"),
+        (QUARANTINE, DAY, "deletes 3 (directories and original files) from the quarantine"),
+    ],
+)
+def test_an_event_says_what_is_about_to_happen(options: Fields, after: float, words: str) -> None:
+    status = quarantined().status if after else settled(**options).status
+    (event,) = (event for event in step(status, GONE, after=after, **options).events if event.reason == "Deleting")
+    assert event.message == words
+
+
 def test_what_is_obsolete_is_kept_for_a_while() -> None:
     decision = quarantined()
     assert (decision.status.phase, decision.action, decision.again_in) == ("Quarantined", Action.NONE, DAY)
