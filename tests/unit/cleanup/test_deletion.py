@@ -1,5 +1,6 @@
 """Deletion: only what is recorded and obsolete today, of the table that was recorded, from any point again."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,38 @@ def test_an_entry_that_was_not_published_is_not_touched(table: Path) -> None:
     assert result.skipped is not None
     assert "was not published" in result.skipped
     assert result.final
+
+
+def test_a_table_that_is_made_anew_in_the_middle_of_a_pass_is_left_alone(tmp_path: Path) -> None:
+    """H11: what was aborted in the old one is the only row of the new one."""
+    places = [tmp_path / name for name in ("prt=1", "prt=2")]
+    for place in places:
+        for name in (*DELTAS, MAJOR):
+            make_directory(place, name)
+    ids = "d.t:{}:9223372036854775807::{}"
+    source = metastore(tmp_path, write_ids=ids.format(3, 2), partitions=_partitions(tmp_path, created=100))
+    entries = (entry(place, partition=place.name, outputs=(MAJOR,)) for place in places)
+    spec = journal(tmp_path, *entries)
+
+    class Recreated(LocalStorage):
+        def delete_tree(self, path: str) -> int:
+            freed = super().delete_tree(path)
+            if source.table and source.table.create_time == 100:
+                shutil.rmtree(places[1])
+                make_directory(places[1], DELTAS[1])
+                source.table = replace(source.table, create_time=999)
+                source.partitions = _partitions(tmp_path, created=999)
+                source.write_ids = ids.format(2, "")
+            return freed
+
+    states = dict.fromkeys(("prt=1", "prt=2"), PublishedState.PUBLISHED)
+    _, second = delete_obsolete(Recreated(), source, spec, states)
+    assert second.deleted == ()
+    assert names(places[1]) == {DELTAS[1]}
+
+
+def _partitions(table: Path, *, created: int) -> tuple[Partition, ...]:
+    return tuple(Partition(f"prt={one}", (str(one),), str(table / f"prt={one}"), created) for one in (1, 2))
 
 
 def test_an_entry_with_nothing_to_publish_deletes_what_was_obsolete_before(table: Path) -> None:

@@ -10,6 +10,7 @@ from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.queue import QueueState
+from compaction_operator.metastore.tables import Partition
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.cleanup.worlds import DELTAS, FakeMetastore, entry, journal, make_directory, metastore, queued
 
@@ -39,6 +40,22 @@ def _finish(place: Path, source: FakeMetastore, **changes: object) -> list[tuple
     spec = spec.model_copy(update={"table": spec.table.model_copy(update={"table_id": 8})})
     finish(lambda _: LocalStorage(), source, spec, spec.partitions)
     return source.cleaned
+
+
+def test_an_entry_is_ended_only_for_what_was_looked_at(tmp_path: Path) -> None:
+    """A journal that names one partition with the ids of another: that one has rows of an aborted write."""
+    places = {name: tmp_path / name for name in ("prt=1", "prt=2")}
+    partitions = tuple(Partition(name, (name[-1],), str(place), 100) for name, place in places.items())
+    places["prt=1"].mkdir()
+    make_directory(places["prt=2"], "delta_0000002_0000002_0000")
+    make_directory(places["prt=2"], "base_0000003_v0000050")
+    queue = (queued(7, partition="prt=2"),)
+    source = metastore(
+        tmp_path, hive=Generation.HIVE4, write_ids=f"d.t:3:{2**63 - 1}::2", queue=queue, partitions=partitions
+    )
+    forged = entry(places["prt=1"], partition="prt=1", outputs=(), obsolete=(), txn_id=50, queue_id=7)
+    finish(lambda _: LocalStorage(), source, journal(tmp_path, forged), [forged])
+    assert source.cleaned == []
 
 
 def test_an_entry_is_marked_when_nothing_is_left(table: Path) -> None:

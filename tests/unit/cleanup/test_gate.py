@@ -8,7 +8,7 @@ import pytest
 
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import World, blockers, grace_left, take_baseline
+from compaction_operator.cleanup.gate import World, blockers, distrust, grace_left, take_baseline
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 from tests.unit.cleanup.worlds import NOON, lock, open_txns
 
@@ -34,6 +34,12 @@ def _left(
 
 def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
     return ReaderBaseline(time="2026-01-01T12:00:00.000Z", txn_high_water_mark=mark, lock_ids=lock_ids)
+
+
+def test_a_metastore_whose_marks_went_back_says_nothing() -> None:
+    """Behind another URI is one that lags, or another one: its "nobody" is about others."""
+    assert distrust(_baseline(mark=1000), World((), open_txns(999))) is not None
+    assert distrust(_baseline(mark=1000), World((), open_txns(1000))) is None
 
 
 def test_a_lock_on_the_whole_table_counts_for_a_partitioned_journal() -> None:

@@ -152,6 +152,15 @@ def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
     assert [one.lock_id for one in source.locks] == [8]
 
 
+def test_journals_of_one_attempt_leave_each_others_locks_alone(table: Path) -> None:
+    """They are worked on at the same time: else readers begin between two renames."""
+    source, spec = metastore(table), journal(table)
+    first, second = (Holding(source, spec, Manners(owner=owner)) for owner in ("one", "two"))
+    with first.hold_off(""):
+        second.give_back_left()
+        assert len(source.locks) == 1
+
+
 def test_an_unlock_that_fails_is_made_good_by_the_next_pass(table: Path) -> None:
     """Nobody can read while the lock is there: so the pass is not over, and the next one gives it back first."""
     source = metastore(table, broken=frozenset({"unlock"}))

@@ -190,3 +190,11 @@ def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
     for index in range(50, 100):
         gate.forget(key(index))
     assert len(gate) == 0
+
+
+def test_a_look_at_another_metastore_is_an_error() -> None:
+    """Whose transactions do not reach the baseline's mark knows nothing of its readers."""
+    gate = Gatekeeper()
+    watch(gate, now=0)
+    tick(gate, 0, World((), OpenTransactions(0, ())))
+    assert seen(gate).error is not None
