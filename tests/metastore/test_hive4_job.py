@@ -12,6 +12,7 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.acid.snapshot import Snapshot, snapshot
 from compaction_operator.acid.write_ids import ValidTxnList
+from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs import hive, hive4
@@ -19,6 +20,7 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
+from tests.metastore.keeper import Keeper, cleanup_of, real_work
 from tests.metastore.lab import FIXTURES, Failing, Lab, make_table, pool_of, spec_of
 from tests.unit.jobs.support import Store
 
@@ -129,10 +131,11 @@ def test_show_compactions_tells_the_truth_at_every_step(three_inserts: Lab, monk
 
 
 def nothing_is_left(table: Lab) -> None:
-    """No transaction, no lock, no open entry, no output; staging is for whoever settles the attempt."""
+    """No transaction, no lock, no open entry, no output that is seen; the rest is for whoever settles the attempt."""
     assert (table.own_transactions(), table.locks()) == ([], [])
     assert [entry for entry in table.queue() if not entry.is_ended] == []
-    assert table.visible() == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000"]
+    deltas = [found.name for found in seen(table, table.admin.valid_txns()).deltas]
+    assert deltas == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000"]
 
 
 @pytest.mark.parametrize(
@@ -193,8 +196,10 @@ def test_a_step_that_fails_leaves_nothing_behind_but_why(
     assert three_inserts.run(attempt=2).reason is Reason.COMPACTED
 
 
-def test_a_pair_of_which_one_rename_fails_is_taken_back(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody saw its first half either."""
+def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
+    try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No snapshot has its first half; but whoever is listing has seen it, and fails when it vanishes (S-2)."""
     publish, half = LocalStorage.publish, []
 
     def second_fails(self: LocalStorage, source: str, target: str) -> None:
@@ -204,17 +209,20 @@ def test_a_pair_of_which_one_rename_fails_is_taken_back(try_it: Lab, monkeypatch
         publish(self, source, target)
 
     monkeypatch.setattr(LocalStorage, "publish", second_fails)
-    before = try_it.names("prt=p1")
+    before, store = try_it.names("prt=p1"), Store()
     with pytest.raises(JobError, match="No space left"):
-        try_it.run(partitions=["prt='p1'"])
+        try_it.run(partitions=["prt='p1'"], store=store)
     assert "delta_0000001_0000005" in half
+    assert try_it.visible("prt=p1") == half
+    keeper = Keeper(real_work(try_it, server.uri), cleanup_of(store))
+    assert keeper.settle() == {"prt=p1": PublishedState.NOT_PUBLISHED}
     assert try_it.names("prt=p1") == before
 
 
 def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
     three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H19: the renames have landed, but after the time-out. Nobody sees them, and they are taken back."""
+    """H19: the renames have landed, but after the time-out. Nobody's snapshot has them."""
     client = Failing(three_inserts.admin, "nothing")
 
     def commit_txn(txn: int) -> None:
@@ -225,7 +233,9 @@ def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
     with pytest.raises(JobError) as stopped:
         three_inserts.run(MAJOR, client=client.client())
     assert stopped.value.reason is Reason.TRANSACTION_LOST
-    nothing_is_left(three_inserts)
+    assert "base_0000003" in three_inserts.visible()
+    assert seen(three_inserts, three_inserts.admin.valid_txns()).base is None
+    assert [entry.state for entry in three_inserts.queue()] == [QueueState.FAILED]
 
 
 def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts: Lab) -> None:

@@ -92,21 +92,20 @@ class Claim:
             raise _lost(self.txn, error) from error
         self._end()
 
-    def abandon(self, why: str) -> bool:
-        """End the entry as failed and abort; return whether the transaction is aborted now, for certain.
+    def abandon(self, why: str) -> None:
+        """End the entry as failed and abort.
 
         Does nothing when it is committed, or may be. Raises MetastoreError when the metastore cannot do it: what is
         left then ends with the controller's settling, or by the metastore's time-out.
         """
         self.stop()
         if self._state is not _State.OPEN:
-            return False
+            return
         self._state = _State.ENDED
         try:
             self._client.mark_failed(self._job, why)
         finally:
-            aborted = self._client.abort_txn(self.txn)
-        return aborted
+            self._client.abort_txn(self.txn)
 
     def stop(self) -> None:
         """End the thread that keeps the transaction alive."""

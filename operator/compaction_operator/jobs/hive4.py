@@ -17,7 +17,7 @@ from compaction_operator.jobs.publish import move_outputs
 from compaction_operator.jobs.staged import Staged
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Target
-from compaction_operator.storage import StorageError, join, open_storage
+from compaction_operator.storage import join, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,6 @@ class Hive4Batch:
         self._hive = hive
         self._give_up = give_up
         self._claims: dict[str, Claim] = {}
-        self._moved: dict[str, Prepared] = {}
 
     @property
     def lock_ids(self) -> Sequence[int]:
@@ -156,7 +155,6 @@ class Hive4Batch:
             return
         storage = open_storage(item.target.location)
         if item.prepared.plan.outputs:
-            self._moved[item.target.location] = item.prepared
             move_outputs(storage, item.prepared, guard=claim.guard)
         if item.matters:
             claim.commit()
@@ -165,10 +163,10 @@ class Hive4Batch:
         storage.delete_tree(item.prepared.staging)
 
     def give_up(self, target: Target, error: JobError) -> None:
-        """End a partition's queue entry as failed, abort its transaction, take back what was renamed, then the rest."""
+        """End a partition's queue entry as failed, abort its transaction, then give up the rest of it."""
         try:
             self._abandon(target.location, str(error))
-        except (MetastoreError, StorageError) as left:
+        except MetastoreError as left:
             log.warning("%s: left to the controller: %s", target.location, left)
         self._give_up(target, error)
 
@@ -185,17 +183,19 @@ class Hive4Batch:
             except MetastoreUnavailable as error:
                 log.warning("what is held is left to the controller: %s", error)
                 return
-            except (MetastoreError, StorageError) as error:
+            except MetastoreError as error:
                 log.warning("%s: left to the controller: %s", location, error)
 
     def _abandon(self, location: str, why: str) -> None:
-        claim, moved = self._claims.get(location), self._moved.get(location)
-        if claim is None or not claim.abandon(why) or moved is None:
-            return
-        # NB: only now: nobody can commit the transaction any more, so nobody reads what bears its name.
-        storage = open_storage(location)
-        for output in moved.plan.outputs:
-            storage.delete_tree(join(location, output.name))
+        """End what is held for a partition.
+
+        NB: outputs that were renamed already stay where they are. Nobody's snapshot has them, but whoever is listing
+        fails when one vanishes (AcidUtils looks into each directory that it saw). The journal, which was written before
+        any rename, has them settled: that takes them away while no reader begins.
+        """
+        claim = self._claims.get(location)
+        if claim is not None:
+            claim.abandon(why)
 
 
 def _require_writes(plan: CompactionPlan) -> None:
