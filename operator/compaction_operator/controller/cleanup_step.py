@@ -52,6 +52,7 @@ class Action(StrEnum):
     DELETE = "delete, or move into quarantine"
     PURGE = "delete from the quarantine"
     FINISH = "end the metastore's queue entries"
+    RELEASE = "give back the cleanup's own locks"
     DISCARD = "delete the ended cleanup's record"
 
 
@@ -73,7 +74,8 @@ class Settled:
 class Sight:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
-    `silent` is for how many seconds, at each look, the metastore has known of nothing that the attempt holds.
+    `silent` is for how many seconds, at each look, the metastore has known of nothing that the attempt holds. `left`
+    says that an earlier pass may have left a lock of the cleanup's own.
     `planned` is a pass that only looked; `needed` says that the compaction still counts with this journal.
     """
 
@@ -86,6 +88,8 @@ class Sight:
     finished: bool = False
     finish_trouble: Trouble | None = None
     needed: bool = False
+    left: bool = False
+    release_trouble: Trouble | None = None
     failures: int = 0
 
 
@@ -119,7 +123,13 @@ class Step:
         return self._draft.status
 
     def _end(self, outcome: ConditionStatus, reason: str, message: str) -> Decision:
-        """Say what came of it, for good."""
+        """Say what came of it, for good; before that no lock may be left that readers would wait for."""
+        trouble = self._sight.release_trouble
+        if trouble is not None:
+            return self._try_later(CleanupPhase.DELETING, trouble)
+        if self._sight.left:
+            # NB: nothing is written yet, so that the same is decided once more.
+            return Decision(self._cleanup.status, Action.RELEASE)
         self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
         self._overdue_no_more()
         self._draft.set(SUCCEEDED, outcome, reason, message)

@@ -153,7 +153,11 @@ class _Step(DeletingStep):
         message = "nothing is deleted while " + (
             "spec.suspend is set" if self._spec.suspend else "the operator's cleanup.suspend is set"
         )
-        return self._stay(CleanupPhase.SUSPENDED, "Suspended", message)
+        trouble = self._sight.release_trouble
+        if trouble is not None:
+            return self._try_later(CleanupPhase.SUSPENDED, trouble)
+        action = Action.RELEASE if self._sight.left else Action.NONE
+        return self._stay(CleanupPhase.SUSPENDED, "Suspended", message, action=action)
 
     def _readers_gone(self) -> bool:
         """Whether it was seen once that they are gone: nobody joins the readers from before."""

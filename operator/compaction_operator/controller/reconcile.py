@@ -190,7 +190,7 @@ class CleanupReconciler:
             return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
             self._silent_since.pop(cleanup.key, None)
-            return Sight(look=self._gatekeeper.view(cleanup.key), failures=failures)
+            return Sight(look=self._gatekeeper.view(cleanup.key), left=True, failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
         runs = job is not None and not job.ended
         return Sight(job=job, silent=await self._silent(cleanup) if runs else 0.0, failures=failures)
@@ -240,6 +240,10 @@ class CleanupReconciler:
             trouble = await run_in(pools.tables, self._work.finish, cleanup)
             self._count_errors(cleanup, "finish", trouble)
             return replace(sight, finished=trouble is None, finish_trouble=trouble)
+        if decision.action is Action.RELEASE:
+            trouble = await run_in(pools.tables, self._work.release, cleanup)
+            self._count_errors(cleanup, "release", trouble)
+            return replace(sight, left=False, release_trouble=trouble)
         return replace(sight, deletion=await self._delete(decision, cleanup, sight.deletion or Pass()))
 
     async def _delete(self, decision: Decision, cleanup: Cleanup, going: Pass) -> Pass:

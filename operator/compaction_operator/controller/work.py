@@ -16,7 +16,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsol
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
-from compaction_operator.cleanup.holding import Manners
+from compaction_operator.cleanup.holding import Holding, Manners
 from compaction_operator.cleanup.lost import holds_anything
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -80,6 +80,9 @@ class Work(Protocol):
         With `spec.quarantine` the pass moves into quarantine, and with `purge` it deletes from there. Who insists lets
         new readers wait for as long as those before them may still be listing.
         """
+
+    def release(self, cleanup: Cleanup) -> Trouble | None:
+        """Give back the locks that a cleanup's passes left; return what was in the way."""
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         """Tell the metastore that a cleanup's work is done; return what was in the way."""
@@ -214,6 +217,14 @@ class RealWork:
 
     def _manners(self, cleanup: Cleanup, *, insist: bool = False) -> Manners:
         return Manners.of(self._config.cleanup.planning_time, owner=cleanup.meta.uid, insist=insist)
+
+    def release(self, cleanup: Cleanup) -> Trouble | None:
+        """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""
+        try:
+            Holding(self._client_for(cleanup), cleanup.spec, self._manners(cleanup)).give_back_left()
+        except TROUBLES as error:
+            return _trouble(error)
+        return None
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.

@@ -352,6 +352,10 @@ class FakeWork:
         self.calls.append(f"holds {cleanup.meta.name}")
         return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else self.held
 
+    def release(self, cleanup: Cleanup) -> Trouble | None:
+        self.calls.append(f"release {cleanup.meta.name}")
+        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
+
     def settle(self, cleanup: Cleanup) -> Settled | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:

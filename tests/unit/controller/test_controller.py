@@ -198,6 +198,36 @@ def test_suspension_holds_every_deletion(where: str) -> None:
 
 
 @runs
+async def test_what_a_pass_left_locked_is_given_back_when_it_is_suspended() -> None:
+    """Tried until it works: readers of the partition wait for that lock."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal(gracePeriod="30s"))
+    await box.start()
+    box.work.metastore_down = True
+    await box.pass_time(60)
+    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw["spec"]["suspend"] = True
+    box.kube.apply(Kind.CLEANUP, raw)
+    await box.pass_time(60)
+    assert condition(box.cleanup())["reason"] == "MetastoreUnavailable"
+    box.work.metastore_down = False
+    await box.pass_time(60)
+    assert condition(box.cleanup())["reason"] == "Suspended"
+    assert box.work.calls[-1] == "release nightly-1-0"
+
+
+@runs
+async def test_nothing_is_left_locked_by_a_cleanup_that_ends() -> None:
+    """Its last words come after that; what it deleted is counted once."""
+    box = Sandbox()
+    box.kube.apply(Kind.CLEANUP, journal())
+    await box.start()
+    await box.pass_time(60)
+    assert [call for call in box.work.calls if "look" not in call][-2:] == ["delete nightly-1-0", "release nightly-1-0"]
+    assert (box.cleanup()["phase"], box.cleanup()["directoriesDeleted"]) == ("Succeeded", 3)
+
+
+@runs
 async def test_suspension_lifted() -> None:
     """What was held goes on when the field is taken away."""
     box = Sandbox()
@@ -837,3 +867,17 @@ def test_killed_between_any_two_steps(after: bool) -> None:
     assert undisturbed.kube.changes > 10
     for change in range(1, undisturbed.kube.changes + 1):
         assert final_state(killed_at(change, after=after)) == expected, f"killed at change {change}"
+
+
+@runs
+async def test_a_cleanup_of_another_namespace_is_none_of_a_compactions() -> None:
+    """Whatever UID it bears: it would hold up the judgement, and its numbers would count."""
+    box = Sandbox()
+    forged = cleanup_raw("evil")
+    forged["metadata"]["namespace"] = "stranger"
+    box.kube.apply(Kind.CLEANUP, forged)
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.end_job(box.kube.jobs()[0], ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "NothingToCompact"

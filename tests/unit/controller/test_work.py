@@ -9,6 +9,7 @@ import pytest
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.holding import cleanup_agent
 from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
@@ -88,6 +89,18 @@ def test_what_an_attempt_holds_is_known_by_its_name(tmp_path: Path) -> None:
     assert work(replace(plain, locks=(own_lock(8),))).holds(journal(tmp_path)) is True
     txn = TxnInfo(txn=41, state="OPEN", user="u", host="h", agent=OWN)
     assert work(replace(plain, transactions=OpenTransactions(41, (txn,)))).holds(journal(tmp_path)) is True
+
+
+def test_a_cleanup_gives_back_its_own_locks_alone(tmp_path: Path) -> None:
+    mine = journal(tmp_path)
+    agents = [cleanup_agent(mine.spec.compaction, owner) for owner in (mine.meta.uid, "another")]
+    locks = tuple(replace(own_lock(number), agent=agent) for number, agent in enumerate([*agents, OWN], 7))
+    metastore = Metastore(table(tmp_path), locks=locks)
+    assert work(metastore).release(mine) is None
+    assert metastore.unlocked == [7]
+    assert work(Metastore(None, broken=frozenset({"show_locks"}))).release(mine) == Trouble(
+        "MetastoreError", "show_locks failed"
+    )
 
 
 @pytest.mark.parametrize("call", ["show_locks", "open_transactions"])

@@ -1,0 +1,86 @@
+"""H3 on Hive 3.1: a driver that stops between the two renames of a pair does not keep it half published."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox.harness.wait import wait_until
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.server import MetastoreServer
+
+from compaction_operator.acid.snapshot import snapshot
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.resources import Kind
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.storage import LocalStorage
+from tests.metastore.keeper import real_work
+from tests.metastore.lab import Lab, make_table, spec_of
+from tests.unit.controller.sandbox import Sandbox, cleanup_raw
+from tests.unit.jobs.support import REQUEST, Store
+
+HALF, OTHER_HALF = "delta_0000001_0000005", "delete_delta_0000001_0000005"
+
+
+@pytest.fixture
+def metastore(tmp_path: Path) -> Iterator[MetastoreServer]:
+    """A metastore that takes away what is silent for two seconds."""
+    with MetastoreServer(tmp_path, hive="3.1.3", txn_timeout_seconds=2) as started:
+        yield started
+
+
+@pytest.fixture
+def table(metastore: MetastoreServer) -> Iterator[Lab]:
+    """A table with inserts and deletes in three partitions."""
+    with MetastoreAdmin(metastore.settings()) as admin:
+        admin.create_database("db", location=f"file:{metastore.warehouse}/db.db")
+        made = make_table(admin, metastore, "db", "try_it")
+        admin.start_write_ids("db", made.name, highest=6)
+        yield made
+
+
+def controller(table: Lab, store: Store, uri: str) -> Sandbox:
+    """A controller that works with the real metastore and files, and sees a Job that runs."""
+    box, spec = Sandbox(), spec_of(store)
+    box.work = real_work(table, uri)  # type: ignore[assignment]
+    metadata = {"name": spec["compaction"]["job"], "namespace": REQUEST.namespace, "uid": "job"}
+    box.kube.apply(Kind.JOB, {"metadata": metadata, "status": {"active": 1}})
+    raw: dict[str, Any] = {**cleanup_raw("journal"), "spec": {**spec, "mode": "Never"}}
+    raw["metadata"]["namespace"] = REQUEST.namespace
+    box.kube.apply(Kind.CLEANUP, raw)
+    return box
+
+
+async def two_minutes(box: Sandbox) -> None:
+    await box.start()
+    await box.pass_time(120)
+
+
+def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs(
+    table: Lab, metastore: MetastoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And when the driver goes on, it publishes nothing more."""
+    publish, store, halves = LocalStorage.publish, Store(), list[str]()
+
+    def stopped(self: LocalStorage, source: str, target: str) -> None:
+        publish(self, source, target)
+        place, _, name = target.rpartition("/")
+        if name == HALF and "/_" not in target and not halves:
+            halves.append(Path(place).name)
+            wait_until(lambda: not table.locks(), timeout=60, what="the EXCLUSIVE lock to be taken away")
+            asyncio.run(two_minutes(controller(table, store, metastore.uri)))
+            halves.extend(table.visible(halves[0]))
+
+    monkeypatch.setattr(LocalStorage, "publish", stopped)
+    with pytest.raises(JobError) as lost:
+        table.run(CompactionType.MINOR, store=store)
+    assert lost.value.reason in {Reason.LOCK_LOST, Reason.TABLE_CHANGED}
+    assert {HALF, OTHER_HALF} <= set(halves)
+    assert [part for part in table.directory.iterdir() if HALF in table.names(part.name)] == [
+        table.directory / halves[0]
+    ]
+    listing = LocalStorage().list_partition(str(table.directory / halves[0]))
+    seen = snapshot(listing, table.admin.valid_write_ids(table.database, table.name))
+    assert OTHER_HALF in [found.name for found in seen.deltas]
