@@ -9,10 +9,11 @@ all that it reads, so that no stream of long queries holds up a deletion for eve
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
+from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.gate import concerns
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
@@ -21,24 +22,41 @@ POLL_SECONDS = 0.1
 NAMED = 5
 
 
+class Sightings:
+    """Since when this process has seen each lock held. NB: no other clock is asked; the metastore's may be wrong."""
+
+    def __init__(self) -> None:
+        self._since: dict[TableRef, dict[int, float]] = {}
+
+    def note(self, table: TableRef, locks: Sequence[LockInfo]) -> None:
+        """Take a look at a table's locks: those that wait do not count yet, those that are gone are forgotten."""
+        known, now = self._since.get(table, {}), time.monotonic()
+        held = (lock.lock_id for lock in locks if lock.acquired_at is not None)
+        self._since[table] = {lock_id: known.get(lock_id, now) for lock_id in held}
+
+    def seconds(self, table: TableRef, lock: LockInfo) -> float:
+        """Return for how long a lock has been held at least."""
+        now = time.monotonic()
+        return now - self._since.get(table, {}).get(lock.lock_id, now)
+
+
 @dataclass(frozen=True, slots=True)
 class Manners:
     """How readers are treated, in seconds.
 
-    `queue` is how long those who come now may have to wait behind the lock; whoever has held a lock for `planning` has
-    listed what it reads. NB: the metastore's clock says since when, and is compared with this machine's. `owner` tells
-    whose locks these are: an attempt may have several journals, which are worked on at the same time.
+    `queue` is how long those who come now may have to wait behind the lock; whoever was `seen` to hold a lock for
+    `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
+    which are worked on at the same time.
     """
 
     owner: str = ""
     queue: float = 3.0
     planning: float = 30.0
+    seen: Sightings | None = field(default=None, compare=False)
 
-    @classmethod
-    def of(cls, planning: float, *, owner: str, insist: bool) -> "Manners":
-        """Return the usual ones; who insists lets readers queue for as long as the others may still be listing."""
-        usual = cls(owner=owner, planning=planning)
-        return replace(usual, queue=planning) if insist else usual
+    def insistent(self) -> "Manners":
+        """Return those of one who lets readers queue for as long as the others may still be listing."""
+        return replace(self, queue=self.planning)
 
 
 POLITE = Manners()
@@ -78,6 +96,7 @@ class Holding:
     def __init__(self, metastore: LockSource, spec: CompactionCleanupSpec, manners: Manners) -> None:
         self._metastore = metastore
         self._manners = manners
+        self._seen = manners.seen or Sightings()
         self._table = spec.table.ref()
         self._agent = cleanup_agent(spec.compaction, manners.owner)
 
@@ -126,6 +145,7 @@ class Holding:
         them. Else a long compaction would hold up the cleanup of the one before it.
         """
         locks = self._metastore.show_locks(self._table.database, self._table.name)
+        self._seen.note(self._table, locks)
         return [
             lock
             for lock in locks
@@ -137,7 +157,7 @@ class Holding:
 
     def _has_listed(self, lock: LockInfo) -> bool:
         """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
-        return lock.acquired_at is not None and time.time() - lock.acquired_at.timestamp() > self._manners.planning
+        return self._seen.seconds(self._table, lock) > self._manners.planning
 
 
 def cleanup_agent(compaction: CompactionRef, owner: str) -> str:

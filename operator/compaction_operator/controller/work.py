@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -16,7 +17,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsol
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
-from compaction_operator.cleanup.holding import Holding, Manners
+from compaction_operator.cleanup.holding import Holding, Manners, Sightings
 from compaction_operator.cleanup.lost import holds_anything
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -104,6 +105,7 @@ class RealWork:
         self._connect = connect
         self._storage = storage
         self._clients: dict[str, MetastoreClient] = {}
+        self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Verdict:
@@ -207,7 +209,7 @@ class RealWork:
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
-        manners = self._manners(cleanup, insist=insist)
+        manners = self._manners(cleanup).insistent() if insist else self._manners(cleanup)
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, manners=manners))
         if purge:
@@ -215,8 +217,9 @@ class RealWork:
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, manners=manners))
 
-    def _manners(self, cleanup: Cleanup, *, insist: bool = False) -> Manners:
-        return Manners.of(self._config.cleanup.planning_time, owner=cleanup.meta.uid, insist=insist)
+    def _manners(self, cleanup: Cleanup) -> Manners:
+        seen = self._seen[cleanup.spec.warehouse]
+        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, seen=seen)
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""

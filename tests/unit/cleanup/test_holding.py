@@ -1,6 +1,6 @@
 """Nobody begins to read while obsolete directories are taken out of sight; and nobody waits for that for long."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,12 @@ from compaction_operator.cleanup import holding
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.holding import Holding, Manners, ReadersBusyError
 from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.locks import LockInfo, LockKind
+from compaction_operator.metastore.locks import LockKind
 from compaction_operator.storage import LocalStorage
 from tests.unit.cleanup.worlds import (
     DELTAS,
     MINOR,
+    NOON,
     FakeMetastore,
     journal,
     lock,
@@ -42,11 +43,6 @@ def table(tmp_path: Path) -> Path:
     for name in (*DELTAS, MINOR):
         make_directory(tmp_path, name)
     return tmp_path
-
-
-def _beginner(lock_id: int, **changes: object) -> LockInfo:
-    """A lock that was acquired just now."""
-    return lock(lock_id, **{"acquired_at": datetime.now(UTC), **changes})
 
 
 def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
@@ -82,7 +78,7 @@ def test_all_is_hidden_in_one_go_under_the_lock_and_deleted_after_it(table: Path
 
 
 def test_nothing_is_hidden_while_readers_are_at_work_all_the_time(table: Path) -> None:
-    source = metastore(table, locks=(_beginner(7),))
+    source = metastore(table, locks=(lock(7),))
     result = _delete(table, source)
     assert (result.reason, result.final) == ("ReadersBusy", False)
     assert "lock 7 of ann@desk" in (result.skipped or "")
@@ -105,7 +101,7 @@ def test_nothing_is_hidden_while_readers_are_at_work_all_the_time(table: Path) -
 )
 def test_who_is_waited_for(other: dict[str, object], blocks: bool) -> None:
     """A driver needs nothing that is obsolete, and may hold its lock for hours."""
-    held = Holding(metastore(Path("/t"), locks=(_beginner(7, **other),)), journal(Path("/t")), IMPATIENT)
+    held = Holding(metastore(Path("/t"), locks=(lock(7, **other),)), journal(Path("/t")), IMPATIENT)
     if not blocks:
         with held.hold_off("prt=P1"):
             return
@@ -115,23 +111,30 @@ def test_who_is_waited_for(other: dict[str, object], blocks: bool) -> None:
 
 def test_who_comes_later_is_not_waited_for() -> None:
     """It waits in the metastore's queue, behind the lock."""
-    source = metastore(Path("/t"), locks=(_beginner(7, agent=DRIVER), _beginner(2000)))
+    source = metastore(Path("/t"), locks=(lock(7, agent=DRIVER), lock(2000)))
     with Holding(source, journal(Path("/t")), IMPATIENT).hold_off(""):
         assert len(source.wishes) == 1
 
 
-@pytest.mark.parametrize(("age", "blocks"), [(29.0, True), (31.0, False)])
-def test_who_has_read_for_long_has_listed(age: float, blocks: bool) -> None:
+def test_who_was_seen_to_read_for_long_has_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a stream of long queries, each begun before the last one ends, would hold up a deletion for ever."""
-    since = datetime.now(UTC) - timedelta(seconds=age)
-    source = metastore(Path("/t"), locks=(lock(7, acquired_at=since),))
-    held = Holding(source, journal(Path("/t")), Manners(queue=0.0, planning=30.0)).hold_off("")
-    if blocks:
-        with pytest.raises(ReadersBusyError), held:
+    moment = [1000.0]
+    monkeypatch.setattr("compaction_operator.cleanup.holding.time.monotonic", lambda: moment[0])
+    held = Holding(metastore(Path("/t"), locks=(lock(7),)), journal(Path("/t")), Manners(queue=-1.0, planning=30.0))
+    for seconds in (0.0, 29.0):
+        moment[0] = 1000.0 + seconds
+        with pytest.raises(ReadersBusyError), held.hold_off(""):
             pytest.fail("the reader was not waited for")
-        return
-    with held:
-        assert len(source.locks) == 2
+    moment[0] = 1031.0
+    with held.hold_off(""):
+        pass
+
+
+def test_the_metastores_clock_does_not_count() -> None:
+    """One that is slow would make every lock an old one."""
+    source = metastore(Path("/t"), locks=(lock(7, acquired_at=NOON - timedelta(days=9)),))
+    with pytest.raises(ReadersBusyError), Holding(source, journal(Path("/t")), IMPATIENT).hold_off(""):
+        pytest.fail("the reader was not waited for")
 
 
 def test_a_lock_that_waits_has_not_begun_to_read() -> None:
@@ -141,8 +144,7 @@ def test_a_lock_that_waits_has_not_begun_to_read() -> None:
 
 
 def test_who_insists_holds_new_readers_off_until_the_others_have_listed() -> None:
-    assert Manners.of(20.0, owner="u", insist=True) == Manners(owner="u", queue=20.0, planning=20.0)
-    assert Manners.of(20.0, owner="u", insist=False) == Manners(owner="u", queue=3.0, planning=20.0)
+    assert Manners(planning=20.0).insistent() == Manners(queue=20.0, planning=20.0)
 
 
 def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
