@@ -66,12 +66,12 @@ class DeletingStep(Step):
     def _go_on(self, action: Action, going: Pass, left: list[str]) -> Decision:
         """Take the next chunk; a pass that left something behind is followed by another after a pause.
 
-        NB: the status that is written before each pass is new, so that a suspension nobody saw yet is a conflict.
+        NB: the status that is written before each chunk is new, so that a suspension nobody saw yet is a conflict.
         """
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         if not chunk or going.broken_off:
             return self._refused(going.trouble or Trouble(NOT_DELETED_YET, "what is left is looked at again"))
-        message = f"{len(left)} of {len(self.status.partitions)} partitions are left"
+        message = f"{len(left)} of {len(self.status.partitions)} partitions are left, from {chunk[0] or 'the table'} on"
         known = self._draft.find(DELETED)
         if known is None or known.status is not _FALSE:
             self._draft.set(DELETED, _UNKNOWN, "Deleting", message)

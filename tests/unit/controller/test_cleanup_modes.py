@@ -18,6 +18,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
 from compaction_operator.controller.cleanups import decide
+from compaction_operator.controller.deleting import CHUNK
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.outcomes import Pass, Trouble
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
@@ -303,6 +304,19 @@ def test_each_pass_writes_its_status_first() -> None:
     again = step(refused)
     assert again.action is Action.DELETE
     assert again.status != refused
+
+
+def test_each_chunk_writes_its_status_first() -> None:
+    """Although nothing came of the one before it."""
+    entries = [entry_json(f"prt={number}") for number in range(CHUNK + 1)]
+    states = {entry["partition"]: PublishedState.PUBLISHED for entry in entries}
+    stored = step(None, Sight(settled=Settled(states, baseline(12))), entries=entries).status
+    first = step(stored, GONE, entries=entries)
+    busy = tuple(PartitionDeletion(one.partition, reason="ReadersBusy", skipped="busy") for one in first.partitions)
+    sight = Sight(look=Look(), deletion=Pass().after(first.partitions, busy))
+    second = step(first.status, sight, entries=entries)
+    assert (second.action, len(second.partitions)) == (Action.DELETE, 1)
+    assert second.status != first.status
 
 
 # --- The metastore's queue
