@@ -23,6 +23,8 @@ from tests.storm.tables import COLUMNS, DATABASE, KEY, SORTS, StormTable
 
 JVMS = 2
 CALL_SECONDS = 60.0
+CLEANUP = {"interval": "500ms", "planningTime": "300s"}
+"""NB: a late reader chooses files as long as it holds its lock, and a busy machine makes that long."""
 VERSIONS: dict[Hive, int] = {"3.1.3": 3, "4.0.1": 4}
 
 
@@ -96,7 +98,9 @@ def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterato
     """Start a plane with the storm's tables, all empty, and Hive's readers; everything lies in `folder`."""
     with ExitStack() as stack:
         # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
-        plane = stack.enter_context(Plane(folder / "plane", hive=hive, database="postgres", spark=False))
+        plane = stack.enter_context(
+            Plane(folder / "plane", hive=hive, database="postgres", spark=False, values={"cleanup": CLEANUP})
+        )
         client = stack.enter_context(SessionClient(plane.metastore.settings(timeout=CALL_SECONDS)))
         tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
         oracles = [stack.enter_context(HiveOracle(VERSIONS[hive])) for _ in range(JVMS)]

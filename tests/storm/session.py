@@ -113,6 +113,14 @@ class Transaction:
         self._ended = False
         self.txns: ValidTxnList = client.valid_txns(without=(txn,))
 
+    def renew(self) -> None:
+        """Take the snapshot anew, as Hive 4 does for a write that had to wait for its locks.
+
+        NB: else two writes may delete the same row, and then Hive's own vectorised readers (3.1.3, 4.0.1) miss others of
+        these deletes.
+        """
+        self.txns = self._client.valid_txns(without=(self.txn,))
+
     def write_ids(self, database: str, table: str) -> ValidWriteIdList:
         """Return the write ids of a table that the snapshot sees."""
         return self._client.valid_write_ids(database, table, valid_txns=self.txns)

@@ -96,6 +96,7 @@ class Writer:
         written: list[tuple[str, int]],
     ) -> None:
         transaction.lock(self._locks(verb, table, places))
+        transaction.renew()
         snapshot = Snapshot(transaction.write_ids(DATABASE, table.name), transaction.txns)
         changed = {place: self._victims(verb, table, place, snapshot) for place in places}
         write_id = transaction.write_id(DATABASE, table.name)
