@@ -89,7 +89,10 @@ def cluster() -> Iterator[Cluster]:
     """
     found = Cluster(running_sandbox().environment(), f"packaging-{uuid.uuid4().hex[:8]}")
     installed = found.run("kubectl", "get", *CRDS).returncode == 0
-    found.output("kubectl", "apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"))
+    how = ("--server-side", "--force-conflicts", "-k", str(ROOT / "crds"))
+    # NB: what kubectl applied is its own from then on, and a changed chart could not be installed any more.
+    if found.run("kubectl", "diff", *how).returncode:
+        found.output("kubectl", "apply", *how)
     found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *CRDS)
     found.output("kubectl", "create", "namespace", found.namespace)
     yield found
