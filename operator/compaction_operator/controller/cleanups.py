@@ -59,35 +59,40 @@ class _Step(DeletingStep):
     """The first half of the way: until nothing holds the deletion any more, and what comes after the end."""
 
     def before_baseline(self) -> Decision:
-        """Nothing is known yet: wait for the Job's end, then settle."""
+        """Nothing is known yet: wait for the Job's end, then settle.
+
+        Unless its driver is lost: paused or cut off, it may have published half of a pair, and once the metastore has
+        taken its EXCLUSIVE lock away, readers see that half (hazard H3). Settling before the Job's end is safe. The
+        fence takes the staging folder, so that no rename of the driver's finds its source, and no pair is begun that
+        the roll-forward did not see. It completes the pair itself. The locks that are given back and the transactions
+        that are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there
+        all the time, publishes nothing more of these partitions, and fails.
+        """
+        runs = self._sight.job is not None and not self._sight.job.ended
+        if runs and self._sight.silent < LOST_AFTER:
+            return self._wait_for_job()
         settled = self._sight.settled
         if settled is None:
-            runs = self._sight.job is not None and not self._sight.job.ended
-            return self._while_it_runs() if runs else self._decision(Action.SETTLE)
+            if runs:
+                self._tell_lost()
+            return self._decision(Action.SETTLE)
         if isinstance(settled, Trouble):
             self._draft.set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
             return self._try_later(CleanupPhase.PENDING, settled)
         return self._store(settled)
 
-    def _while_it_runs(self) -> Decision:
-        """Wait for the Job, unless its driver is lost: paused or cut off, it may have published half of a pair.
-
-        Once the metastore has taken its EXCLUSIVE lock away, readers see that half (hazard H3). Settling before the
-        Job's end is safe. The fence takes the staging folder, so that no rename of the driver's finds its source, and
-        no pair is begun that the roll-forward did not see. It completes the pair itself. The locks that are given back
-        and the transactions that are aborted fail the guard before a publication, and the commit. So a driver that
-        comes back, or was there all the time, publishes nothing more of these partitions, and fails.
-        """
-        job = self._spec.compaction.job
-        if self._sight.silent >= LOST_AFTER:
-            known = self._draft.find(PUBLISHED)
-            if known is None or known.reason == "JobRunning":
-                message = f"job {job} runs, but has held nothing in the metastore for {self._sight.silent:.0f} s"
-                self._draft.event("DriverLost", f"{message}: what it published is found out now", EventType.WARNING)
-            return self._decision(Action.SETTLE)
-        message = f"job {job} still runs"
+    def _wait_for_job(self) -> Decision:
+        message = f"job {self._spec.compaction.job} still runs"
         self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
         return self._stay(CleanupPhase.PENDING, "JobRunning", message, again_in=JOB_CHECK)
+
+    def _tell_lost(self) -> None:
+        """Say it once, and not with each try to settle."""
+        known = self._draft.find(PUBLISHED)
+        if known is None or known.reason == "JobRunning":
+            silence = f"has held nothing in the metastore for {self._sight.silent:.0f} s"
+            message = f"job {self._spec.compaction.job} runs, but {silence}: what it published is found out now"
+            self._draft.event("DriverLost", message, EventType.WARNING)
 
     def after_baseline(self) -> Decision:
         """Wait for readers, grace period and approval, then delete; suspension holds at any point."""
