@@ -116,7 +116,7 @@ class Transaction:
     def renew(self) -> None:
         """Take the snapshot anew, as Hive 4 does for a write that had to wait for its locks.
 
-        NB: else two writes may delete the same row, and Hive's own vectorised readers (3.1.3, 4.0.1) then miss others of
+        NB: else two writes may delete the same row, and Hive's vectorised readers (3.1.3 and 4.0.1) then miss others of
         these deletes.
         """
         self.txns = self._client.valid_txns(without=(self.txn,))
