@@ -107,6 +107,11 @@ class PythonProcess:
         self._signal(signal.SIGKILL)
         self.wait(END_SECONDS)
 
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM), as a kubelet does."""
+        if self.running:
+            os.kill(self.pid, signal.SIGTERM)
+
     def pause(self) -> None:
         """Stop the group (SIGSTOP) and return when it does nothing any more."""
         self._signal(signal.SIGSTOP)

@@ -13,16 +13,16 @@ from tests.crash.plan import Role, Wake
 
 PAUSE_SECONDS = 10.0
 CONTROLLER_SECONDS = 2.0
-"""For so long a controller that went on is one of two: it has no end of its own."""
+"""For so long a controller that went on is one of two; then it is told to end, as by a kubelet that is back."""
 
 
 @dataclass
 class Zombie:
-    """A paused process; `woken` is when it went on."""
+    """A paused process; `woken` is when it went on. A controller has no end of its own: it is told to end, once."""
 
     process: PythonProcess
-    role: Role
     wake: Wake
+    is_second_controller: bool
     woken: float | None = None
 
 
@@ -38,23 +38,23 @@ class Zombies:
         if role is Role.DRIVER:
             driver = wait_until(self._stopped_driver, timeout=PAUSE_SECONDS, what="the driver to stop")
             self._plane.drivers.lose(driver)
-            self._zombies.append(Zombie(driver.process, role, wake))
+            self._zombies.append(Zombie(driver.process, wake, is_second_controller=False))
             return
         controller = self._plane.controller
         wait_until(lambda: controller.paused, timeout=PAUSE_SECONDS, what="the controller to stop")
-        self._zombies.append(Zombie(controller.lose(), role, wake))
+        self._zombies.append(Zombie(controller.lose(), wake, is_second_controller=True))
         controller.start()
 
     def step(self, is_time: Callable[[Wake], bool]) -> bool:
         """Let those go on whose time has come; return whether none is left."""
+        now = time.monotonic()
         for zombie in self._zombies:
             if zombie.woken is None and is_time(zombie.wake):
-                zombie.woken = time.monotonic()
+                zombie.woken = now
                 zombie.process.resume()
-            elif (
-                zombie.role is Role.CONTROLLER and zombie.woken and time.monotonic() > zombie.woken + CONTROLLER_SECONDS
-            ):
-                zombie.process.kill()
+            elif zombie.is_second_controller and zombie.woken and now > zombie.woken + CONTROLLER_SECONDS:
+                zombie.is_second_controller = False
+                zombie.process.terminate()
         return not any(zombie.process.running for zombie in self._zombies)
 
     def _stopped_driver(self) -> Driver | None:
