@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType, TType
@@ -196,10 +196,16 @@ class _Recorder:
         return bytes(piece)
 
 
+class _Bytes(TBinaryProtocol):  # type: ignore[misc]
+    """Takes strings as bytes: `abortedBits` is no UTF-8 once eight transactions in a row were aborted."""
+
+    def readString(self) -> bytes:  # noqa: N802 - Thrift's name
+        return bytes(self.readBinary())
+
+
 def _read(source: socket.socket) -> Message:
     """Read one message to its end; raises EOFError, OSError."""
     recorder = _Recorder(source)
-    protocol: Any = TBinaryProtocol(recorder)
-    name, type_, number = protocol.readMessageBegin()
-    protocol.skip(TType.STRUCT)
+    name, type_, number = TBinaryProtocol(recorder).readMessageBegin()
+    _Bytes(recorder).skip(TType.STRUCT)
     return Message(name, type_, number, bytes(recorder.data))
