@@ -10,14 +10,16 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.api.compaction import CompactionType, TableCompactionSpec, TableCompactionStatus, TableRef
+from compaction_operator.api.conditions import SUCCEEDED, Condition, ConditionStatus
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Compaction, Meta
+from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, read_lock, real_work
 from tests.metastore.lab import Lab
-from tests.unit.jobs.support import REQUEST
+from tests.unit.jobs.support import REQUEST, Store
 
 SERVERS = ("4.0.1",)
 
@@ -278,3 +280,34 @@ def test_a_driver_that_waits_for_its_lock_is_alive_though_its_entry_names_no_tra
     three_inserts.admin.abort_txn(holder.txn)
     assert work.preflight(attempt_of(three_inserts, 0)).reason is None
     assert _states(three_inserts) == [QueueState.FAILED]
+
+
+def test_a_compaction_that_was_kept_out_makes_no_more_jobs_until_the_queue_would_let_it_in(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    """What is compacted waits for its cleanup, which may take days; Hive 4 takes no other entry until then."""
+    assert three_inserts.run(store=Store()).reason is Reason.COMPACTED
+    (entry,) = three_inserts.queue()
+    work = real_work(three_inserts, server.uri)
+    first = attempt_of(three_inserts, 0)
+    assert work.preflight(first).reason is None
+    with pytest.raises(JobError) as kept_out:
+        three_inserts.run(CompactionType.MAJOR, attempt=1)
+    assert kept_out.value.reason is Reason.IN_COMPACTION_QUEUE
+    waits = work.preflight(after(first, kept_out.value))
+    assert waits.reason is Reason.IN_COMPACTION_QUEUE
+    assert f"entry {entry.queue_id} (ready for cleaning" in waits.message
+    assert waits.message.endswith("; until it is cleaned up, or something is written")
+    three_inserts.write()
+    assert work.preflight(after(first, kept_out.value)).reason is None
+    assert three_inserts.run(CompactionType.MAJOR, attempt=2).reason is Reason.COMPACTED
+
+
+def after(compaction: Compaction, error: JobError) -> Compaction:
+    """The compaction after an attempt that ended with that error."""
+    told = Condition(
+        type=SUCCEEDED, status=ConditionStatus.UNKNOWN, reason=error.reason, last_transition_time="2026-01-01T00:00:00Z"
+    )
+    attempt = compaction.status.attempt + 1
+    status = TableCompactionStatus(attempt=attempt, conditions=(told,))
+    return Compaction(compaction.meta, compaction.spec, status, compaction.raw)

@@ -8,6 +8,9 @@ from pydantic import BeforeValidator
 
 from compaction_operator.api.model import ReadModel
 
+SUCCEEDED = "Succeeded"
+"""The condition type that says how a resource ended, or what it waits for."""
+
 
 class ConditionStatus(StrEnum):
     """The three values of a condition's status."""

@@ -165,6 +165,12 @@ def judge_again(metastore: Metastore, spec: CompactionCleanupSpec, entry: Partit
     return now
 
 
+def volume_of(entry: PartitionEntry, table_location: str) -> str:
+    """Return the directory without which nobody knows what is in a partition: the table's, or one elsewhere its own."""
+    below = entry.location == table_location or entry.location.startswith(f"{table_location}/")
+    return table_location if below else entry.location
+
+
 def list_directory(storage: Storage, location: str) -> Listing:
     """List a directory; one that is gone holds nothing that is left to delete."""
     try:
@@ -219,9 +225,10 @@ def _visit(
     if changed:
         return _skip(entry, changed)
     try:
-        if storage.exists(now.today.location):
+        place = volume_of(entry, now.today.location)
+        if storage.exists(place):
             return visit(entry)
-        trouble = f"{now.today.location} does not exist: is its volume there?"
+        trouble = f"{place} does not exist: is its volume there?"
     except TableGoneError as gone:
         return _skip(entry, gone.change)
     except ReadersBusyError as busy:

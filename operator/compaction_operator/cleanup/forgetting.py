@@ -87,6 +87,9 @@ def _mark_cleaned(storage: Storage, metastore: QueueSource, now: Now, entry: Par
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
     for place in _places(storage, entry.location):
         listing = list_directory(storage, place)
+        if place == entry.location and not names_in(listing):
+            # NB: forgetting what was aborted would bring it to life when the volume is there again.
+            raise StillThereError(f"{place}: nothing is there, not even what was published: is its volume there?")
         recorded = names_in(listing) & {one.name for one in entry.obsolete}
         left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
         if left:

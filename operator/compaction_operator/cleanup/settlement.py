@@ -17,6 +17,7 @@ from compaction_operator.cleanup.deletion import (
     names_in,
     needed_of,
     resolve_now,
+    volume_of,
 )
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import take_baseline
@@ -145,12 +146,12 @@ def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, 
 def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Sequence[str]:
     """Return the names in a partition's directory; none where only that directory is missing.
 
-    Raises StorageError when the table's own directory is missing, too: its volume may not be there, and then nobody
-    knows what is published.
+    Raises StorageError when the table's own directory is missing, too, or that of a partition elsewhere: its volume may
+    not be there, and then nobody knows what is published.
     """
     try:
         return [child.name for child in storage.list(entry.location)]
     except NotFoundError:
-        if storage.exists(spec.table.location):
+        if storage.exists(volume_of(entry, spec.table.location)):
             return []
         raise

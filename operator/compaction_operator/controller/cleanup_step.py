@@ -13,7 +13,7 @@ from compaction_operator.api.cleanup import (
     PublishedState,
     ReaderBaseline,
 )
-from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY, PartitionDeletion
@@ -29,7 +29,6 @@ from compaction_operator.controller.times import backed_off, parse_time, rfc3339
 PUBLISHED = "Published"
 DELETED = "Deleted"
 OVERDUE = "Overdue"
-SUCCEEDED = "Succeeded"
 
 RETRY = 1.0
 RETRY_CAP = 15.0

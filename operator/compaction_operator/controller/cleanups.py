@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from compaction_operator.api.cleanup import MAX_BLOCKERS, Blocker, CleanupPhase, ReaderBaseline
 from compaction_operator.api.compaction import CleanupMode
-from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import counted
 from compaction_operator.cleanup.gate import grace_left
-from compaction_operator.controller.cleanup_step import PUBLISHED, SUCCEEDED, Action, Decision, Settled, Sight
+from compaction_operator.controller.cleanup_step import PUBLISHED, Action, Decision, Settled, Sight
 from compaction_operator.controller.deleting import DeletingStep
 from compaction_operator.controller.events import EventType
 from compaction_operator.controller.gatekeeper import identities

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompactionStatus, Totals
-from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
@@ -23,7 +23,6 @@ from compaction_operator.controller.permission import refusal
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
-SUCCEEDED = "Succeeded"
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
 NO_AUTO_COMPACTION_MISSING = "NoAutoCompactionMissing"
 

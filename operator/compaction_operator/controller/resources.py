@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionSpec, TableCompactionStatus
+from compaction_operator.api.conditions import SUCCEEDED, find_condition
+from compaction_operator.api.request import Reason
 from compaction_operator.controller.times import parse_time
 
 
@@ -105,6 +107,12 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     def holds_table(self) -> bool:
         """Whether younger compactions of its table wait for it: its attempt runs, or it is to start by itself."""
         return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
+
+    @property
+    def kept_out(self) -> bool:
+        """Whether an attempt was made, and what is in the metastore's compaction queue is in the way since then."""
+        said = find_condition(self.status.conditions, SUCCEEDED)
+        return self.status.attempt > 0 and said is not None and said.reason == Reason.IN_COMPACTION_QUEUE
 
 
 class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):

@@ -121,7 +121,7 @@ class RealWork:
             names = partition_names(client, table, ref, specs)
             last = Attempt(compaction.meta.uid, compaction.status.attempt)
             end_dead_entries(client, ref, last=last, now=self._clock())
-            busy = self._queued(client, ref, names)
+            busy = self._queued(client, compaction, names)
         except Refused as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:
@@ -130,15 +130,22 @@ class RealWork:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
         auto = table.may_be_auto_compacted
         if busy:
-            others = ", ".join(str(entry) for entry in busy)
-            message = f"{ref} is in the metastore's compaction queue: {others}"
-            return Verdict(Reason.IN_COMPACTION_QUEUE, message, auto)
+            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), auto)
         return Verdict(auto_compaction=auto)
 
-    def _queued(self, client: MetastoreClient, ref: TableRef, partitions: Sequence[str]) -> list[QueueEntry]:
-        """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23)."""
-        entries = client.compactions(ref.database, ref.name)
-        return [entry for entry in entries if entry.is_open and entry.concerns(partitions)]
+    def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
+        """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
+
+        NB: once an attempt was kept out, those count too that only wait to be cleaned: until one of them is, or
+        something is written, a Job would be kept out again. Before that a Job may find that there is nothing to do.
+        """
+        ref = compaction.spec.table
+        entries = [entry for entry in client.compactions(ref.database, ref.name) if entry.concerns(partitions)]
+        busy = [entry for entry in entries if entry.is_open]
+        if busy or not compaction.kept_out:
+            return busy
+        watermark = client.valid_write_ids(ref.database, ref.name).watermark
+        return [entry for entry in entries if entry.keeps_out(watermark)]
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove what a failed attempt left in the table's directories and in the metastore.
@@ -279,6 +286,13 @@ def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Ite
     for entry in partitions:
         obsolete = tuple(one for one in entry.obsolete if one.name not in kept.get(entry.partition, ()))
         yield entry.model_copy(update={"obsolete": obsolete})
+
+
+def _in_queue(table: TableRef, busy: Iterable[QueueEntry]) -> str:
+    """Name the entries, and for what is compacted already what has to happen first."""
+    named = ", ".join(str(entry) for entry in busy)
+    until = "" if any(entry.is_open for entry in busy) else "; until it is cleaned up, or something is written"
+    return f"{table} is in the metastore's compaction queue: {named}{until}"
 
 
 def _trouble(error: Exception) -> Trouble:

@@ -65,6 +65,14 @@ class QueueEntry:
         """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
         return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
 
+    def keeps_out(self, watermark: int) -> bool:
+        """Whether Hive 4 takes no other entry beside it, by the table's present watermark (CompactFunction).
+
+        It does not while what was compacted is not cleaned yet and nothing was written since.
+        """
+        waits = self.state is QueueState.READY_FOR_CLEANING and self.committed is not None
+        return self.is_open or (waits and self.highest_write_id == watermark)
+
     def is_of(self, table: TableRef) -> bool:
         """Whether it is about that table, or a partition of it."""
         return (self.database, self.table) == (table.database.lower(), table.name.lower())

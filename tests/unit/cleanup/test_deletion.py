@@ -335,6 +335,15 @@ def test_a_table_directory_that_is_gone_may_be_a_volume_that_is_not_there(table:
     assert _delete(journal(table), metastore(table)).deleted == DELTAS
 
 
+def test_a_partition_elsewhere_that_is_gone_may_be_a_volume_that_is_not_there(table: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    partition = Partition("prt=p1", ("p1",), str(elsewhere), 100)
+    spec = journal(table, entry(elsewhere, partition="prt=p1"))
+    result = _delete(spec, metastore(table, partitions=(partition,)), states={"prt=p1": PublishedState.PUBLISHED})
+    assert (result.deleted, result.final) == ((), False)
+    assert result.skipped == f"{elsewhere} does not exist: is its volume there?"
+
+
 @pytest.mark.parametrize(
     "name",
     [

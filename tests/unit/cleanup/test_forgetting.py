@@ -98,6 +98,16 @@ def test_what_an_aborted_compaction_wrote_and_is_left_is_remembered(table: Path)
     assert _finish(table, _source(table)) == [(5, 3)]
 
 
+def test_nothing_is_forgotten_of_a_place_in_which_there_is_nothing(table: Path) -> None:
+    """Perhaps its volume is not there: what was aborted would come to life with it."""
+    place = table / OUTPUT
+    place.rename(table.parent / OUTPUT)
+    with pytest.raises(StillThereError, match=r"is its volume there\?"):
+        _finish(table, _source(table))
+    (table.parent / OUTPUT).rename(place)
+    assert _finish(table, _source(table)) == [(5, 3)]
+
+
 def test_what_is_recorded_and_left_is_remembered(table: Path) -> None:
     make_directory(table, DELTAS[0])
     with pytest.raises(StillThereError, match=DELTAS[0]):
