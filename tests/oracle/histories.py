@@ -324,6 +324,7 @@ class RandomTable:
             self._hive_merges(state, write_ids, major=not minor)
 
     def _hive_merges(self, state: State, write_ids: str, *, major: bool) -> None:
+        seen = self._seen()
         parsed = [found for name in state.current if (found := parse_directory(name))]
         low = min(delta.min_write_id for delta in parsed)
         high = max(delta.max_write_id for delta in parsed)
@@ -342,6 +343,13 @@ class RandomTable:
                     settings=self._settings,
                 )
             self._publish(sorted(Path(output).iterdir()))
+        if self._seen() != seen:
+            raise AssertionError("Hive's own compaction has changed what readers see")
+
+    def _seen(self) -> list[str]:
+        write_ids, txns = self.current
+        rows = self.hive.read(self.directory, write_ids=write_ids, txns=txns, row_type=self.row_type)
+        return sorted(str(row) for row in rows)
 
     def _publish(self, written: Sequence[Path]) -> None:
         """By the name of the version: Hive 4's bears a transaction, which aborts now and then; Hive 3's base a mark."""

@@ -64,9 +64,12 @@ def test_updates_and_deletes_hide_what_they_replace(hive: HiveOracle, tmp_path: 
 
 
 def test_hives_own_merge_gives_what_its_compactor_publishes(hive: HiveOracle, tmp_path: Path) -> None:
+    """On Hive 4 of files that bear the number of the attempt which wrote them, too."""
     deltas = [tmp_path / f"delta_000000{write_id}_000000{write_id}_0000" for write_id in (1, 2)]
     for write_id in (1, 2):
-        hive.write(tmp_path, [("insert", write_id, [write_id])], row_type="struct<a:int>", write_id=write_id)
+        attempt = write_id - 1 if hive.version == 4 else None
+        rows = [("insert", write_id, [write_id])]
+        hive.write(tmp_path, rows, row_type="struct<a:int>", write_id=write_id, attempt=attempt)
     hive.compact(deltas, tmp_path, major=True, bucket=0, row_type="struct<a:int>", min_write_id=1, max_write_id=2)
     (tmp_path / "base_0000002" / "_metadata_acid").write_text('{"thisFileVersion":"0","dataFormat":"compacted"}')
     assert hive.state(tmp_path).base == "base_0000002"

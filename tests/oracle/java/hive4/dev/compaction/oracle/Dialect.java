@@ -1,8 +1,12 @@
 package dev.compaction.oracle;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.common.ValidWriteIdList;
 import org.apache.hadoop.hive.ql.exec.Utilities;
@@ -42,7 +46,21 @@ final class Dialect {
 
   static RawReader<OrcStruct> rawReader(
       Configuration conf, boolean major, int bucket, ValidWriteIdList writeIds, Path base, Path[] deltas) throws IOException {
-    return new OrcInputFormat().getRawReader(conf, major, bucket, writeIds, base, deltas, Map.of());
+    return new OrcInputFormat().getRawReader(conf, major, bucket, writeIds, base, deltas, attempts(conf, bucket, base, deltas));
+  }
+
+  /** Returns by the directory's name which attempt's file it has for a bucket, where files are named so (MRCompactor). */
+  private static Map<String, Integer> attempts(Configuration conf, int bucket, Path base, Path[] deltas) throws IOException {
+    List<Path> directories = new ArrayList<>(List.of(deltas));
+    if (base != null) directories.add(base);
+    Map<String, Integer> attempts = new HashMap<>();
+    for (Path directory : directories) {
+      for (FileStatus file : directory.getFileSystem(conf).listStatus(directory)) {
+        Integer attempt = AcidUtils.parseAttemptId(file.getPath());
+        if (attempt != null && AcidUtils.parseBucketId(file.getPath()) == bucket) attempts.put(directory.getName(), attempt);
+      }
+    }
+    return attempts;
   }
 
   /** Puts the plan of a vectorised query, as far as splits and readers look at it, where they look for it. */
