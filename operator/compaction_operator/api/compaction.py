@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from compaction_operator.api.conditions import Condition
+from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.model import Duration, ReadModel, counted
 from compaction_operator.api.progress import Progress
 
@@ -12,11 +13,30 @@ KIND = "TableCompaction"
 PLURAL = "tablecompactions"
 
 
+class Format(StrEnum):
+    """What kind of table it is; Auto is found out."""
+
+    AUTO = "Auto"
+    HIVE_ACID = "HiveAcid"
+    HUDI = "Hudi"
+
+
 class CompactionType(StrEnum):
-    """Minor merges deltas into one; Major merges base and deltas into a new base."""
+    """Hive ACID: Minor merges deltas into one, Major merges base and deltas into a new base.
+
+    Hudi: LogCompaction merges log blocks into one (RFC-48), Compaction merges base and log files into new base files.
+    """
 
     MINOR = "Minor"
     MAJOR = "Major"
+    LOG_COMPACTION = "LogCompaction"
+    COMPACTION = "Compaction"
+
+    @property
+    def table_format(self) -> Format:
+        """The one format that has compactions of this type."""
+        hive = self in (CompactionType.MINOR, CompactionType.MAJOR)
+        return Format.HIVE_ACID if hive else Format.HUDI
 
 
 class Phase(StrEnum):
@@ -32,13 +52,17 @@ class Phase(StrEnum):
 
 
 class TableRef(ReadModel):
-    """A table by database and name, as the metastore knows it (case does not matter)."""
+    """A table by database and name, as the metastore knows it (case does not matter).
 
-    database: str
-    name: str
+    A Hudi table may be named by its `location` instead; database and name are empty then.
+    """
+
+    database: str = ""
+    name: str = ""
+    location: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.database}.{self.name}".lower()
+        return self.location or f"{self.database}.{self.name}".lower()
 
 
 class CleanupMode(StrEnum):
@@ -107,6 +131,8 @@ class TableCompactionSpec(ReadModel):
     table: TableRef
     partitions: tuple[str, ...] = ()
     type: CompactionType
+    format: Format = Format.AUTO
+    hudi: HudiOptions = HudiOptions()
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
@@ -168,3 +194,4 @@ class TableCompactionStatus(ReadModel):
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()
     totals: Totals | None = None
+    hudi: HudiStatus | None = None

@@ -71,6 +71,17 @@ class Volume(Model):
     mount_path: str
 
 
+class HudiSettings(Model):
+    """What holds for all Hudi tables of a warehouse.
+
+    `options` are Hudi's own, a lock provider's above all; `locations` are the folders below which tables may be named
+    by their location, none by default.
+    """
+
+    options: dict[str, str] = Field(default_factory=dict)
+    locations: tuple[str, ...] = ()
+
+
 class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them."""
 
@@ -79,6 +90,7 @@ class Warehouse(Model):
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
     volume: Volume | None = None
+    hudi: HudiSettings = HudiSettings()
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

@@ -4,8 +4,9 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from compaction_operator.api.compaction import CleanupOptions, CompactionType, SparkOptions, TableRef
+from compaction_operator.api.compaction import CleanupOptions, CompactionType, Format, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
+from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.model import Model
 
 REQUEST_VARIABLE = "COMPACTION_REQUEST"
@@ -26,6 +27,8 @@ class JobRequest(Model):
     table: TableRef
     partitions: tuple[str, ...] = ()
     type: CompactionType
+    format: Format = Format.AUTO
+    hudi: HudiOptions = HudiOptions()
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
 
@@ -35,12 +38,17 @@ class Reason(StrEnum):
 
     COMPACTED = "Compacted"
     NOTHING_TO_COMPACT = "NothingToCompact"
+    SCHEDULED = "Scheduled"
     TABLE_NOT_FOUND = "TableNotFound"
     PARTITION_NOT_FOUND = "PartitionNotFound"
     NOT_TRANSACTIONAL = "NotTransactional"
     INSERT_ONLY = "InsertOnlyTable"
     NOT_ORC = "NotOrc"
     UNSUPPORTED_TABLE = "UnsupportedTable"
+    WRONG_FORMAT = "WrongFormat"
+    NOT_MERGE_ON_READ = "NotMergeOnRead"
+    REFUSED_OPTION = "RefusedOption"
+    NO_LOCK_PROVIDER = "NoLockProvider"
     UNKNOWN_WAREHOUSE = "UnknownWarehouse"
     UNKNOWN_PROFILE = "UnknownProfile"
     NOT_ALLOWED = "NotAllowed"
@@ -49,6 +57,8 @@ class Reason(StrEnum):
     WAITING_FOR_LOCK = "WaitingForLock"
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
     IN_COMPACTION_QUEUE = "InCompactionQueue"
+    WAITING_FOR_LEASE = "WaitingForLease"
+    WAITING_FOR_INSTANT = "WaitingForInstant"
     LOCK_LOST = "LockLost"
     TRANSACTION_LOST = "TransactionLost"
     SUPERSEDED = "Superseded"
@@ -69,6 +79,10 @@ FINAL_REASONS = frozenset(
         Reason.INSERT_ONLY,
         Reason.NOT_ORC,
         Reason.UNSUPPORTED_TABLE,
+        Reason.WRONG_FORMAT,
+        Reason.NOT_MERGE_ON_READ,
+        Reason.REFUSED_OPTION,
+        Reason.NO_LOCK_PROVIDER,
         Reason.UNKNOWN_WAREHOUSE,
         Reason.UNKNOWN_PROFILE,
         Reason.NOT_ALLOWED,
@@ -83,6 +97,8 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,
         Reason.IN_COMPACTION_QUEUE,
+        Reason.WAITING_FOR_LEASE,
+        Reason.WAITING_FOR_INSTANT,
         Reason.JOB_GONE,
     }
 )
@@ -94,6 +110,7 @@ class DriverResult(Model):
 
     reason: Reason
     message: str
+    hudi: HudiStatus | None = None
 
 
 AGENT_PREFIX = "compaction-operator/"

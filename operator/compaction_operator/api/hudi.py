@@ -1,0 +1,70 @@
+"""What a compaction of a Hudi table may be told, and what it tells of itself. Options bear Hudi's own names."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from compaction_operator.api.model import ReadModel, Size, counted
+
+
+class HudiMode(StrEnum):
+    """Whether a plan is only put onto the table's timeline, only taken from there, or both in one run."""
+
+    SCHEDULE = "Schedule"
+    EXECUTE = "Execute"
+    SCHEDULE_AND_EXECUTE = "ScheduleAndExecute"
+
+
+class HudiOptions(ReadModel):
+    """How a Hudi table is compacted.
+
+    `options` are handed on to Hudi under its own names. `max_log_file_size_to_merge` leaves larger log files out of a
+    log compaction (bytes). `single_writer` declares that nobody else writes while this runs, so that no lock provider
+    is needed. `all_instants` lets it also run, roll back or remove plans that somebody else made. `bundle` is the
+    version of Hudi that does the work, by default the one that fits the table's version.
+    """
+
+    mode: HudiMode = HudiMode.SCHEDULE_AND_EXECUTE
+    options: dict[str, str] = Field(default_factory=dict)
+    max_log_file_size_to_merge: Size | None = None
+    metadata_table: bool = False
+    single_writer: bool = False
+    all_instants: bool = False
+    clean: bool = False
+    archive: bool = False
+    bundle: str | None = None
+
+
+class HudiStatus(ReadModel):
+    """What a run found on a Hudi table's timeline and did there; sizes in bytes.
+
+    `instant` is the one that was planned or run, with its `action` (logcompaction, compaction) and `state` (Requested,
+    Completed). Blocks are log blocks that a reader opens in the slices that were compacted, before and after.
+    `write_amplification` is what was written to the table since the last full compaction, for each byte of it that
+    writers brought, as a decimal number. `nothing_planned` says why there was nothing to do.
+    """
+
+    table_version: int | None = None
+    bundle: str | None = None
+    instant: str | None = None
+    action: str | None = None
+    state: str | None = None
+    file_groups: int = 0
+    blocks_in: int = 0
+    blocks_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    write_amplification: str | None = None
+    rolled_back: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    cleaned: str | None = None
+    nothing_planned: str | None = None
+
+    def __str__(self) -> str:
+        if self.instant is None:
+            return self.nothing_planned or "nothing to compact"
+        blocks = f"{counted(self.blocks_in, 'block')} ({self.bytes_in} bytes) became {self.blocks_out}"
+        groups = counted(self.file_groups, "file group")
+        return f"{self.action} {self.instant} {self.state}: {groups}, {blocks} ({self.bytes_out} bytes)"
