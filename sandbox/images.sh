@@ -9,7 +9,7 @@ set -euo pipefail
 
 LAYOUT=$CACHE/images/oci
 BASE_IMAGE=localhost/debian:bookworm-slim
-OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/compaction_operator)
+OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/compaction_operator sandbox/hudi/pom.xml)
 
 image_name() {
   case $1 in
@@ -59,9 +59,10 @@ seed_layers() { # IMAGE
 }
 
 build_operator() { # IMAGE
-  local wheels options
+  local wheels bundles options
   wheels=$(wheels_folder)
-  options=(-f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro"
+  bundles=$("$SANDBOX/hudi/fetch.sh")
+  options=(-f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro" -v "$bundles:/bundles:ro" --build-arg BUNDLES=/bundles
     --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
   bud localhost/compaction-operator-dependencies:latest --target dependencies "${options[@]}"
   seed_layers localhost/compaction-operator-dependencies:latest

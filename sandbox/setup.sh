@@ -14,6 +14,7 @@ trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/images.sh" build operator metastore
 "$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
 "$ROOT/tests/oracle/fetch.sh" > /dev/null
+"$SANDBOX/hudi/fetch.sh" > /dev/null
 built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
 start=$SECONDS
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"
