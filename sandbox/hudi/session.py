@@ -1,0 +1,94 @@
+"""A Spark session with one of Hudi's bundles, in a JVM of its own that ends with it."""
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+SETTINGS = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.driver.memory": "1200m",
+    # Small tables: what is compiled for them is never repaid.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@cache
+def bundles() -> Path:
+    """Return the folder of the bundles, in the user's cache; fetches them when they are not there."""
+    done = subprocess.run([HERE / "fetch.sh"], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+def bundle_jar(version: str) -> Path:
+    """Return the bundle of a version of Hudi."""
+    return bundles() / f"hudi-spark3.5-bundle_2.12-{version}.jar"
+
+
+class HudiSession:
+    """Spark with the bundle of one version of Hudi.
+
+    Two bundles cannot share a JVM and PySpark knows one JVM at a time, so only one session may be open; a JVM that an
+    earlier, ended context of this process left is ended first. `cores` are the tasks that run at a time.
+    """
+
+    def __init__(self, version: str, *, cores: int = 2) -> None:
+        self.version = version
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        _end_jvm()
+        builder = SparkSession.builder.master(f"local[{cores}]").appName(f"hudi-{version}")
+        for key, value in (SETTINGS | {"spark.jars": str(bundle_jar(version))}).items():
+            builder = builder.config(key, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def jvm(self) -> Any:
+        """The JVM's packages, by py4j."""
+        return self.spark._jvm
+
+    def close(self) -> None:
+        """Stop Spark and end the JVM."""
+        self.spark.stop()
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """End the JVM that PySpark keeps for the next context of this process."""
+    if SparkContext._active_spark_context is not None:
+        raise RuntimeError("another Spark context is open in this process, and a JVM holds one bundle of Hudi")
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    # The JVM lives as long as its standard input.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = None
+    SparkContext._jvm = None

@@ -1,0 +1,126 @@
+"""Small Hudi tables: written by Hudi's own writer, copied, and read back against what they must hold."""
+
+import copy
+import shutil
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+class Ordering(StrEnum):
+    """Which of two versions of a row is the newer: the one of the greater `ts`, or the one that was committed later."""
+
+    EVENT_TIME = "EVENT_TIME_ORDERING"
+    COMMIT_TIME = "COMMIT_TIME_ORDERING"
+
+
+class Row(NamedTuple):
+    """A row as Spark reads it, without its key and its folder."""
+
+    ts: int
+    value: str
+
+
+class SmallTable:
+    """A merge-on-read table of `id`, `ts`, `v` and, if partitioned, `part`, whose rows this object knows.
+
+    `options` are for each of its writes. Hudi's own services are off: a test or demo calls what it wants.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        location: Path,
+        *,
+        ordering: Ordering = Ordering.EVENT_TIME,
+        partitioned: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.location = location
+        self.ordering = ordering
+        self.expected: dict[int, Row] = {}
+        self.partitioned = partitioned
+        self.options = _options(ordering, partitioned=partitioned) | dict(options or {})
+
+    def copy_to(self, location: Path, options: Mapping[str, str] | None = None) -> "SmallTable":
+        """Return a table of its own with the same files, written from now on with these options too."""
+        twin = copy.copy(self)
+        shutil.copytree(self.location, location)
+        twin.location = location
+        twin.options = self.options | dict(options or {})
+        twin.expected = dict(self.expected)
+        return twin
+
+    def upsert(self, ids: range, ts: int, *, part: str = "a", width: int = 1, **options: str) -> None:
+        """Commit rows of these ids; `width` makes the values wider (33 bytes for each)."""
+        self._write(self.rows(ids, ts, width=width), part, {"hoodie.datasource.write.operation": "upsert"} | options)
+        self.expect(ids, ts, width=width)
+
+    def expect(self, ids: Iterable[int], ts: int, *, width: int = 1) -> None:
+        """Take it as committed that these ids were upserted."""
+        for number in ids:
+            known = self.expected.get(number)
+            if known is None or self.ordering is Ordering.COMMIT_TIME or known.ts <= ts:
+                self.expected[number] = Row(ts, _value(number, ts, width))
+
+    def delete(self, ids: range, *, part: str = "a") -> None:
+        """Commit the deletion of these ids."""
+        self._write(self.rows(ids, 0, width=1), part, {"hoodie.datasource.write.operation": "delete"})
+        for number in ids:
+            self.expected.pop(number, None)
+
+    def rows(self, ids: range, ts: int, *, width: int = 1) -> DataFrame:
+        """Return the rows that `upsert` commits."""
+        value = f"concat_ws('-', id, {ts}, repeat(md5(cast(id as string)), {width - 1}))"
+        return self.spark.range(ids.start, ids.stop).selectExpr("id", f"cast({ts} as long) ts", f"{value} v")
+
+    def _write(self, rows: DataFrame, part: str, options: Mapping[str, str]) -> None:
+        if self.partitioned:
+            rows = rows.selectExpr("*", f"'{part}' part")
+        mode = "append" if self.location.exists() else "overwrite"
+        rows.write.format("hudi").options(**self.options, **options).mode(mode).save(str(self.location))
+
+    def read(self, **options: str) -> list[tuple[int, Row]]:
+        """Return all rows as Spark reads them, by id; one that is there twice comes twice."""
+        found = self.spark.read.format("hudi").options(**options).load(str(self.location)).select("id", "ts", "v")
+        return sorted((row.id, Row(row.ts, row.v)) for row in found.collect())
+
+    def check(self, when: str, **options: str) -> None:
+        """Raise AssertionError, with the first differences, unless Spark reads exactly the expected rows."""
+        found = self.read(**options)
+        wanted = sorted(self.expected.items())
+        wrong = sorted(set(found) ^ set(wanted))
+        assert found == wanted, f"{when}: {len(found)} rows for {len(wanted)}, they differ in {wrong[:4]}"
+
+
+def _value(number: int, ts: int, width: int) -> str:
+    from hashlib import md5  # noqa: PLC0415
+
+    return f"{number}-{ts}-" + md5(str(number).encode()).hexdigest() * (width - 1)  # noqa: S324
+
+
+def _options(ordering: Ordering, *, partitioned: bool) -> dict[str, Any]:
+    options = {
+        "hoodie.table.name": "small",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part" if partitioned else "",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen."
+        + ("SimpleKeyGenerator" if partitioned else "NonpartitionedKeyGenerator"),
+        "hoodie.record.merge.mode": ordering.value,
+        "hoodie.metadata.enable": "false",
+        "hoodie.compact.inline": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.upsert.shuffle.parallelism": "1",
+        "hoodie.insert.shuffle.parallelism": "1",
+    }
+    if ordering is Ordering.EVENT_TIME:
+        options["hoodie.datasource.write.precombine.field"] = "ts"
+    return options
