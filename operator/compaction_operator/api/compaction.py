@@ -38,6 +38,11 @@ class CompactionType(StrEnum):
         hive = self in (CompactionType.MINOR, CompactionType.MAJOR)
         return Format.HIVE_ACID if hive else Format.HUDI
 
+    @property
+    def noun(self) -> str:
+        """What it is called in a sentence."""
+        return self.value if self.table_format is Format.HUDI else f"{self.value} compaction"
+
 
 class Phase(StrEnum):
     """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
@@ -132,7 +137,7 @@ class TableCompactionSpec(ReadModel):
     partitions: tuple[str, ...] = ()
     type: CompactionType
     format: Format = Format.AUTO
-    hudi: HudiOptions = HudiOptions()
+    hudi: HudiOptions | None = None
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()

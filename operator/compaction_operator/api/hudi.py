@@ -1,10 +1,13 @@
 """What a compaction of a Hudi table may be told, and what it tells of itself. Options bear Hudi's own names."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
 from compaction_operator.api.model import ReadModel, Size, counted
+
+BUNDLE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3}){2}$"
 
 
 class HudiMode(StrEnum):
@@ -32,7 +35,7 @@ class HudiOptions(ReadModel):
     all_instants: bool = False
     clean: bool = False
     archive: bool = False
-    bundle: str | None = None
+    bundle: Annotated[str, Field(pattern=BUNDLE_PATTERN)] | None = None
 
 
 class HudiStatus(ReadModel):

@@ -12,8 +12,9 @@ VERSION = "v1alpha1"
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?)(ms|s|m|h)$"
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-SIZE_PATTERN = r"^([1-9][0-9]{0,5})(Mi|Gi)B?$"
-_UNIT_BYTES = {"Mi": 1024**2, "Gi": 1024**3}
+SIZE_PATTERN = r"^([1-9][0-9]{0,5})(Ki|Mi|Gi)B?$"
+_UNIT_BYTES = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+_MOST_KIBIBYTES = 999_999
 
 
 class Model(BaseModel):
@@ -80,8 +81,11 @@ def parse_size(text: object) -> int:
 
 
 def format_size(size: int) -> str:
-    """Return a number of bytes as a size; what is no multiple of a MiB is rounded up to one."""
-    return f"{-(-size // _UNIT_BYTES['Mi'])}MiB"
+    """Return a number of bytes as a size, rounded up to a KiB, or to a MiB where that takes too many digits."""
+    kibibytes = -(-size // _UNIT_BYTES["Ki"])
+    if kibibytes % 1024 == 0 or kibibytes > _MOST_KIBIBYTES:
+        return f"{-(-kibibytes // 1024)}MiB"
+    return f"{kibibytes}KiB"
 
 
 Size = Annotated[

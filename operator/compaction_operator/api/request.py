@@ -90,6 +90,9 @@ FINAL_REASONS = frozenset(
 )
 """Trying again cannot help: no further attempt is made."""
 
+SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED})
+"""What was asked for is done."""
+
 WAITING_REASONS = frozenset(
     {
         Reason.METASTORE_UNAVAILABLE,

@@ -14,7 +14,7 @@ from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompa
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
-from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.driver import DriverEnd
 from compaction_operator.controller.events import Event, EventType
@@ -194,7 +194,7 @@ class _Step:
             next_attempt_time=None,
             start_time=self.status.start_time or rfc3339(self._now),
         )
-        message = f"attempt {attempt} of {self._spec.type} compaction of {self._spec.table} started"
+        message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
         self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
         self._draft.event("Started", message)
         return self.decision(Action.CREATE_JOB)
@@ -233,15 +233,15 @@ class _Step:
             self._draft.update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
 
     def _judge(self, end: End) -> Decision:
-        self._draft.update(
-            cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
-            totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
-        )
         if end.driver.progress is not None:
             self._show(end.driver.progress)
+        if self._compaction.is_hudi:
+            self._record_hudi(end)
+        else:
+            self._record(end)
         failure = self._failure(end)
         if failure is None:
-            return self._succeed(any(True for _ in _published(end.cleanups)))
+            return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
         if not self._sight.buried:
             return self._bury()
         published = any(True for _ in _published(end.cleanups))
@@ -250,6 +250,16 @@ class _Step:
         if failure.reason in WAITING_REASONS:
             return self._pause(failure)
         return self._count(failure, published=published)
+
+    def _record(self, end: End) -> None:
+        self._draft.update(
+            cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
+            totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
+        )
+
+    def _record_hudi(self, end: End) -> None:
+        if end.driver.result is not None and end.driver.result.hudi is not None:
+            self._draft.update(hudi=end.driver.result.hudi)
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
@@ -263,7 +273,7 @@ class _Step:
                 reason=Reason.DRIVER_FAILED, message=f"the driver ended well, but {where} is not published"
             )
         result = end.driver.result
-        if result is not None and result.reason not in (Reason.COMPACTED, Reason.NOTHING_TO_COMPACT):
+        if result is not None and result.reason not in SUCCESS_REASONS:
             return result
         if job is None:
             message = f"job {self._job_name()} was deleted: the next attempt finds out what is left to do"
@@ -280,13 +290,21 @@ class _Step:
         message = f"attempt {self.status.attempt} failed; removing what it left behind: {self._sight.burial_trouble}"
         return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
 
-    def _succeed(self, published: bool) -> Decision:
+    def _done(self, end: End) -> DriverResult:
+        if not any(True for _ in _published(end.cleanups)):
+            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing to compact")
+        return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
+
+    def _done_hudi(self, end: End) -> DriverResult:
+        """Return what the driver said of its good end; a Job that succeeded did so, even where its words are lost."""
+        lost = "the driver ended well, but its report is lost: the table's timeline has what it did"
+        return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
+
+    def _succeed(self, done: DriverResult) -> Decision:
         if self.status.progress is not None:
             # NB: the driver's last word on it may have been lost; that it ended well says that all is done.
             self._show(self.status.progress.completed())
-        reason = Reason.COMPACTED if published else Reason.NOTHING_TO_COMPACT
-        message = str(self.status.totals or Totals()) if published else "nothing to compact"
-        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, reason, message)
+        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done.reason, done.message)
 
     def _pause(self, failure: DriverResult) -> Decision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)

@@ -13,6 +13,7 @@ from compaction_operator.api import compaction as api
 from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import SparkOptions, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, SparkProfile
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.pods import container_security, metastore_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
@@ -84,6 +85,8 @@ def job_request(
         table=spec.table,
         partitions=spec.partitions,
         type=spec.type,
+        format=spec.type.table_format,
+        hudi=spec.hudi or HudiOptions(),
         cleanup=spec.cleanup,
         spark=spec.spark,
     )

@@ -1,8 +1,12 @@
 """Whether the operator's configuration lets a compaction run."""
 
-from compaction_operator.api.config import OperatorConfig
+from collections.abc import Iterable
+
+from compaction_operator.api.compaction import Format, TableCompactionSpec
+from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.resources import Compaction
+from compaction_operator.storage import StorageError, is_below
 
 
 def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | None:
@@ -17,10 +21,37 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
         return _refused(Reason.UNKNOWN_PROFILE, f"no profile is called {spec.spark.profile!r}; there is: {names}")
     if not warehouse.allows_namespace(namespace):
         return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
-    if not warehouse.allows_database(spec.table.database):
-        database = spec.table.database
-        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
+    return _wrong_format(spec) or _table_refusal(spec, warehouse)
+
+
+def _wrong_format(spec: TableCompactionSpec) -> DriverResult | None:
+    """Return what does not go together in a spec; the API server says so first, where its schema is of this version."""
+    fits = spec.type.table_format
+    if spec.format not in (Format.AUTO, fits):
+        return _refused(Reason.WRONG_FORMAT, f"type {spec.type} is for format {fits}, not for {spec.format}")
+    if spec.table.location is not None and fits is not Format.HUDI:
+        return _refused(Reason.WRONG_FORMAT, "table.location is for Hudi tables: name database and name")
     return None
+
+
+def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverResult | None:
+    location, database = spec.table.location, spec.table.database
+    if location is None:
+        if warehouse.allows_database(database):
+            return None
+        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
+    try:
+        if _is_below_any(location, warehouse.hudi.locations):
+            return None
+    except StorageError as error:
+        return _refused(Reason.NOT_ALLOWED, f"table.location {error}")
+    allowed = ", ".join(warehouse.hudi.locations) or "nothing"
+    message = f"table.location {location} may not be compacted; of warehouse {spec.warehouse} may, below: {allowed}"
+    return _refused(Reason.NOT_ALLOWED, message)
+
+
+def _is_below_any(location: str, folders: Iterable[str]) -> bool:
+    return any(is_below(location, folder) for folder in folders)
 
 
 def _refused(reason: Reason, message: str) -> DriverResult:

@@ -131,7 +131,8 @@ class CompactionReconciler:
         meta = compaction.meta
         pods = await self._cluster.pods(meta.namespace, compaction.status.job or "")
         message = sight.job.message if sight.job is not None else "its job is gone"
-        found = await self._cluster.cleanups_of(compaction)
+        # NB: an attempt on a Hudi table makes none, whatever somebody may have written into one.
+        found = () if compaction.is_hudi else await self._cluster.cleanups_of(compaction)
         return compactions.End(driver_end(pods, job_message=message), found)
 
 

@@ -7,10 +7,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
-from compaction_operator.api.compaction import TableCompactionSpec, TableCompactionStatus
+from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
 from compaction_operator.api.conditions import SUCCEEDED, find_condition
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.times import parse_time
+from compaction_operator.storage import StorageError, local_path
 
 
 class Kind(StrEnum):
@@ -47,8 +48,17 @@ class TableKey:
         """Return the key of a table whose names may be in any case."""
         return cls(warehouse, database.lower(), table.lower())
 
+    @classmethod
+    def of_location(cls, warehouse: str, location: str) -> "TableKey":
+        """Return the key of a table by its location, however that is spelled; `database` is empty then."""
+        try:
+            return cls(warehouse, "", local_path(location))
+        except StorageError:
+            return cls(warehouse, "", location)
+
     def __str__(self) -> str:
-        return f"{self.database}.{self.table} of warehouse {self.warehouse}"
+        name = f"{self.database}.{self.table}" if self.database else self.table
+        return f"{name} of warehouse {self.warehouse}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,17 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     """A TableCompaction."""
 
     kind = Kind.COMPACTION
+
+    @property
+    def table(self) -> TableKey:
+        """The table it is about, by location where the spec names it so."""
+        location = self.spec.table.location
+        return super().table if location is None else TableKey.of_location(self.spec.warehouse, location)
+
+    @property
+    def is_hudi(self) -> bool:
+        """Whether it is about a Hudi table, whose own timeline says what became of an attempt."""
+        return self.spec.type.table_format is Format.HUDI
 
     @property
     def attempt_running(self) -> bool:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
-from compaction_operator.api.compaction import TableRef
-from compaction_operator.api.config import Metastore, OperatorConfig
+from compaction_operator.api.compaction import TableCompactionSpec, TableRef
+from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.dead import end_dead_entries
@@ -28,10 +29,13 @@ from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi.options import write_options
+from compaction_operator.hudi.properties import bundle_for, read_table
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry
-from compaction_operator.metastore.resolve import Refused, compactable_table, partition_names, resolve
+from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, partition_names, resolve
 from compaction_operator.storage import Storage, StorageError, open_storage
 
 log = logging.getLogger(__name__)
@@ -56,7 +60,7 @@ class Work(Protocol):
     """What the controller needs to have done. Errors are answers here: nothing is raised for what may be over later."""
 
     def preflight(self, compaction: Compaction) -> Verdict:
-        """Ask the metastore whether the compaction's table and partitions can be compacted."""
+        """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
@@ -109,10 +113,27 @@ class RealWork:
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Verdict:
-        """Return the metastore's verdict, before a pod is started for nothing.
+        """Return the verdict of the metastore, or of a Hudi table itself, before a pod is started for nothing."""
+        return self._preflight_hudi(compaction.spec) if compaction.is_hudi else self._preflight_hive(compaction)
 
-        NB: no attempt of this cluster may run on the table: what dead ones left in the queue is ended first.
-        """
+    def _preflight_hudi(self, spec: TableCompactionSpec) -> Verdict:
+        own = spec.hudi or HudiOptions()
+        try:
+            location = spec.table.location or hudi_table(self._client(spec.warehouse), spec.table).location
+            table = read_table(self._storage(location), location)
+            table.require_merge_on_read()
+            bundle_for(table, own.bundle)
+            write_options(table, warehouse=self._warehouse(spec.warehouse).hudi.options, own=own)
+        except (Refused, HudiError) as refused:
+            return Verdict(refused.reason, str(refused))
+        except StorageError as error:
+            return Verdict(Reason.UNSUPPORTED_TABLE, f"table {spec.table}: {error}")
+        except MetastoreError as error:
+            return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
+        return Verdict()
+
+    def _preflight_hive(self, compaction: Compaction) -> Verdict:
+        """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""
         ref, specs = compaction.spec.table, compaction.spec.partitions
         try:
             client = self._client(compaction.spec.warehouse)
@@ -150,9 +171,12 @@ class RealWork:
     def bury(self, compaction: Compaction) -> str | None:
         """Remove what a failed attempt left in the table's directories and in the metastore.
 
+        On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
         NB: what it holds there goes last: under an EXCLUSIVE lock nobody reads a pair that is published by half.
         """
         spec = compaction.spec
+        if compaction.is_hudi:
+            return None
         try:
             client = self._client(spec.warehouse)
             self._fence_all(client, compaction)
@@ -261,13 +285,17 @@ class RealWork:
             return _trouble(error)
 
     def _client(self, warehouse: str) -> MetastoreClient:
-        known = self._config.warehouse(warehouse)
-        if known is None:
-            raise UnknownWarehouseError(f"no warehouse is called {warehouse!r} in the operator's configuration")
+        known = self._warehouse(warehouse)
         with self._lock:
             if warehouse not in self._clients:
                 self._clients[warehouse] = self._connect(known.metastore)
             return self._clients[warehouse]
+
+    def _warehouse(self, name: str) -> Warehouse:
+        known = self._config.warehouse(name)
+        if known is None:
+            raise UnknownWarehouseError(f"no warehouse is called {name!r} in the operator's configuration")
+        return known
 
     def _client_for(self, cleanup: Cleanup) -> MetastoreClient:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""

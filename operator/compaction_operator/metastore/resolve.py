@@ -54,10 +54,9 @@ def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Res
 
 def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     """Return the table; raises Refused when it is not there or not a full-ACID ORC table."""
-    try:
-        table = client.get_table(ref.database, ref.name)
-    except TableNotFound as error:
-        raise Refused(Reason.TABLE_NOT_FOUND, f"table {ref} does not exist") from error
+    table = _table(client, ref)
+    if table.is_hudi:
+        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are LogCompaction and Compaction")
     if not table.is_transactional:
         raise Refused(Reason.NOT_TRANSACTIONAL, f"table {ref} is not transactional: it has nothing to compact")
     if table.is_insert_only:
@@ -65,6 +64,21 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     if not table.is_orc:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
     return table
+
+
+def hudi_table(client: MetastoreClient, ref: TableRef) -> Table:
+    """Return a Hudi table by its name; raises Refused when it is not there or no Hudi table."""
+    table = _table(client, ref)
+    if not table.is_hudi:
+        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is no Hudi table: its input format is {table.input_format!r}")
+    return table
+
+
+def _table(client: MetastoreClient, ref: TableRef) -> Table:
+    try:
+        return client.get_table(ref.database, ref.name)
+    except TableNotFound as error:
+        raise Refused(Reason.TABLE_NOT_FOUND, f"table {ref} does not exist") from error
 
 
 def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 ORC_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
 ORC_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
 ORC_SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+HUDI_INPUT_FORMATS = "org.apache.hudi."
+SPARK_PROVIDER = "spark.sql.sources.provider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class Table:
     def is_orc(self) -> bool:
         """Whether its files are ORC: a full ACID table can hold nothing else, but a table may claim so."""
         return self.input_format == ORC_INPUT_FORMAT and self.serde == ORC_SERDE
+
+    @property
+    def is_hudi(self) -> bool:
+        """Whether Hudi keeps it, as its sync with Hive (HoodieInputFormatUtils) or Spark's catalog writes it down."""
+        return self.input_format.startswith(HUDI_INPUT_FORMATS) or self._parameter(SPARK_PROVIDER) == "hudi"
 
     @property
     def may_be_auto_compacted(self) -> bool:

@@ -9,7 +9,7 @@ from compaction_operator.storage.base import (
     StorageError,
 )
 from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.uri import join, local_path, resolve_location
+from compaction_operator.storage.uri import is_below, join, local_path, resolve_location
 
 __all__ = [
     "AlreadyExistsError",
@@ -19,6 +19,7 @@ __all__ = [
     "NotFoundError",
     "Storage",
     "StorageError",
+    "is_below",
     "join",
     "local_path",
     "open_storage",

@@ -43,6 +43,12 @@ def components(path: str) -> list[str]:
     return names
 
 
+def is_below(uri: str, folder: str) -> bool:
+    """Whether a place is a folder or somewhere below it, however both are spelled; raises StorageError as above."""
+    above = components(local_path(folder))
+    return components(local_path(uri))[: len(above)] == above
+
+
 def join(uri: str, *names: str) -> str:
     """Return the URI of a name below `uri`, in the spelling of `uri`.
 

@@ -23,7 +23,7 @@ def test_a_profile_survives_the_way_to_the_driver() -> None:
     profile = SparkProfile(name="p", image="i", task_memory=3 * 2**30)
     assert profile.to_json()["taskMemory"] == "3072MiB"
     assert SparkProfile.model_validate(profile.to_json()) == profile
-    assert format_size(2**20 + 1) == "2MiB"
+    assert format_size(2**20 + 1) == "1025KiB"
 
 
 def test_the_profiles_default_is_the_engines() -> None:
