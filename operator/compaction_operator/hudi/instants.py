@@ -1,0 +1,87 @@
+"""What is to be done with the instants that a run finds on a Hudi table's timeline, decided without touching it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+OWNER_KEY = "compaction.dev/compaction"
+"""In the extra metadata of each plan that this operator makes: `<uid>/<attempt>` of the TableCompaction."""
+
+
+class Action(StrEnum):
+    """Actions on the timeline that matter here, as they are while they are pending."""
+
+    LOG_COMPACTION = "logcompaction"
+    COMPACTION = "compaction"
+    CLUSTERING = "clustering"
+    DELTA_COMMIT = "deltacommit"
+
+
+class State(StrEnum):
+    """Where an instant is: HoodieInstant.State."""
+
+    REQUESTED = "REQUESTED"
+    INFLIGHT = "INFLIGHT"
+    COMPLETED = "COMPLETED"
+
+
+@dataclass(frozen=True)
+class Instant:
+    """An instant: when it was requested, what it does, where it is, and whose plan it is (`<uid>/<attempt>`).
+
+    NB: a compaction is a `compaction` here also when it is completed, where Hudi's timeline has a `commit`.
+    """
+
+    time: str
+    action: Action
+    state: State
+    owner: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.time}.{self.action}.{self.state.lower()}"
+
+
+@dataclass(frozen=True)
+class Todo:
+    """What comes before a new plan, in this order; `left` are pending ones of others, named and not touched."""
+
+    roll_back: tuple[Instant, ...] = ()
+    remove: tuple[Instant, ...] = ()
+    run: tuple[Instant, ...] = ()
+    left: tuple[Instant, ...] = ()
+
+
+def decide(instants: Iterable[Instant], *, action: Action, all_instants: bool) -> Todo:
+    """Return what a run of that action does with what is on the timeline; `all_instants`: also with what others made.
+
+    A log compaction that had begun is rolled back, never resumed; a plan of one that a later compaction made
+    impossible is removed; what is left of the run's own action is run as it is (BaseHoodieTableServiceClient).
+    """
+    found = sorted(instants, key=lambda instant: instant.time)
+    services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
+    pending = [instant for instant in services if instant.state is not State.COMPLETED]
+    ours = [instant for instant in pending if instant.owner is not None or all_instants]
+    ours = [instant for instant in ours if instant.action is not Action.CLUSTERING]
+    roll_back = tuple(instant for instant in ours if _is_dead(instant))
+    remove = tuple(instant for instant in stale(found) if instant in ours)
+    return Todo(
+        roll_back=roll_back,
+        remove=remove,
+        run=tuple(one for one in ours if one.action is action and one not in roll_back and one not in remove),
+        left=tuple(instant for instant in pending if instant not in ours),
+    )
+
+
+def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
+    """Return the plans of log compactions that can never run: a later compaction is on the timeline.
+
+    NB: of whatever file groups; Hudi looks at the whole table (LogCompaction's check of a "greater timestamp").
+    """
+    found = list(instants)
+    newest = max((instant.time for instant in found if instant.action is Action.COMPACTION), default="")
+    plans = (one for one in found if one.action is Action.LOG_COMPACTION and one.state is State.REQUESTED)
+    return tuple(plan for plan in plans if plan.time < newest)
+
+
+def _is_dead(instant: Instant) -> bool:
+    return instant.action is Action.LOG_COMPACTION and instant.state is State.INFLIGHT

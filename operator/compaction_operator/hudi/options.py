@@ -1,0 +1,147 @@
+"""What Hudi's write client is told: the table's own settings, the user's options, and what always holds."""
+
+import logging
+from collections.abc import Mapping
+
+from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
+from compaction_operator.hudi.properties import HudiTable
+
+log = logging.getLogger(__name__)
+
+THRESHOLD = "hoodie.log.compaction.blocks.threshold"
+DEFAULT_THRESHOLD = 5
+"""HoodieCompactionConfig's own."""
+
+LOCK_PROVIDER = "hoodie.write.lock.provider"
+_LOCKS = "org.apache.hudi.client.transaction.lock."
+NOT_ACROSS_PROCESSES = frozenset({f"{_LOCKS}InProcessLockProvider", f"{_LOCKS}NoopLockProvider"})
+FILE_SYSTEM_LOCKS = f"{_LOCKS}FileSystemBasedLockProvider"
+
+ALWAYS = {
+    "hoodie.write.auto.upgrade": "false",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.table.services.enabled": "true",
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.log.compaction.inline": "false",
+    "hoodie.clustering.inline": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.async.enabled": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.archive.async": "false",
+    # NB: else a client that does not know of an index of the metadata table deletes it (HoodieTable).
+    "hoodie.metadata.auto.delete.partitions": "false",
+    "hoodie.metadata.log.compaction.enable": "false",
+}
+"""What no option may change: each table service runs when it is asked for, and never touches the table's version."""
+
+REFUSED_PREFIXES = (
+    "hoodie.base.path",
+    "hoodie.table.",
+    "hoodie.datasource.",
+    "hoodie.payload.",
+    "hoodie.record.merge.",
+    "hoodie.write.record.merge.",
+    "hoodie.compaction.payload.class",
+    "hoodie.compaction.record.merger.strategy",
+    "hoodie.write.table.version",
+    "hoodie.write.concurrency.mode",
+    "hoodie.write.commit.callback.",
+    "hoodie.avro.schema",
+    "hoodie.index.",
+    "hoodie.bootstrap.",
+    "hoodie.timeline.",
+    "hoodie.metrics.",
+    "hoodie.cleaner.policy.failed.writes",
+    "hoodie.clean.async",
+    "hoodie.metadata.enable",
+    "hoodie.metadata.index.",
+    "hoodie.metadata.record.",
+    "hoodie.metadata.global.record.",
+    "hoodie.metadata.write.concurrency.mode",
+    "hoodie.metadata.table.service.manager.",
+)
+"""What the table decides, or what would let an option write elsewhere; also under the names that Hudi had before."""
+
+INDEXES = {
+    "hoodie.metadata.index.column.stats.enable": "column_stats",
+    "hoodie.metadata.index.partition.stats.enable": "partition_stats",
+    "hoodie.metadata.index.bloom.filter.enable": "bloom_filters",
+    "hoodie.metadata.record.index.enable": "record_index",
+    "hoodie.metadata.global.record.level.index.enable": "record_index",
+}
+"""The indexes of the metadata table by the option that switches each on."""
+
+
+def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOptions) -> dict[str, str]:
+    """Return the options of a write client for the table: the warehouse's, under the compaction's own.
+
+    Raises RefusedOptionError naming an option that is not the user's to set, NoLockProviderError when no lock holds
+    between processes and the compaction does not declare that nobody else writes.
+    """
+    given = {**warehouse, **own.options}
+    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": _concurrency(own)}
+    if own.metadata_table:
+        fixed["hoodie.metadata.log.compaction.enable"] = "true"
+    for key, value in given.items():
+        _refuse(key, value, fixed)
+    threshold(given)
+    if not own.single_writer:
+        _require_lock_provider(given.get(LOCK_PROVIDER))
+    return {**given, **fixed}
+
+
+def threshold(options: Mapping[str, str]) -> int:
+    """Return how many blocks make a log compaction worth it; RefusedOptionError when that is no number from 2 on."""
+    text = options.get(THRESHOLD, str(DEFAULT_THRESHOLD))
+    if not text.isascii() or not text.isdecimal() or int(text) < 2:
+        raise RefusedOptionError(f"hudi.options[{THRESHOLD}] is {text!r}: give a number of blocks, 2 or more")
+    return int(text)
+
+
+def _of_table(table: HudiTable) -> dict[str, str]:
+    """What the client must be told of the table itself.
+
+    NB: a client of 1.0.2 does not take the ordering field from the table: its full compaction would let a late record
+    with a smaller ordering value overwrite a newer one, for good.
+    """
+    field = ",".join(table.ordering_fields) or None
+    has_metadata = bool(table.metadata_partitions)
+    found = {
+        "hoodie.payload.ordering.field": field,
+        "hoodie.payload.event.time.field": field,
+        "hoodie.datasource.write.precombine.field": field,
+        "hoodie.record.merge.mode": table.merge_mode,
+        "hoodie.compaction.payload.class": table.payload_class,
+        "hoodie.datasource.write.payload.class": table.payload_class,
+        "hoodie.metadata.enable": str(has_metadata).lower(),
+    }
+    found |= {key: str(index in table.metadata_partitions).lower() for key, index in INDEXES.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _concurrency(own: HudiOptions) -> str:
+    return "single_writer" if own.single_writer else "optimistic_concurrency_control"
+
+
+def _refuse(key: str, value: str, fixed: Mapping[str, str]) -> None:
+    if key in fixed and fixed[key].lower() == value.strip().lower():
+        return
+    if not key.startswith("hoodie."):
+        raise RefusedOptionError(f"hudi.options[{key}] is none of Hudi's: their names begin with hoodie.")
+    if key in fixed or key.startswith(REFUSED_PREFIXES):
+        why = f"it is always {fixed[key]!r} here" if key in fixed else "the table or the operator decides on it"
+        raise RefusedOptionError(f"hudi.options[{key}] cannot be set: {why}; take it out")
+
+
+def _require_lock_provider(provider: str | None) -> None:
+    if provider is None or provider in NOT_ACROSS_PROCESSES:
+        what = f"{LOCK_PROVIDER} is not set" if provider is None else f"{provider} holds within one process only"
+        raise NoLockProviderError(
+            f"{what}: name the lock provider that the table's writers use in the warehouse's hudi.options or in "
+            "hudi.options, or set hudi.singleWriter where nobody else writes meanwhile"
+        )
+    if provider == FILE_SYSTEM_LOCKS:
+        log.warning("%s: one that fails to get the lock deletes it: writers may be let in while it is held", provider)

@@ -1,0 +1,114 @@
+"""What a Hudi table says of itself in `.hoodie/hoodie.properties`, and which bundle of Hudi serves it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError, UnsupportedVersionError
+from compaction_operator.storage import NotFoundError, Storage, join
+
+FILES = ("hoodie.properties", "hoodie.properties.backup")
+"""In the order in which Hudi looks (HoodieTableConfig): while it changes the first, only the second is whole."""
+
+BUNDLES: Mapping[str, frozenset[int]] = {"1.0.2": frozenset({6, 8}), "1.2.0": frozenset({6, 8, 9})}
+"""The versions of tables that each bundle serves, the one that is taken by itself first.
+
+NB: 1.0.2 keeps `_hoodie_commit_time` of the records that a log compaction merges, 1.1 and 1.2 do not.
+"""
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+@dataclass(frozen=True)
+class HudiTable:
+    """A table as its properties describe it.
+
+    `ordering_fields` decide which of two records of a key wins, none under commit-time ordering.
+    `metadata_partitions` are the parts of its metadata table that are ready (files, column_stats, ...), none where it
+    has no metadata table. What older versions do not say (merge mode, merge strategy, payload class) is None.
+    """
+
+    location: str
+    name: str
+    table_version: int
+    is_merge_on_read: bool
+    ordering_fields: tuple[str, ...] = ()
+    merge_mode: str | None = None
+    merge_strategy: str | None = None
+    payload_class: str | None = None
+    metadata_partitions: tuple[str, ...] = ()
+
+    def require_merge_on_read(self) -> None:
+        """Raise NotMergeOnReadError for a copy-on-write table."""
+        if not self.is_merge_on_read:
+            raise NotMergeOnReadError(f"{self.location} is a copy-on-write table: it has no log files to compact")
+
+
+def read_table(storage: Storage, location: str) -> HudiTable:
+    """Return the table at a location.
+
+    Raises NotHudiError naming the file that is not there or does not say what it must, StorageError for a place that
+    cannot be read.
+    """
+    for name in FILES:
+        try:
+            found = parse_properties(storage.read(join(location, ".hoodie", name)).decode("utf-8", "replace"))
+        except NotFoundError:
+            continue
+        if "hoodie.table.name" in found and "hoodie.table.version" in found:
+            return _table(location, found)
+    raise NotHudiError(f"{location} is no Hudi table: it has no .hoodie/{FILES[0]} with a table's name and version")
+
+
+def bundle_for(table: HudiTable, wanted: str | None) -> str:
+    """Return the version of the bundle that is to do the work: the one that is wanted, else the one that fits.
+
+    Raises UnsupportedVersionError when that one, or none at all, serves a table of this version.
+    """
+    known = wanted is None or wanted in BUNDLES
+    for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():
+        if table.table_version in BUNDLES[version]:
+            return version
+    what = f"{table.location} is a table of version {table.table_version}"
+    served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
+    which = "no bundle serves" if wanted is None else f"hudi.bundle {wanted} {'does not serve' if known else 'is none'}"
+    raise UnsupportedVersionError(f"{what}, which {which} (bundles and the table versions that they serve: {served})")
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the keys and values of a file as java.util.Properties writes it: no line goes on in the next."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
+    return {_unescaped(key.strip()): _unescaped(value.strip()) for key, _, value in pairs}
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _character(found[1]), text)
+
+
+def _character(escaped: str) -> str:
+    return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _CONTROLS.get(escaped, escaped)
+
+
+def _table(location: str, found: Mapping[str, str]) -> HudiTable:
+    version = found["hoodie.table.version"]
+    if not version.isascii() or not version.isdecimal():
+        raise NotHudiError(f"{location}/.hoodie/{FILES[0]}: hoodie.table.version is {version!r}, not a number")
+    return HudiTable(
+        location=location,
+        name=found["hoodie.table.name"],
+        table_version=int(version),
+        is_merge_on_read=found.get("hoodie.table.type") == "MERGE_ON_READ",
+        ordering_fields=_listed(
+            found.get("hoodie.table.ordering.fields") or found.get("hoodie.table.precombine.field")
+        ),
+        merge_mode=found.get("hoodie.record.merge.mode"),
+        merge_strategy=found.get("hoodie.record.merge.strategy.id"),
+        payload_class=found.get("hoodie.compaction.payload.class"),
+        metadata_partitions=_listed(found.get("hoodie.table.metadata.partitions")),
+    )
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -1,0 +1,107 @@
+"""Which log files of a file group are worth merging: the runs of small, consecutive blocks that RFC-48 asks for.
+
+A plan's unit is the log file. Source of the rules: RFC-48 ("Disadvantages"), and how Hudi's two scanners of log blocks
+put a merged block in order (HoodieLogFile's comparator, BaseHoodieLogRecordReader).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log file of a file slice: the instants of its blocks, its bytes, and the instants that its blocks replace."""
+
+    name: str
+    instants: tuple[str, ...]
+    size: int
+    replaces: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a reader takes for one block: the files of an instant, with those of the blocks that they replace.
+
+    `size` is that of the instant's own files. `first` and `last` are the oldest and newest instants of what it stands
+    for; NB: a merged block stands where its newest original stood, not at its own instant.
+    """
+
+    first: str
+    last: str
+    size: int
+    files: tuple[LogFile, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its files, the replaced ones first: without them a reader would skip the merged block."""
+        return tuple(file.name for file in self.files)
+
+
+def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
+    """Return the blocks that a reader of the slice opens, oldest first."""
+    groups = _by_instant(files)
+    # A merged block is younger than all that it replaces: seen from the youngest on, each group meets its replacement.
+    replaced_by: dict[str, str] = {}
+    for group in reversed(groups):
+        name = _last(group)
+        for instant in (instant for file in group for instant in file.replaces):
+            replaced_by.setdefault(instant, replaced_by.get(name, name))
+    members: dict[str, list[list[LogFile]]] = {}
+    for group in groups:
+        members.setdefault(replaced_by.get(_last(group), _last(group)), []).append(group)
+    return tuple(sorted((_block(parts) for parts in members.values()), key=lambda block: block.last))
+
+
+def best_run(
+    files: Iterable[LogFile], *, threshold: int, limit: int | None, pending: Collection[str], newest_only: bool
+) -> tuple[Block, ...]:
+    """Return the longest run (the newest of several) of at least `threshold` consecutive blocks of `limit` bytes.
+
+    No instant of `pending` (delta commits of any writer) may come to lie within it. With `newest_only`, for tables
+    that are read with Hudi's first scanner, which replays a merged block after everything older, it must end with the
+    slice's newest block and be newer than all that is pending. Empty when there is none.
+    """
+    blocks = blocks_of(files)
+    runs = [run for run in _runs(blocks, limit, pending) if len(run) >= threshold]
+    if newest_only:
+        runs = [run for run in runs if run[-1] is blocks[-1] and all(instant < run[0].first for instant in pending)]
+    return max(reversed(runs), key=len, default=())
+
+
+def _by_instant(files: Iterable[LogFile]) -> list[list[LogFile]]:
+    """Return the files, oldest first, those of one instant together: a reader drops all blocks of a merged instant."""
+    groups: list[list[LogFile]] = []
+    for file in sorted(files, key=lambda file: (min(file.instants), max(file.instants), file.name)):
+        if groups and any(set(file.instants) & set(other.instants) for other in groups[-1]):
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+    return groups
+
+
+def _last(group: Iterable[LogFile]) -> str:
+    return max(instant for file in group for instant in file.instants)
+
+
+def _block(parts: Sequence[Sequence[LogFile]]) -> Block:
+    own = parts[-1]
+    originals = [file for part in parts[:-1] for file in part if not file.replaces] or list(own)
+    return Block(
+        first=min(instant for file in originals for instant in file.instants),
+        last=_last(originals),
+        size=sum(file.size for file in own),
+        files=tuple(file for part in parts for file in part),
+    )
+
+
+def _runs(blocks: Sequence[Block], limit: int | None, pending: Collection[str]) -> list[tuple[Block, ...]]:
+    """Cut the blocks at those that are too large and wherever something that is pending would come between."""
+    runs: list[list[Block]] = [[]]
+    for block in blocks:
+        if limit is not None and block.size > limit:
+            runs.append([])
+            continue
+        if runs[-1] and any(runs[-1][-1].last < instant < block.last for instant in pending):
+            runs.append([])
+        runs[-1].append(block)
+    return [tuple(run) for run in runs if run]
