@@ -21,6 +21,7 @@ def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[st
         "metastore": {"uris": [settings.metastore_uri]},
         "namespaces": [settings.namespace],
         "volume": {"claimName": CLAIM, "mountPath": MOUNT},
+        "hudi": {"locations": [f"file:{MOUNT}"]},
         **more,
     }
 

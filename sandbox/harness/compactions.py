@@ -9,7 +9,7 @@ from compaction_operator.api.conditions import Condition, ConditionStatus, find_
 from compaction_operator.api.model import GROUP, VERSION
 from sandbox.harness.chart import WAREHOUSE
 from sandbox.harness.cluster import Cluster
-from sandbox.harness.tables import HiveTable
+from sandbox.harness.tables import HiveTable, HudiTable
 from sandbox.harness.wait import wait_until
 
 SMALL_SPARK = {"driver": {"cores": 1, "memory": "512m"}}
@@ -19,7 +19,7 @@ class UnexpectedEndError(AssertionError):
     """A compaction that ended otherwise than it was expected to."""
 
 
-def manifest(name: str, table: HiveTable, type_: str, **spec: Any) -> dict[str, Any]:
+def manifest(name: str, table: HiveTable | HudiTable, type_: str, **spec: Any) -> dict[str, Any]:
     """Return a TableCompaction of a table; further fields of the spec are given as they are written in YAML."""
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -27,7 +27,7 @@ def manifest(name: str, table: HiveTable, type_: str, **spec: Any) -> dict[str, 
         "metadata": {"name": name},
         "spec": {
             "warehouse": WAREHOUSE,
-            "table": {"database": table.database, "name": table.name},
+            "table": table.reference,
             "type": type_,
             "spark": SMALL_SPARK,
             **spec,

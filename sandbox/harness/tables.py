@@ -1,4 +1,4 @@
-"""Hive tables as a writer leaves them: each write with a transaction and write id of the metastore's, and its files."""
+"""Tables in the warehouse: Hive's as a writer leaves them, with the metastore's write ids and their files; Hudi's."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -95,9 +95,28 @@ class HiveTable:
     partitions: tuple[str, ...] = ()
 
     @property
+    def reference(self) -> dict[str, str]:
+        """The table as a TableCompaction names it."""
+        return {"database": self.database, "name": self.name}
+
+    @property
     def places(self) -> tuple[str, ...]:
         """The directories that hold the table's data: its partitions', or its own."""
         return tuple(f"{self.location}/{name}" for name in self.partitions) or (self.location,)
+
+
+@dataclass(frozen=True)
+class HudiTable:
+    """A Hudi table in the warehouse; with database and name where the metastore knows it."""
+
+    location: str
+    database: str = ""
+    name: str = ""
+
+    @property
+    def reference(self) -> dict[str, str]:
+        """The table as a TableCompaction names it."""
+        return {"database": self.database, "name": self.name} if self.name else {"location": self.location}
 
 
 class Writer:

@@ -1,5 +1,6 @@
 """A pod that mounts the warehouse: files are brought in, listed and read through it, so that any cluster will do."""
 
+import base64
 import io
 import tarfile
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from sandbox.harness.wait import wait_until
 
 NAME = "toolbox"
 _ROWS = Path(__file__).with_name("rows.py")
+_UNPACK = 'umask 0002; mkdir -p "$1" && tar -x -f - -C "$1" --no-same-owner'
 
 
 class Toolbox:
@@ -43,8 +45,18 @@ class Toolbox:
 
     def write(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files, by their path below the place, which is made; all their directories can be changed by all."""
-        script = 'umask 0002; mkdir -p "$1" && tar -x -f - -C "$1" --no-same-owner'
-        self.run("sh", "-c", script, "sh", _path(place), stdin=_archive(files))
+        self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive(files))
+
+    def put(self, place: str, folder: Path) -> None:
+        """Copy a folder of this machine to a place where nothing is yet."""
+        self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive_of(folder))
+
+    def read(self, place: str) -> dict[str, bytes]:
+        """Return all files below a place by their path there."""
+        text = self.run("sh", "-c", 'tar -c -f - -C "$1" . | base64', "sh", _path(place))
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
+            files = {member.name: archive.extractfile(member) for member in archive.getmembers()}
+            return {name.removeprefix("./"): file.read() for name, file in files.items() if file is not None}
 
     def remove(self, place: str) -> None:
         """Delete a directory with all in it."""
@@ -84,6 +96,13 @@ def _archive(files: Mapping[str, bytes]) -> bytes:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o664
             archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _archive_of(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(folder, arcname=".")
     return buffer.getvalue()
 
 

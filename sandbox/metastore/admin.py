@@ -1,7 +1,7 @@
 """What only tests and the demo do in a metastore: tables made, writers and readers played."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
@@ -38,6 +38,23 @@ create_table_req = Call(
 FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
 
 
+class Formats(NamedTuple):
+    """The classes by which Hive reads and writes a table's files."""
+
+    input_format: str
+    output_format: str
+    serde: str
+
+
+ORC = Formats(ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE)
+HUDI = Formats(
+    "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+)
+"""What Hudi's sync writes down for a merge-on-read table."""
+
+
 class MetastoreAdmin(MetastoreClient):
     """A metastore client that can change things."""
 
@@ -63,14 +80,14 @@ class MetastoreAdmin(MetastoreClient):
         columns: Sequence[tuple[str, str]],
         partition_keys: Sequence[tuple[str, str]] = (),
         parameters: Mapping[str, str] | None = None,
-        serde: str = ORC_SERDE,
+        formats: Formats = ORC,
     ) -> None:
-        """Create a managed ORC table, a full ACID one unless the parameters say otherwise."""
+        """Create a managed table, one of ORC files and full ACID unless formats and parameters say otherwise."""
         table = ttypes.Table(
             tableName=name,
             dbName=database,
             owner=self._user,
-            sd=_descriptor(location, columns, serde),
+            sd=_descriptor(location, columns, formats),
             partitionKeys=_fields(partition_keys),
             parameters=dict(FULL_ACID if parameters is None else parameters),
             tableType="MANAGED_TABLE",
@@ -157,15 +174,15 @@ def _partition(table: Table, name: str, values: list[str]) -> Any:
     return ttypes.Partition(values=values, dbName=table.database, tableName=table.name, sd=descriptor, parameters={})
 
 
-def _descriptor(location: str, columns: Sequence[tuple[str, str]], serde: str = ORC_SERDE) -> Any:
+def _descriptor(location: str, columns: Sequence[tuple[str, str]], formats: Formats = ORC) -> Any:
     return ttypes.StorageDescriptor(
         cols=_fields(columns),
         location=location,
-        inputFormat=ORC_INPUT_FORMAT,
-        outputFormat=ORC_OUTPUT_FORMAT,
+        inputFormat=formats.input_format,
+        outputFormat=formats.output_format,
         compressed=False,
         numBuckets=-1,
-        serdeInfo=ttypes.SerDeInfo(serializationLib=serde, parameters={}),
+        serdeInfo=ttypes.SerDeInfo(serializationLib=formats.serde, parameters={}),
         bucketCols=[],
         sortCols=[],
         parameters={},

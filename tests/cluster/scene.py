@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sandbox.harness import chart
@@ -11,9 +12,9 @@ from sandbox.harness.cluster import Cluster
 from sandbox.harness.compactions import Compactions, manifest
 from sandbox.harness.settings import METASTORE_SERVICE
 from sandbox.harness.stage import Stage, Warehouse
-from sandbox.harness.tables import Fixture, HiveTable, database_location
+from sandbox.harness.tables import Fixture, HiveTable, HudiTable, database_location
 from sandbox.harness.wait import wait_until
-from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.admin import HUDI, MetastoreAdmin
 
 from compaction_operator.api.cleanup import (
     LABEL_ATTEMPT,
@@ -81,16 +82,24 @@ class Scene:
         self._tables.append(table)
         return table
 
-    def strange_table(self, name: str, **properties: Any) -> HiveTable:
-        """Return a table without data, made with these arguments of MetastoreAdmin.create_table."""
+    def strange_table(self, name: str, *, location: str | None = None, **properties: Any) -> HiveTable:
+        """Return a table to which nothing is written, made with these arguments of MetastoreAdmin.create_table."""
         self.warehouse.writer.ensure_database(self.database)
-        location = f"{database_location(self.database)}/{name}"
+        location = location or f"{database_location(self.database)}/{name}"
         self.warehouse.admin.create_table(self.database, name, location=location, columns=[("id", "int")], **properties)
         table = HiveTable(self.database, name, location)
         self._tables.append(table)
         return table
 
-    def compact(self, table: HiveTable, type_: str, **spec: Any) -> str:
+    def hudi_table(self, folder: Path, *, name: str = "") -> HudiTable:
+        """Return a copy of the Hudi table in a folder of this machine; the metastore knows it where it has a name."""
+        location = f"{database_location(self.database)}/{folder.name}"
+        self.warehouse.toolbox.put(location, folder)
+        if name:
+            self.strange_table(name, location=location, parameters={}, formats=HUDI)
+        return HudiTable(location, self.database if name else "", name)
+
+    def compact(self, table: HiveTable | HudiTable, type_: str, **spec: Any) -> str:
         """Apply a TableCompaction and return its name, which no other has."""
         name = f"{type_.lower()}-{uuid.uuid4().hex[:8]}"
         self.compactions.apply(manifest(name, table, type_, **spec))

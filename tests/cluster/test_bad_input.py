@@ -9,6 +9,7 @@ from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import manifest
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, HiveTable
+from sandbox.metastore.admin import ORC
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import Phase
@@ -26,7 +27,7 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
     partitioned = scene.table(TRY_IT, "partitioned")
     plain = scene.strange_table("plain", parameters={})
     insert_only = scene.strange_table("insert_only", parameters=INSERT_ONLY)
-    text = scene.strange_table("text", serde=TEXT_SERDE)
+    text = scene.strange_table("text", formats=ORC._replace(serde=TEXT_SERDE))
     missing = HiveTable(scene.database, "missing", "")
     before = {table.name: scene.names(table) for table in (good, partitioned)}
     refused = {

@@ -1,0 +1,118 @@
+"""Hudi tables on a real cluster, by location and by name, with both of Hudi's versions that the image holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sandbox.harness import hudi
+from sandbox.harness.tables import HudiTable
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Row, SmallTable
+
+from compaction_operator.api.hudi import HudiStatus
+from compaction_operator.hudi.properties import BUNDLES
+from tests.cluster.scene import Scene
+
+UPSERTS = ((range(100), 10), (range(20), 20), (range(10, 30), 30), (range(40), 5), (range(30, 50), 40))
+"""A base file and four log files; the last but one brings rows that are older than those which are there."""
+BLOCKS = len(UPSERTS) - 1
+THRESHOLD = {"hoodie.log.compaction.blocks.threshold": str(BLOCKS)}
+FILE_LOCKS = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.write.lock.filesystem.expire": "1",
+}
+DRIVER = {"driver": {"cores": 1, "memory": "768m"}}
+EXECUTOR = {**DRIVER, "executors": {"instances": 1, "cores": 1, "memory": "768m"}}
+MANY = 300.0
+"""Seconds for a compaction beside another on a busy node."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table in the warehouse, the rows that it must always have, and its log compaction, which is under way."""
+
+    table: HudiTable
+    rows: Mapping[int, Row]
+    compaction: str
+
+
+@pytest.fixture(scope="module")
+def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """One by location, alone with its operator; one by name, shared by locks, that an executor pod works on."""
+    scene, folder = shared_scene, tmp_path_factory.mktemp("hudi")
+    by_location = written(folder / "by_location", "1.0.2")
+    by_name = written(folder / "by_name", "1.2.0")
+    located = scene.hudi_table(by_location.location)
+    named = scene.hudi_table(by_name.location, name="named")
+    alone = {"singleWriter": True, "options": THRESHOLD}
+    shared = {"options": THRESHOLD | FILE_LOCKS}
+    first = scene.compact(located, "LogCompaction", hudi=alone, spark=DRIVER)
+    second = scene.compact(named, "LogCompaction", hudi=shared, spark=EXECUTOR)
+    return {
+        "by_location": Case(located, by_location.expected, first),
+        "by_name": Case(named, by_name.expected, second),
+    }
+
+
+def written(folder: Path, version: str) -> SmallTable:
+    """Return a table in a folder of this machine, as that version of Hudi writes it."""
+    with HudiSession(version, cores=1) as session:
+        table = SmallTable(session.spark, folder)
+        for ids, ts in UPSERTS:
+            table.upsert(ids, ts)
+    return table
+
+
+def succeeded(scene: Scene, compaction: str) -> HudiStatus:
+    """Return what a compaction says of the table once it has succeeded; it made no cleanup."""
+    found = scene.compactions.wait_succeeded(compaction, timeout=MANY).hudi
+    assert found is not None
+    assert scene.verdict(compaction).reason == "Compacted"
+    assert scene.compactions.cleanups(compaction) == []
+    return found
+
+
+def check_rows(scene: Scene, case: Case) -> None:
+    """A reader without a JVM sees each row once, and no late one."""
+    found = [(row["id"], Row(row["ts"], row["v"])) for row in hudi.rows(scene.warehouse.toolbox, case.table)]
+    assert sorted(found) == sorted(case.rows.items())
+
+
+def timeline(scene: Scene, case: Case) -> set[str]:
+    """Return the names of the instants in the table's folder, one for each state."""
+    return scene.warehouse.toolbox.names(f"{case.table.location}/.hoodie/timeline")
+
+
+def test_the_image_holds_each_version(shared_scene: Scene) -> None:
+    """What the operator may choose is there, and nothing else."""
+    found = shared_scene.warehouse.toolbox.run("sh", "-c", 'ls "$HUDI_BUNDLES"').split()
+    assert set(found) == {f"hudi-spark3.5-bundle_2.12-{version}.jar" for version in BUNDLES}
+
+
+def test_log_compaction_then_compaction_by_location(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """Four log blocks become one, and that a base file; Hudi's cleaner then takes what nobody needs."""
+    scene, case = shared_scene, cases["by_location"]
+    merged = succeeded(scene, case.compaction)
+    assert (merged.table_version, merged.bundle) == (8, "1.0.2")
+    assert (merged.action, merged.state, merged.file_groups) == ("logcompaction", "Completed", 1)
+    assert (merged.blocks_in, merged.blocks_out) == (BLOCKS, 1)
+    assert f"{merged.instant}.logcompaction.requested" in timeline(scene, case)
+    check_rows(scene, case)
+    options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clean.commits.retained": "1"}
+    own = {"singleWriter": True, "clean": True, "options": options}
+    compacted = succeeded(scene, scene.compact(case.table, "Compaction", hudi=own, spark=DRIVER))
+    assert (compacted.action, compacted.state, compacted.file_groups) == ("compaction", "Completed", 1)
+    bases = [name for name in scene.warehouse.toolbox.names(case.table.location) if name.endswith(".parquet")]
+    assert [name for name in bases if name.endswith(f"_{compacted.instant}.parquet")]
+    check_rows(scene, case)
+
+
+def test_log_compaction_by_name(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """The metastore says where the table is and that it is one of Hudi's; its version chooses the bundle."""
+    scene, case = shared_scene, cases["by_name"]
+    merged = succeeded(scene, case.compaction)
+    assert (merged.table_version, merged.bundle) == (9, "1.2.0")
+    assert (merged.action, merged.state, merged.file_groups) == ("logcompaction", "Completed", 1)
+    assert (merged.blocks_in, merged.blocks_out) == (BLOCKS, 1)
+    check_rows(scene, case)
