@@ -34,6 +34,13 @@ COMPACTION: Manifest = {
     "type": "Minor",
     "suspend": True,
 }
+HUDI_COMPACTION: Manifest = {
+    "warehouse": "no-such-warehouse",
+    "table": {"location": "/warehouse/lake/orders"},
+    "type": "LogCompaction",
+    "hudi": {"maxLogFileSizeToMerge": "512KiB", "options": {"hoodie.log.compaction.blocks.threshold": "4"}},
+    "suspend": True,
+}
 CLEANUP: Manifest = {
     "warehouse": "no-such-warehouse",
     "table": {"database": "default", "name": "t", "createTime": 1, "location": "/warehouse/t"},
@@ -171,6 +178,9 @@ BAD_VALUES = [
     ("profiles=[]", "/profiles"),
     ("profiles[0].sparkConf.a=1", "/profiles/0/sparkConf/a"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+    ("warehouses[0].hudi.locations[0]=lake", "/warehouses/0/hudi/locations/0"),
+    ("warehouses[0].hudi.options.hoodie=yes", "/warehouses/0/hudi/options"),
+    ("warehouses[0].hudi.bundle=1.0.2", "/warehouses/0/hudi"),
 ]
 
 
@@ -204,6 +214,17 @@ def test_the_configuration_is_the_values(cluster: Cluster, tmp_path: Path) -> No
 def load_values() -> Manifest:
     values: Manifest = yaml.safe_load(SAMPLE_VALUES.read_text())
     return values
+
+
+def test_what_holds_for_hudi_tables_reaches_the_configuration(cluster: Cluster, tmp_path: Path) -> None:
+    """A lock provider for all of a warehouse's tables, and the folders in which tables may be named by location."""
+    hudi = {"options": {"hoodie.write.lock.provider": "a.LockProvider"}, "locations": ["/warehouse/lake"]}
+    values = load_values()
+    values["warehouses"][0]["hudi"] = hudi
+    rendered = cluster.render("--values", str(written(tmp_path, values)))
+    text = rendered["ConfigMap", RELEASE, "compaction-operator-config"]["data"]["config.yaml"]
+    (warehouse,) = OperatorConfig.model_validate(yaml.safe_load(text)).warehouses
+    assert warehouse.hudi.to_json() == hudi
 
 
 def written(folder: Path, values: Manifest) -> Path:
@@ -288,6 +309,8 @@ def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> N
         assert {verb for found, verb in verbs if found == name} == {"list", "watch", *own}
     (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]
     assert (journal["resources"], sorted(journal["verbs"])) == (["compactioncleanups"], ["create", "get"])
+    (lease,) = [rule for rule in driver if rule["apiGroups"] == ["coordination.k8s.io"]]
+    assert (lease["resources"], sorted(lease["verbs"])) == (["leases"], ["create", "get", "update"])
 
 
 # --- The manifests
@@ -351,9 +374,13 @@ def test_the_api_server_accepts_the_samples(cluster: Cluster, path: Path) -> Non
 
 LONG_LIST = [f"year=2024/month=1/day=1/hour=1/part={number:05d}" for number in range(500)]
 BAD_COMPACTIONS = [
-    ("type", "LogCompaction", "spec.type: Unsupported value"),
+    ("type", "LogCompaction", "spec.partitions: Invalid value"),
     ("type", "minor", "spec.type: Unsupported value"),
-    ("format", "Hudi", 'unknown field "spec.format"'),
+    ("format", "Hudi", "spec.type: Invalid value: must fit format"),
+    ("format", "Iceberg", "spec.format: Unsupported value"),
+    ("table", {"location": "/warehouse/t"}, "spec.table.location: Invalid value: is for Hudi tables"),
+    ("table", {"database": "default"}, "either database and name, or location"),
+    ("hudi", {}, "spec.hudi: Invalid value: is for Hudi tables"),
     ("warehouse", "", "spec.warehouse"),
     ("warehouse", "w" * 64, "spec.warehouse: Too long"),
     ("table.name", "default.t", "spec.table.name"),
@@ -383,6 +410,29 @@ BAD_COMPACTIONS = [
     ("retry.maxAttempts", 0, "spec.retry.maxAttempts"),
     ("retry.backoff", "11m", "spec.retry.backoff"),
     ("suspend", "yes", "spec.suspend"),
+]
+LARGE = {f"hoodie.option.{number}": "v" * 4096 for number in range(5)}
+BAD_HUDI_COMPACTIONS = [
+    ("type", "Major", "spec.table.location"),
+    ("format", "HiveAcid", "spec.type: Invalid value: must fit format"),
+    ("table.name", "t", "either database and name, or location"),
+    ("table", {}, "either database and name, or location"),
+    ("table.location", "lake/t", "spec.table.location"),
+    ("table.location", "", "spec.table.location"),
+    ("table.location", "/" + "t" * 1024, "spec.table.location: Too long"),
+    ("table.location", "/warehouse/lake/../other", "must not lead through . or .."),
+    ("partitions", ["prt=p1"], "spec.partitions: Invalid value: is for Hive ACID tables"),
+    ("cleanup", {"mode": "Never"}, "spec.cleanup: Invalid value: is for Hive ACID tables"),
+    ("cleanup", {"quarantine": "24h"}, "spec.cleanup: Invalid value: is for Hive ACID tables"),
+    ("hudi.mode", "Plan", "spec.hudi.mode: Unsupported value"),
+    ("hudi.bundle", "../1.0.2", "spec.hudi.bundle"),
+    ("hudi.maxLogFileSizeToMerge", "1000", "spec.hudi.maxLogFileSizeToMerge"),
+    ("hudi.options", {"fs.defaultFS": "file:///"}, "must have keys of Hudi's only"),
+    ("hudi.options", {"hoodie." + "k" * 250: "v"}, "must have keys of Hudi's only"),
+    ("hudi.options", {f"hoodie.{number}": "v" for number in range(65)}, "spec.hudi.options: Too many"),
+    ("hudi.options", LARGE, "has values of more than 16384 characters"),
+    ("hudi.options", {"hoodie.clean.policy": 1}, "spec.hudi.options.hoodie.clean.policy"),
+    ("type", "Compaction", "spec.hudi: Invalid value: has metadataTable or maxLogFileSizeToMerge"),
 ]
 ENTRY = CLEANUP["partitions"][0]
 BAD_CLEANUPS = [
@@ -418,6 +468,31 @@ def test_invalid_specs_are_refused(cluster: Cluster, kind: str, path: str, value
     assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
 
 
+@pytest.mark.parametrize(("path", "value", "named"), BAD_HUDI_COMPACTIONS, ids=case_id)
+def test_invalid_specs_for_hudi_tables_are_refused(cluster: Cluster, path: str, value: Any, named: str) -> None:
+    """What does not go together for a Hudi table is said before anything is stored, by the field."""
+    manifest = resource(cluster, "TableCompaction", changed(HUDI_COMPACTION, path, value))
+    assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"format": "Hudi"},
+        {"table": {"database": "lake", "name": "orders"}},
+        {"table": {"location": "file:///warehouse/lake/orders"}},
+        {"type": "Compaction", "hudi": {"clean": True, "archive": True}},
+        {"type": "Compaction", "hudi": None},
+    ],
+    ids=case_id,
+)
+def test_valid_specs_for_hudi_tables_are_taken(cluster: Cluster, changes: Manifest) -> None:
+    """By location or by name, with Hudi's options or without."""
+    manifest = resource(cluster, "TableCompaction", HUDI_COMPACTION | changes)
+    cluster.output("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
 @pytest.mark.parametrize(
     ("kind", "field"),
     [("TableCompaction", field) for field in ("warehouse", "table", "type")]
@@ -434,9 +509,12 @@ def test_required_fields(cluster: Cluster, kind: str, field: str) -> None:
 def existing(cluster: Cluster) -> dict[str, Manifest]:
     """Make one of each that nothing acts on, and return them as the API server has them."""
     made = {}
-    for kind, spec in VALID.items():
-        manifest = resource(cluster, kind, spec, name="existing")
-        made[kind] = json.loads(cluster.output("kubectl", "create", "-o", "json", "-f", "-", stdin=manifest))
+    for kind, spec in (*VALID.items(), ("TableCompaction", HUDI_COMPACTION)):
+        name = "existing-hudi" if spec is HUDI_COMPACTION else "existing"
+        manifest = resource(cluster, kind, spec, name=name)
+        made[kind if name == "existing" else name] = json.loads(
+            cluster.output("kubectl", "create", "-o", "json", "-f", "-", stdin=manifest)
+        )
     return made
 
 
@@ -475,6 +553,28 @@ def test_a_spec_is_immutable(
     assert "immutable" in refused
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("table", {"location": "/elsewhere"}),
+        ("type", "Compaction"),
+        ("format", "Hudi"),
+        ("hudi", {"singleWriter": True}),
+        ("hudi", {"options": {"hoodie.log.compaction.blocks.threshold": "5"}}),
+        ("hudi", None),
+    ],
+    ids=case_id,
+)
+def test_what_is_asked_of_a_hudi_table_is_immutable(
+    cluster: Cluster, existing: dict[str, Manifest], field: str, value: Any
+) -> None:
+    """Hudi's own options too: they may have been acted on."""
+    assert existing["existing-hudi"]["spec"]["format"] == "Auto"
+    change = patch(cluster, "TableCompaction", {"spec": {field: value}}, name="existing-hudi")
+    refused = cluster.refusal(*change)
+    assert any(f"spec.{field}: " in line and "is immutable" in line for line in refused.splitlines())
+
+
 @pytest.mark.parametrize("kind", ["TableCompaction", "CompactionCleanup"])
 def test_suspend_may_be_changed(cluster: Cluster, existing: dict[str, Manifest], kind: str) -> None:
     """The one switch that a user has on something that exists already."""
@@ -488,8 +588,8 @@ def test_a_plan_may_be_approved(cluster: Cluster, existing: dict[str, Manifest])
     cluster.output(*patch(cluster, "CompactionCleanup", {"spec": {"approved": True}}))
 
 
-def patch(cluster: Cluster, kind: str, value: Manifest, *options: str) -> list[str]:
-    name = f"{kind.lower()}.compaction.dev/existing"
+def patch(cluster: Cluster, kind: str, value: Manifest, *options: str, name: str = "existing") -> list[str]:
+    name = f"{kind.lower()}.compaction.dev/{name}"
     how = options or ("--dry-run=server",)
     patched = ["kubectl", "--namespace", cluster.namespace, "patch", name, "--type=merge", *how]
     return [*patched, "--patch", json.dumps(value)]
@@ -514,9 +614,13 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manif
     assert columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE PROGRESS ATTEMPT REASON AGE"
     assert columns(cluster.output(*get, "ccl")) == "NAME DATABASE TABLE PHASE DELETED AGE MESSAGE"
     wide = columns(cluster.output(*get, "tcomp", "-o", "wide"))
-    assert wide.endswith("AGE WAREHOUSE ROWS IN ROWS OUT JOB MESSAGE")
+    assert wide.endswith("AGE WAREHOUSE LOCATION ROWS IN ROWS OUT INSTANT BLOCKS IN BLOCKS OUT JOB MESSAGE")
     both = cluster.output(*get, "compaction", "-o", "name").split()
-    assert both == ["compactioncleanup.compaction.dev/existing", "tablecompaction.compaction.dev/existing"]
+    assert both == [
+        "compactioncleanup.compaction.dev/existing",
+        "tablecompaction.compaction.dev/existing",
+        "tablecompaction.compaction.dev/existing-hudi",
+    ]
 
 
 def columns(table: str) -> str:
@@ -528,6 +632,8 @@ def columns(table: str) -> str:
     [
         ("tcomp", "TableCompaction compacts one Hive ACID table"),
         ("tcomp.spec.partitions", "each as Hive writes it"),
+        ("tcomp.spec.hudi.maxLogFileSizeToMerge", "leaves log files alone that are larger"),
+        ("tcomp.status.hudi.nothingPlanned", "Why there was nothing to do"),
         ("tcomp.spec.spark.executors.instances", "the driver does the work itself"),
         ("ccl.spec.partitions.obsolete.reason", "Why it is obsolete"),
         ("ccl.status.blockers", "The first 20 readers"),

@@ -10,7 +10,18 @@ import yaml
 from pydantic import BaseModel
 
 from compaction_operator.api.compaction import TableCompactionSpec
-from compaction_operator.api.config import CleanupSettings, OperatorConfig, SparkProfile, Warehouse
+from compaction_operator.api.config import (
+    CleanupSettings,
+    HudiSettings,
+    Kerberos,
+    Metastore,
+    OperatorConfig,
+    Secret,
+    SparkProfile,
+    Tls,
+    Volume,
+    Warehouse,
+)
 from compaction_operator.api.model import DURATION_PATTERN
 
 ROOT = Path(__file__).parents[2]
@@ -55,14 +66,23 @@ def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], def
 
 
 @pytest.mark.parametrize(
-    "path", [("metastore",), ("volume",), ("metastore", "tls"), ("metastore", "kerberos"), ("metastore", "secret")]
+    ("path", "model"),
+    [
+        (("metastore",), Metastore),
+        (("volume",), Volume),
+        (("hudi",), HudiSettings),
+        (("metastore", "tls"), Tls),
+        (("metastore", "kerberos"), Kerberos),
+        (("metastore", "secret"), Secret),
+    ],
+    ids=lambda part: part.__name__ if isinstance(part, type) else None,
 )
-def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...]) -> None:
+def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...], model: type[BaseModel]) -> None:
     """The nested fields too."""
     schema = values_schema()["definitions"]["warehouse"]
     for name in path:
         schema = schema["properties"][name]
-    fields = Warehouse.model_json_schema()["$defs"][path[-1].capitalize()]
+    fields = model.model_json_schema()
     assert set(schema["properties"]) == set(fields["properties"])
     assert set(schema.get("required", [])) == set(fields.get("required", []))
 

@@ -156,6 +156,18 @@ def test_defaults_are_the_models(resource: Resource) -> None:
     )
 
 
+def test_defaults_for_a_hudi_table_are_the_models() -> None:
+    """Those of the options that only a Hudi table has, which are there as soon as one of them is given."""
+    table = {"location": "/warehouse/t"}
+    given = {"warehouse": "main", "table": table, "type": "LogCompaction", "hudi": {"clean": True}}
+    filled = defaulted(given, part(COMPACTION, "spec"))
+    model = compaction.TableCompactionSpec.model_validate(given).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    names = {"database": "", "name": ""}
+    assert filled | {"table": names | table} == model
+
+
 @each_resource
 def test_a_status_has_no_defaults(resource: Resource) -> None:
     """What nobody has written yet is not there, instead of looking as if it had been."""

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from compaction_operator.api.model import Duration, Model, Size
 
+LOCATION_PATTERN = r"^([A-Za-z][A-Za-z0-9+.-]*:)?/"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
@@ -78,8 +79,8 @@ class HudiSettings(Model):
     by their location, none by default.
     """
 
-    options: dict[str, str] = Field(default_factory=dict)
-    locations: tuple[str, ...] = ()
+    options: dict[Annotated[str, Field(pattern=r"^hoodie\.")], str] = Field(default_factory=dict)
+    locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
 class Warehouse(Model):
