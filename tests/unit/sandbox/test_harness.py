@@ -1,12 +1,15 @@
 """The pieces of the harness that need no cluster: tables' files, settings, waiting, telling."""
 
 import itertools
+import subprocess
 from pathlib import Path
 
 import pytest
 from sandbox.demo.story import CheckError, Story
 from sandbox.harness import expected, rows, settings
+from sandbox.harness.cluster import Cluster
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, fourth_write, write_id_of
+from sandbox.harness.toolbox import Toolbox
 from sandbox.harness.wait import WaitTimeoutError, wait_until
 
 
@@ -42,6 +45,29 @@ def test_a_file_outside_a_delta_has_no_write_id() -> None:
     """The harness must not commit a file that no reader would look at."""
     with pytest.raises(ValueError, match="000000_0"):
         write_id_of("prt=p1/000000_0")
+
+
+class Here(Cluster):
+    """A cluster whose pods are this machine."""
+
+    def kubectl(self, *arguments: str, stdin: str | bytes | None = None, timeout: float = 60.0) -> str:
+        command = arguments[arguments.index("--") + 1 :]
+        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
+        return subprocess.run(command, input=data, stdout=subprocess.PIPE, timeout=timeout, check=True).stdout.decode()
+
+
+def test_files_go_to_the_warehouse_and_come_back_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no text, hidden files, and folders with nothing in them, which Hudi has, too."""
+    monkeypatch.setenv("OPERATOR_IMAGE", "example.com/operator:1")
+    monkeypatch.setenv("METASTORE_IMAGE", "example.com/metastore:1")
+    monkeypatch.setenv("DEMO_CLUSTER", "existing")
+    files = {".hoodie/timeline/1.commit": bytes(range(256)), "part.parquet": b"PAR1"}
+    put(tmp_path / "table", files)
+    (tmp_path / "table" / ".hoodie" / ".temp").mkdir()
+    toolbox = Toolbox(Here({}), settings.load())
+    toolbox.put(f"file:{tmp_path}/place", tmp_path / "table")
+    assert toolbox.read(f"file:{tmp_path}/place") == files
+    assert toolbox.names(f"file:{tmp_path}/place/.hoodie") == {".temp", "timeline"}
 
 
 def test_a_cluster_of_ones_own_needs_images(monkeypatch: pytest.MonkeyPatch) -> None:

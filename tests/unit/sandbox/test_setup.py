@@ -3,6 +3,9 @@
 import re
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
+
+from compaction_operator.hudi.properties import BUNDLES
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,6 +23,11 @@ def test_image_installs_what_the_tests_ran_with():
 def test_image_has_no_test_tools():
     names = {pin.split("==")[0] for pin in pins(ROOT / "operator" / "requirements.lock")}
     assert not names & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+
+
+def test_image_gets_each_version_of_hudi_that_the_operator_may_choose():
+    items = ElementTree.parse(ROOT / "sandbox" / "hudi" / "pom.xml").iterfind(".//{*}artifactItem")
+    assert sorted(item.findtext("{*}version", "") for item in items) == sorted(BUNDLES)
 
 
 def prerequisites_with(java: str, folder: Path) -> subprocess.CompletedProcess[str]:
