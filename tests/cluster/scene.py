@@ -1,7 +1,7 @@
 """What the tests of this folder do: tables of their own, compactions, readers' locks; and all of it is taken away."""
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ from compaction_operator.api.cleanup import (
     CompactionCleanupStatus,
     PartitionEntry,
 )
+from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.config import Metastore
 from compaction_operator.api.model import GROUP, VERSION
@@ -160,6 +161,19 @@ class Scene:
             return condition if condition.reason == reason else None
 
         return wait_until(found, timeout=timeout, what=f"tcomp/{compaction} to say {reason}")
+
+    def check_refused(self, refused: Mapping[str, tuple[str, str]]) -> None:
+        """Wait until compactions are refused, each with its reason and a message that names this, without a Job."""
+        names = [f"tcomp/{name}" for name in refused]
+        self.cluster.kubectl("wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=60s")
+        for name, (reason, named) in refused.items():
+            verdict = self.verdict(name)
+            assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, reason), (name, verdict)
+            assert named in verdict.message
+            assert "\n" not in verdict.message
+            status = self.compactions.status(name)
+            assert (status.phase, status.attempt, status.failed_attempts) == (Phase.FAILED, 0, 0)
+            assert (self.jobs(name), self.compactions.cleanups(name)) == ([], [])
 
     def lock(self, table: HiveTable, partition: str | None = None) -> int:
         """Take a SHARED_READ lock without a transaction, as a reader called carol, and return its id."""

@@ -42,16 +42,7 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
         scene.compact(good, "Minor", warehouse=NARROW): ("NotAllowed", scene.database),
         scene.compact(good, "Minor", spark={"profile": "huge"}): ("UnknownProfile", "huge"),
     }
-    names = [f"tcomp/{name}" for name in refused]
-    scene.cluster.kubectl("wait", "--for=condition=Succeeded=false", *names, "-n", scene.namespace, "--timeout=60s")
-    for name, (reason, named) in refused.items():
-        verdict = scene.verdict(name)
-        assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, reason), name
-        assert named in verdict.message
-        assert "\n" not in verdict.message
-        status = scene.compactions.status(name)
-        assert (status.phase, status.attempt, status.failed_attempts) == (Phase.FAILED, 0, 0)
-        assert (scene.jobs(name), scene.compactions.cleanups(name)) == ([], [])
+    scene.check_refused(refused)
     assert {table.name: scene.names(table) for table in (good, partitioned)} == before
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sandbox.harness import hudi
-from sandbox.harness.tables import HudiTable
+from sandbox.harness.tables import TABLE_TXN_001, HudiTable
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Row, SmallTable
 
@@ -88,6 +88,25 @@ def test_the_image_holds_each_version(shared_scene: Scene) -> None:
     """What the operator may choose is there, and nothing else."""
     found = shared_scene.warehouse.toolbox.run("sh", "-c", 'ls "$HUDI_BUNDLES"').split()
     assert set(found) == {f"hudi-spark3.5-bundle_2.12-{version}.jar" for version in BUNDLES}
+
+
+def test_what_cannot_be_compacted_is_refused(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """The controller asks configuration, metastore and the table itself before it starts a pod."""
+    scene, located, named = shared_scene, cases["by_location"].table, cases["by_name"].table
+    hive = scene.table(TABLE_TXN_001, "hive")
+    foreign = {"singleWriter": True, "options": {"hoodie.table.name": "other"}}
+    older = {"singleWriter": True, "bundle": "1.0.2"}
+    scene.check_refused(
+        {
+            scene.compact(HudiTable("file:/elsewhere/t"), "Compaction"): ("NotAllowed", "/elsewhere/t"),
+            scene.compact(HudiTable(f"{located.location}/t"), "Compaction"): ("TableNotFound", "/by_location/t"),
+            scene.compact(named, "Major"): ("WrongFormat", f"{scene.database}.named"),
+            scene.compact(hive, "LogCompaction"): ("WrongFormat", f"{scene.database}.hive"),
+            scene.compact(located, "LogCompaction"): ("NoLockProvider", "hoodie.write.lock.provider"),
+            scene.compact(located, "LogCompaction", hudi=foreign): ("RefusedOption", "hoodie.table.name"),
+            scene.compact(named, "LogCompaction", hudi=older): ("UnsupportedTable", "1.0.2"),
+        }
+    )
 
 
 def test_log_compaction_then_compaction_by_location(shared_scene: Scene, cases: dict[str, Case]) -> None:
