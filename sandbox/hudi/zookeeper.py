@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 import pyspark
+
 from sandbox.harness.wait import wait_until
 from sandbox.plane.processes import Program, free_ports
 

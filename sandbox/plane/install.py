@@ -32,9 +32,11 @@ class Installed:
     driver_secrets: Path
 
 
-def install(plane: ControlPlane, *, metastore_uri: str, folder: Path, values: Mapping[str, Any]) -> Installed:
+def install(
+    plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]
+) -> Installed:
     """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
-    objects = _rendered(_values(metastore_uri, values))
+    objects = _rendered(_values(warehouse, values))
     plane.create(_namespace(SYSTEM_NAMESPACE), _namespace(NAMESPACE))
     plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
@@ -51,10 +53,9 @@ def install(plane: ControlPlane, *, metastore_uri: str, folder: Path, values: Ma
     )
 
 
-def _values(metastore_uri: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    warehouse = {"name": WAREHOUSE, "metastore": {"uris": [metastore_uri]}, "namespaces": [NAMESPACE]}
+def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "warehouses": [warehouse],
+        "warehouses": [{"name": WAREHOUSE, "namespaces": [NAMESPACE], **warehouse}],
         "profiles": [{"name": "default", "sparkConf": {"spark.driver.bindAddress": "127.0.0.1"}}],
         "cleanup": {"interval": "500ms"},
         **more,

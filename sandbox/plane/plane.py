@@ -12,7 +12,6 @@ import kubernetes
 from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
-from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.resources import Cleanup, Compaction, read_cleanup, read_compaction
@@ -57,6 +56,7 @@ class Plane:
         spark: bool = True,
         txn_timeout_seconds: int = 300,
         values: Mapping[str, Any] | None = None,
+        warehouse: Mapping[str, Any] | None = None,
     ) -> None:
         self.hive = hive
         self.metastore = MetastoreServer(
@@ -67,6 +67,7 @@ class Plane:
         self._environment = environment
         self._spark = spark
         self._values = values or {}
+        self._warehouse = warehouse or {}
         self._control = ControlPlane(folder / "control")
         self._names = itertools.count(1)
         self._admins: list[MetastoreAdmin] = []
@@ -104,17 +105,17 @@ class Plane:
         self.metastore.start()
 
     def compact(self, table: str, type_: str, *, name: str | None = None, **spec: Any) -> str:
-        """Create a TableCompaction of `database.name` and return its name.
+        """Create a TableCompaction of `database.name`, or of the location of a Hudi table, and return its name.
 
         Further fields of the spec are given as they are written in YAML: `cleanup={"gracePeriod": "1s"}`.
         """
-        reference = TableRef(**dict(zip(("database", "name"), table.split("."), strict=True)))
+        reference = {"location": table} if "/" in table else _by_name(table)
         chosen = name or f"{type_.lower()}-{next(self._names)}"
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": compaction_api.KIND,
             "metadata": {"name": chosen},
-            "spec": {"warehouse": WAREHOUSE, "table": reference.to_json(), "type": type_, "spark": SPARK, **spec},
+            "spec": {"warehouse": WAREHOUSE, "table": reference, "type": type_, "spark": SPARK, **spec},
         }
         self._custom.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, compaction_api.PLURAL, body)
         self.wait(lambda: self.mirror.get(compaction_api.PLURAL, chosen), what=f"tcomp/{chosen} to be seen", timeout=10)
@@ -190,7 +191,8 @@ class Plane:
         self._control.launch()
         self.metastore.start()
         self._control.await_ready()
-        installed = install(self._control, metastore_uri=self.metastore.uri, folder=self._folder, values=self._values)
+        main = {"metastore": {"uris": [self.metastore.uri]}, **self._warehouse}
+        installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
         api = self._control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
         self.mirror = Mirror(api, NAMESPACE)
@@ -231,6 +233,11 @@ class Plane:
             )
 
         return launch
+
+
+def _by_name(table: str) -> dict[str, str]:
+    database, name = table.split(".")
+    return {"database": database, "name": name}
 
 
 def _require_success(what: str, conditions: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a table holds after a live writer's writes: random upserts and deletes, late rows too, and Hudi's merging of them."""
+"""What a table holds after a live writer's writes: random upserts, deletes and late rows, merged as Hudi merges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,9 +1,9 @@
 """The live writer: `python -m tests.hudi_storm.writer FOLDER VERSION SEED`, a process of its own with its own Spark.
 
 It upserts and deletes all the time, and reads each table back against its model, with Spark and without a JVM: nobody
-else changes rows, so each read must be exactly what was committed so far, whatever compactions do meanwhile. FOLDER has
-`options.json` (Hudi's options by table). It writes until there is `FOLDER/calm`, waits for `FOLDER/over`, reads all once
-more and ends. `FOLDER/writer.json` has its figures; after an error that too, and the exit code is 1.
+else changes rows, so each read must be exactly what was committed so far, whatever compactions do meanwhile. FOLDER
+has `options.json` (Hudi's options by table). It writes until there is `FOLDER/calm`, waits for `FOLDER/over`, reads
+all once more and ends. `FOLDER/writer.json` has its figures; after an error that too, and the exit code is 1.
 """
 
 import json
@@ -80,7 +80,8 @@ class Writer:
             self._pause.wait(self._rng.uniform(0, BETWEEN_TRIES))
         model.apply(write)
         self.tally["writes"] += 1
-        log.info("%s: write %d: %d upserts, %d deletes", table.name, model.writes, len(write.upserts), len(write.deletes))
+        changed = f"{len(write.upserts)} upserts, {len(write.deletes)} deletes"
+        log.info("%s: write %d: %s", table.name, model.writes, changed)
 
     def _try(self, table: StormTable, write: Write, errors: list[str]) -> bool:
         """NB: trying again what may have been committed changes nothing: the same rows with the same times."""
