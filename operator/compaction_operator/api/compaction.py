@@ -185,11 +185,15 @@ class ProgressStatus(Progress):
 
 
 class TableCompactionStatus(ReadModel):
-    """How far a compaction is. `attempt` is written before the Job of that attempt is created."""
+    """How far a compaction is. `attempt` is written before the Job of that attempt is created.
+
+    `location` is where a Hudi table lies, known before its first attempt: several names may stand for one table.
+    """
 
     observed_generation: int | None = None
     phase: Phase = Phase.PENDING
     conditions: tuple[Condition, ...] = ()
+    location: str | None = None
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
     job: str | None = None

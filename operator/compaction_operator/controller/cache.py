@@ -95,7 +95,7 @@ class Cache:
         old = self.compactions.get(compaction.key)
         if not self.compactions.put(compaction):
             return None
-        if old is not None and old.holds_table and not compaction.holds_table:
+        if old is not None and old.holds_table and not (compaction.holds_table and compaction.table == old.table):
             self.freed.add(old.table)
         if compaction.attempt_running:
             self.running.add(compaction.key)

@@ -53,12 +53,14 @@ class Action(StrEnum):
 class Verdict:
     """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
 
-    `auto_compaction` says whether Hive may compact the table by itself, None when that is not known.
+    `auto_compaction` says whether Hive may compact the table by itself, None when that is not known. `location` is
+    where a Hudi table lies.
     """
 
     reason: Reason | None = None
     message: str = ""
     auto_compaction: bool | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,17 @@ class _Step:
             return self.decision(Action.PREFLIGHT)
         self._warn_of_auto_compaction(verdict)
         if verdict.reason is None:
-            return self._start()
+            return self._start() if verdict.location == self.status.location else self._note_location(verdict)
         if verdict.reason in FINAL_REASONS:
             return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
         queued = verdict.reason is Reason.IN_COMPACTION_QUEUE
         pause = backed_off(WAIT_PAUSE, self._sight.waits + 1, cap=WAIT_PAUSE_CAP) if queued else METASTORE_RETRY
         return replace(self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause), failed=queued)
+
+    def _note_location(self, verdict: Verdict) -> Decision:
+        """Before anything is started it is known which table that is: others may go by another name of it."""
+        self._draft.update(location=verdict.location)
+        return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", again_in=0.0)
 
     def _warn_of_auto_compaction(self, verdict: Verdict) -> None:
         """Say whether Hive's Initiator leaves the table to us: it may race a compaction, which is then refused."""

@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """A table of a warehouse, in lower case: what locks and attempts are about."""
+    """A table of a warehouse, in lower case, or a Hudi table by its location: what locks and attempts are about."""
 
     warehouse: str
     database: str
@@ -49,16 +49,15 @@ class TableKey:
         return cls(warehouse, database.lower(), table.lower())
 
     @classmethod
-    def of_location(cls, warehouse: str, location: str) -> "TableKey":
-        """Return the key of a table by its location, however that is spelled; `database` is empty then."""
+    def of_location(cls, location: str) -> "TableKey":
+        """Return the key of a table by its location, however that is spelled, which is one place for all warehouses."""
         try:
-            return cls(warehouse, "", local_path(location))
+            return cls("", "", local_path(location))
         except StorageError:
-            return cls(warehouse, "", location)
+            return cls("", "", location)
 
     def __str__(self) -> str:
-        name = f"{self.database}.{self.table}" if self.database else self.table
-        return f"{name} of warehouse {self.warehouse}"
+        return f"{self.database}.{self.table} of warehouse {self.warehouse}" if self.warehouse else self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +109,9 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
 
     @property
     def table(self) -> TableKey:
-        """The table it is about, by location where the spec names it so."""
-        location = self.spec.table.location
-        return super().table if location is None else TableKey.of_location(self.spec.warehouse, location)
+        """The table it is about, by location as soon as that is known: a Hudi table may have several names."""
+        location = self.status.location or self.spec.table.location
+        return super().table if location is None else TableKey.of_location(location)
 
     @property
     def is_hudi(self) -> bool:

@@ -36,7 +36,7 @@ from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, partition_names, resolve
-from compaction_operator.storage import Storage, StorageError, open_storage
+from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class RealWork:
             return Verdict(Reason.UNSUPPORTED_TABLE, f"table {spec.table}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
-        return Verdict()
+        return Verdict(location=local_path(location))
 
     def _preflight_hive(self, compaction: Compaction) -> Verdict:
         """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""

@@ -9,7 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState, ReaderBaseline
-from compaction_operator.api.config import CleanupSettings, Metastore, OperatorConfig, SparkProfile, Volume, Warehouse
+from compaction_operator.api.config import (
+    CleanupSettings,
+    HudiSettings,
+    Metastore,
+    OperatorConfig,
+    SparkProfile,
+    Volume,
+    Warehouse,
+)
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
@@ -45,6 +53,7 @@ CONFIG = OperatorConfig(
             namespaces=("default", "other"),
             databases=("sales",),
             volume=Volume(claim_name="warehouse", mount_path="/warehouse"),
+            hudi=HudiSettings(options={"hoodie.write.lock.provider": "a.LockProvider"}, locations=("/warehouse/lake",)),
         ),
     ),
     profiles=(SparkProfile(name="default", image="localhost/operator:1"),),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.storage import StorageError, join, local_path, open_storage, resolve_location
+from compaction_operator.storage import StorageError, is_below, join, local_path, open_storage, resolve_location
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,29 @@ def test_an_unknown_scheme_is_named_with_what_is_supported(uri: str) -> None:
 def test_what_is_no_absolute_local_path_is_refused(uri: str) -> None:
     with pytest.raises(StorageError):
         local_path(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "folder", "below"),
+    [
+        ("/lake/t", "/lake", True),
+        ("file:///lake//t/", "/lake/", True),
+        ("/lake", "file:/lake", True),
+        ("/lake/t", "/", True),
+        ("/lakes/t", "/lake", False),
+        ("/other/lake/t", "/lake", False),
+        ("/", "/lake", False),
+    ],
+)
+def test_what_is_below_a_folder(uri: str, folder: str, below: bool) -> None:
+    """By whole names, in any spelling."""
+    assert is_below(uri, folder) is below
+
+
+@pytest.mark.parametrize("uri", ["/lake/../t", "s3a://lake/t", "lake/t"])
+def test_what_could_lead_out_is_below_nothing(uri: str) -> None:
+    with pytest.raises(StorageError):
+        is_below(uri, "/lake")
 
 
 def test_join_keeps_the_spelling() -> None:

@@ -1,0 +1,91 @@
+"""The words for Hudi tables on their way between API server, controller and driver."""
+
+import pytest
+from pydantic import ValidationError
+
+from compaction_operator.api.compaction import CompactionType, Format, TableCompactionSpec, TableRef
+from compaction_operator.api.config import HudiSettings
+from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
+from compaction_operator.api.model import format_size
+from compaction_operator.api.request import (
+    FINAL_REASONS,
+    SUCCESS_REASONS,
+    TERMINATION_MESSAGE_BYTES,
+    WAITING_REASONS,
+    DriverResult,
+    Reason,
+)
+
+
+def test_every_type_has_one_format() -> None:
+    assert [type_.table_format for type_ in CompactionType] == [Format.HIVE_ACID] * 2 + [Format.HUDI] * 2
+    nouns = ["Minor compaction", "Major compaction", "LogCompaction", "Compaction"]
+    assert [type_.noun for type_ in CompactionType] == nouns
+
+
+def test_a_table_is_called_by_its_location_where_it_has_no_name() -> None:
+    assert str(TableRef(database="Lake", name="Orders")) == "lake.orders"
+    assert str(TableRef(location="/warehouse/Lake/orders")) == "/warehouse/Lake/orders"
+
+
+def test_options_survive_the_way_to_the_driver() -> None:
+    """Also a size that is no multiple of a MiB: a log file's limit is often less than that."""
+    options = HudiOptions(
+        mode=HudiMode.SCHEDULE, options={"hoodie.clean.policy": "KEEP"}, max_log_file_size_to_merge=40 * 1024
+    )
+    assert options.to_json()["maxLogFileSizeToMerge"] == "40KiB"
+    assert HudiOptions.model_validate(options.to_json()) == options
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(1, "1KiB"), (1023 * 1024, "1023KiB"), (2**20, "1MiB"), (977 * 2**20 + 1, "978MiB"), (2**30, "1024MiB")],
+)
+def test_sizes_are_written_in_at_most_so_many_digits_as_are_read(size: int, text: str) -> None:
+    """Rounded up, to a KiB as long as that fits."""
+    assert format_size(size) == text
+
+
+def test_a_spec_without_hudis_options_has_none() -> None:
+    """So that a compaction of a Hive ACID table does not show them."""
+    spec = TableCompactionSpec(warehouse="w", table=TableRef(database="d", name="t"), type=CompactionType.MINOR)
+    assert "hudi" not in spec.to_json()
+
+
+@pytest.mark.parametrize("bundle", ["../../tmp/evil", "1.0", "1.0.2-rc1", ""])
+def test_a_bundle_is_a_version_and_no_path(bundle: str) -> None:
+    with pytest.raises(ValidationError, match="bundle"):
+        HudiOptions(bundle=bundle)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"options": {"fs.defaultFS": "x"}}, "fs.defaultFS"), ({"locations": ["lake"]}, "locations")],
+)
+def test_a_warehouses_settings_are_checked_by_name(settings: dict[str, object], named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        HudiSettings.model_validate(settings)
+
+
+def test_every_reason_is_of_one_sort() -> None:
+    """What ends well, what ends it, what is waited for; all others count against retry.maxAttempts."""
+    assert not FINAL_REASONS & WAITING_REASONS
+    assert not SUCCESS_REASONS & (FINAL_REASONS | WAITING_REASONS)
+
+
+def test_a_long_result_fits_into_a_termination_message() -> None:
+    """The kubelet cuts what is longer, and a cut result is none."""
+    instants = tuple(f"2026110112000{number:04d}" for number in range(20))
+    status = HudiStatus(instant=instants[0], rolled_back=instants, removed=instants, pending=instants, stale=instants)
+    result = DriverResult(reason=Reason.COMPACTED, message="m" * (TERMINATION_MESSAGE_BYTES // 4), hudi=status)
+    assert len(result.model_dump_json(by_alias=True).encode()) < TERMINATION_MESSAGE_BYTES
+
+
+def test_what_was_done_in_a_sentence() -> None:
+    done = HudiStatus(
+        instant="20261101120000000", action="logcompaction", state="Completed",
+        file_groups=2, blocks_in=8, blocks_out=2, bytes_in=900, bytes_out=800,
+    )  # fmt: skip
+    text = "logcompaction 20261101120000000 Completed: 2 file groups, 8 blocks (900 bytes) became 2 (800 bytes)"
+    assert str(done) == text
+    assert str(HudiStatus(nothing_planned="2 blocks, threshold 5")) == "2 blocks, threshold 5"

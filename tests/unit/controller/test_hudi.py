@@ -1,0 +1,311 @@
+"""Compactions of Hudi tables in the controller: who may, one attempt per place, what is asked, how an end is judged."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from compaction_operator.api.compaction import Format
+from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.config import HudiSettings, OperatorConfig
+from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
+from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
+from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.jobs import JobState, JobView, job_manifest, job_name, job_request
+from compaction_operator.controller.permission import refusal
+from compaction_operator.controller.resources import Kind, TableKey
+from compaction_operator.controller.work import RealWork
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.tables import Table
+from tests.unit.controller.sandbox import (
+    CONFIG,
+    NOON,
+    Sandbox,
+    cleanup_raw,
+    compaction,
+    compaction_raw,
+    condition,
+    runs,
+)
+
+PLACE = "/warehouse/lake/orders"
+BY_LOCATION: dict[str, Any] = {"table": {"location": PLACE}, "type": "LogCompaction"}
+BY_NAME: dict[str, Any] = {"table": {"database": "Sales", "name": "Orders_rt"}, "type": "LogCompaction"}
+JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
+RUNNING = {"attempt": 1, "job": JOB, "location": PLACE}
+DONE = HudiStatus(instant="20260101120000000", action="logcompaction", state="Completed", blocks_in=8, blocks_out=1)
+
+
+# --- Who may
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "named"),
+    [
+        (BY_LOCATION, None, ""),
+        (BY_NAME, None, ""),
+        ({**BY_LOCATION, "format": "Hudi"}, None, ""),
+        ({"format": "HiveAcid"}, None, ""),
+        ({"table": {"location": "file:///warehouse//lake/"}, "type": "Compaction"}, None, ""),
+        ({**BY_LOCATION, "format": "HiveAcid"}, "WrongFormat", "type LogCompaction is for format Hudi"),
+        ({"format": "Hudi"}, "WrongFormat", "type Minor is for format HiveAcid"),
+        ({"table": {"location": PLACE}, "type": "Major"}, "WrongFormat", "table.location is for Hudi tables"),
+        ({"table": {"location": "/warehouse/lakes/t"}, "type": "Compaction"}, "NotAllowed", "/warehouse/lakes/t"),
+        ({"table": {"location": "/warehouse"}, "type": "Compaction"}, "NotAllowed", "below: /warehouse/lake"),
+        ({"table": {"location": "/warehouse/lake/../hr/t"}, "type": "Compaction"}, "NotAllowed", "'..'"),
+        ({"table": {"location": "s3a://lake/t"}, "type": "Compaction"}, "NotAllowed", "'s3a' is not supported"),
+        ({"table": {"database": "hr", "name": "t"}, "type": "Compaction"}, "NotAllowed", "database hr"),
+    ],
+)
+def test_what_the_configuration_lets_be_compacted(fields: dict[str, Any], reason: str | None, named: str) -> None:
+    """By name what its databases are, by location only what lies below a folder that is listed, by whole names."""
+    refused = refusal(compaction(**fields), CONFIG)
+    assert (refused.reason if refused else None) == reason
+    assert refused is None or named in refused.message
+
+
+def test_without_listed_locations_no_table_goes_by_location() -> None:
+    refused = refusal(compaction(**BY_LOCATION), with_hudi(HudiSettings()))
+    assert refused is not None
+    assert refused.reason is Reason.NOT_ALLOWED
+    assert refused.message == f"table.location {PLACE} may not be compacted; of warehouse lake may, below: nothing"
+
+
+def with_hudi(settings: HudiSettings) -> OperatorConfig:
+    warehouse = CONFIG.warehouses[0].model_copy(update={"hudi": settings})
+    return CONFIG.model_copy(update={"warehouses": (warehouse,)})
+
+
+# --- One attempt per place
+
+
+def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
+    """In any spelling; until then it goes by its name. Case counts in a path."""
+    key = TableKey("", "", PLACE)
+    assert compaction(**BY_NAME).table == TableKey("lake", "sales", "orders_rt")
+    assert compaction(**BY_NAME, status={"location": PLACE}).table == key
+    assert compaction(table={"location": f"file://{PLACE}/"}, type="Compaction").table == key
+    assert compaction(table={"location": PLACE.upper()}, type="Compaction").table != key
+    assert str(key) == PLACE
+    strange = compaction(table={"location": "s3a://lake/t"}, type="Compaction").table
+    assert strange == TableKey("", "", "s3a://lake/t")
+
+
+@runs
+async def test_one_attempt_per_place_whatever_it_is_called() -> None:
+    """Two names of the metastore and the location itself, in two namespaces: one after the other."""
+    box = Sandbox()
+    box.work.verdict = Verdict(location=PLACE)
+    named = {**BY_NAME, "table": {"database": "sales", "name": "orders_ro"}}
+    for minute, (name, namespace, spec) in enumerate(
+        [("nightly", "default", BY_NAME), ("a", "other", named), ("b", "default", BY_LOCATION)]
+    ):
+        created = box.time.now.replace(minute=minute)
+        box.kube.apply(Kind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, **spec))
+    await box.start()
+    assert box.kube.jobs() == [JOB]
+    assert box.compaction()["location"] == PLACE
+    for name, namespace in (("a", "other"), ("b", "default")):
+        status = box.kube.status(Kind.COMPACTION, name, namespace)
+        assert condition(status)["message"] == "waits for compaction default/nightly, which works on the same table"
+    box.kube.end_job(JOB, DriverResult(reason=Reason.COMPACTED, message="done", hudi=DONE), ok=True)
+    await box.run()
+    assert len(box.kube.jobs()) == 2
+    assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
+
+
+def test_the_place_is_written_down_before_an_attempt_is_recorded() -> None:
+    """Only then is it known whom it waits for."""
+    first = step({}, Sight(verdict=Verdict(location=PLACE)))
+    assert (first.status.location, first.status.attempt, first.action) == (PLACE, 0, Action.NONE)
+    assert first.again_in == 0
+    second = step(first.status.to_json(), Sight(verdict=Verdict(location=PLACE)))
+    assert (second.status.attempt, second.action) == (1, Action.CREATE_JOB)
+    moved = step(first.status.to_json(), Sight(verdict=Verdict(location="/warehouse/lake/moved")))
+    assert (moved.status.location, moved.status.attempt) == ("/warehouse/lake/moved", 0)
+
+
+# --- What is asked before a pod is started
+
+
+class Metastore:
+    """A metastore with one table; `None` is one that is down, and for tables by location nobody is to ask it."""
+
+    def __init__(self, table: Table | None) -> None:
+        self._table = table
+
+    def get_table(self, database: str, name: str) -> Table:
+        if self._table is None:
+            raise MetastoreUnavailable("connection refused")
+        return self._table
+
+
+def hudi_table(place: Path, **properties: str) -> Path:
+    """Make a merge-on-read table of version 8, but for what the properties say (dots as underscores)."""
+    plain = {"table_name": "orders", "table_type": "MERGE_ON_READ", "table_version": "8"} | properties
+    folder = place / "orders"
+    (folder / ".hoodie").mkdir(parents=True)
+    lines = [f"hoodie.{key.replace('_', '.')}={value}" for key, value in plain.items()]
+    (folder / ".hoodie" / "hoodie.properties").write_text("\n".join(lines))
+    return folder
+
+
+def preflight(
+    place: Path | str, *, hudi: dict[str, Any] | None = None, config: OperatorConfig = CONFIG, metastore: Any = None
+) -> Verdict:
+    work = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore or Metastore(None)))
+    table = BY_NAME["table"] if metastore else {"location": str(place)}
+    return work.preflight(compaction(table=table, type="LogCompaction", **({"hudi": hudi} if hudi else {})))
+
+
+def test_a_table_by_location_is_asked_itself(tmp_path: Path) -> None:
+    """The metastore may be down: nobody needs it."""
+    place = hudi_table(tmp_path)
+    assert preflight(f"file://{place}") == Verdict(location=str(place))
+
+
+def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
+    place = hudi_table(tmp_path)
+    table = Table(
+        database="sales", name="orders_rt", location=f"file:{place}", create_time=1, columns=(), serde="",
+        input_format="org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
+    )  # fmt: skip
+    assert preflight(place, metastore=Metastore(table)) == Verdict(location=str(place))
+    plain = replace(table, input_format="org.apache.hadoop.mapred.TextInputFormat")
+    assert preflight(place, metastore=Metastore(plain)).reason is Reason.WRONG_FORMAT
+    assert preflight(place, metastore=Metastore(None)).reason is Reason.METASTORE_UNAVAILABLE
+    elsewhere = replace(table, location="s3a://lake/orders")
+    assert preflight(place, metastore=Metastore(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
+
+
+@pytest.mark.parametrize(
+    ("properties", "hudi", "reason", "named"),
+    [
+        ({"table_type": "COPY_ON_WRITE"}, {}, Reason.NOT_MERGE_ON_READ, "copy-on-write"),
+        ({"table_version": "10"}, {}, Reason.UNSUPPORTED_TABLE, "version 10"),
+        ({"table_version": "9"}, {"bundle": "1.0.2"}, Reason.UNSUPPORTED_TABLE, "1.0.2"),
+        ({}, {"options": {"hoodie.base.path": "/etc"}}, Reason.REFUSED_OPTION, "hoodie.base.path"),
+    ],
+)
+def test_what_can_never_be_done_costs_no_pod(
+    tmp_path: Path, properties: dict[str, str], hudi: dict[str, Any], reason: Reason, named: str
+) -> None:
+    verdict = preflight(hudi_table(tmp_path, **properties), hudi=hudi)
+    assert verdict.reason is reason
+    assert named in verdict.message
+
+
+def test_where_no_table_lies_is_said(tmp_path: Path) -> None:
+    verdict = preflight(tmp_path)
+    assert verdict.reason is Reason.TABLE_NOT_FOUND
+    assert f"{tmp_path} is no Hudi table" in verdict.message
+
+
+def test_a_lock_provider_is_needed_unless_nobody_else_writes(tmp_path: Path) -> None:
+    """The warehouse's counts for all of its tables."""
+    place, without = hudi_table(tmp_path), with_hudi(HudiSettings())
+    assert preflight(place).reason is None
+    assert preflight(place, config=without).reason is Reason.NO_LOCK_PROVIDER
+    assert preflight(place, config=without, hudi={"singleWriter": True}).reason is None
+
+
+# --- The job
+
+
+def test_the_driver_is_told_the_format_and_hudis_options() -> None:
+    """Auto is found out by then; what is not given is Hudi's default."""
+    spec = compaction(**BY_LOCATION, hudi={"mode": "Schedule", "maxLogFileSizeToMerge": "40KiB"}).spec
+    request = job_request(spec, name="nightly", namespace="default", uid="u", attempt=1, config=CONFIG)
+    (container,) = job_manifest(request, ttl=600.0)["spec"]["template"]["spec"]["containers"]
+    (text,) = [one["value"] for one in container["env"] if one["name"] == REQUEST_VARIABLE]
+    told = JobRequest.model_validate_json(text)
+    assert told == request
+    assert (told.format, told.table.location) == (Format.HUDI, PLACE)
+    assert told.hudi == HudiOptions(mode=HudiMode.SCHEDULE, max_log_file_size_to_merge=40 * 1024)
+    assert told.warehouse.hudi == CONFIG.warehouses[0].hudi
+    plain = compaction().spec
+    hive = job_request(plain, name="nightly", namespace="default", uid="u", attempt=1, config=CONFIG)
+    assert (hive.format, hive.hudi) == (Format.HIVE_ACID, HudiOptions())
+
+
+# --- How an attempt's end is judged
+
+
+def view(state: JobState) -> JobView:
+    return JobView(namespace="default", name=JOB, resource_version=5, compaction="nightly", state=state)
+
+
+def step(status: dict[str, Any], sight: Sight, **fields: Any) -> Decision:
+    return decide(compaction(status=status, **{**BY_LOCATION, **fields}), sight, config=CONFIG, now=NOON)
+
+
+def ended(result: DriverResult | None, *, ok: bool = True, buried: bool = False) -> Sight:
+    end = End(DriverEnd(result, "the driver exited with code 1"), ())
+    return Sight(job=view(JobState.SUCCEEDED if ok else JobState.FAILED), end=end, buried=buried)
+
+
+def said(decision: Decision) -> tuple[str, str, str]:
+    found = find_condition(decision.status.conditions, "Succeeded")
+    assert found is not None
+    return found.status.value, found.reason, found.message
+
+
+@pytest.mark.parametrize("reason", [Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED])
+def test_a_good_end_is_what_the_driver_says(reason: Reason) -> None:
+    decision = step(RUNNING, ended(DriverResult(reason=reason, message="as it was", hudi=DONE)))
+    assert said(decision) == ("True", reason, "as it was")
+    assert decision.status.hudi == DONE
+    assert decision.status.completion_time
+    assert (decision.status.totals, decision.status.cleanups) == (None, ())
+
+
+def test_a_good_end_without_a_word_is_one_all_the_same() -> None:
+    """The pod may be gone with its message: that its Job succeeded is known."""
+    decision = step(RUNNING, ended(None))
+    assert said(decision)[:2] == ("True", "Compacted")
+    assert "its report is lost" in said(decision)[2]
+
+
+def test_a_bad_end_keeps_what_was_seen_of_the_table() -> None:
+    """So a user sees which instants stand in the way; it is not counted."""
+    waits = HudiStatus(pending=("20260101120000000",))
+    result = DriverResult(reason=Reason.WAITING_FOR_INSTANT, message="20260101120000000 is not ours", hudi=waits)
+    decision = step({**RUNNING, "failedAttempts": 2}, ended(result, ok=False, buried=True))
+    assert said(decision) == ("Unknown", "WaitingForInstant", "20260101120000000 is not ours")
+    assert (decision.status.hudi, decision.status.failed_attempts) == (waits, 2)
+    assert decision.status.next_attempt_time
+
+
+def test_what_an_earlier_attempt_saw_stays_until_there_is_news() -> None:
+    decision = step({**RUNNING, "hudi": DONE.to_json()}, ended(None, ok=False, buried=True))
+    assert said(decision)[:2] == ("Unknown", "DriverFailed")
+    assert decision.status.hudi == DONE
+
+
+def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
+    """Its dead instants are the next attempt's to deal with: nothing in the table's folder is touched."""
+    place = hudi_table(tmp_path)
+    (place / "_compaction_uiddefau-1-pod").mkdir()
+    work = RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
+    assert work.bury(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
+    assert work.bury(compaction(**BY_NAME, status=RUNNING)) is None
+    assert (place / "_compaction_uiddefau-1-pod").exists()
+
+
+@runs
+async def test_a_cleanup_that_claims_to_be_of_a_hudi_compaction_says_nothing_of_it() -> None:
+    """None is ever made for one; anybody who may write resources may name any UID."""
+    box = Sandbox()
+    box.work.verdict = Verdict(location=PLACE)
+    box.work.published = False
+    box.kube.apply(Kind.COMPACTION, compaction_raw(**BY_LOCATION))
+    await box.start()
+    box.kube.apply(Kind.CLEANUP, cleanup_raw())
+    box.kube.end_job(JOB, DriverResult(reason=Reason.COMPACTED, message="done", hudi=DONE), ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "Compacted"
+    assert "cleanups" not in {name for name, value in box.compaction().items() if value}
+    assert "started" in next(event["message"] for event in box.kube.events if event["reason"] == "Started")

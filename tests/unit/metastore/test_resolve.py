@@ -1,0 +1,85 @@
+"""Which format a table has by what the metastore says, and what is refused because of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import TableNotFound
+from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table
+from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
+
+REF = TableRef(database="lake", name="orders")
+ACID = Table(
+    database="lake",
+    name="orders",
+    location="file:/warehouse/lake/orders",
+    create_time=1,
+    input_format=ORC_INPUT_FORMAT,
+    serde=ORC_SERDE,
+    columns=(),
+    parameters={"transactional": "true"},
+)
+HUDI = replace(ACID, parameters={}, input_format="org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat")
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+
+
+class One:
+    """A metastore with one table at most."""
+
+    def __init__(self, table: Table | None) -> None:
+        self._table = table
+
+    def get_table(self, database: str, name: str) -> Table:
+        if self._table is None:
+            raise TableNotFound(f"{database}.{name}")
+        return self._table
+
+
+def client(table: Table | None) -> MetastoreClient:
+    return cast(MetastoreClient, One(table))
+
+
+@pytest.mark.parametrize(
+    ("changes", "hudi"),
+    [
+        ({}, True),
+        ({"input_format": "org.apache.hudi.hadoop.HoodieParquetInputFormat"}, True),
+        ({"input_format": PARQUET, "parameters": {"spark.sql.sources.provider": "hudi"}}, True),
+        ({"input_format": PARQUET, "parameters": {"spark.sql.sources.provider": "HUDI"}}, True),
+        ({"input_format": PARQUET, "parameters": {"spark.sql.sources.provider": "delta"}}, False),
+        ({"input_format": PARQUET}, False),
+        ({"input_format": ORC_INPUT_FORMAT, "parameters": ACID.parameters}, False),
+        ({"input_format": ""}, False),
+    ],
+)
+def test_a_hudi_table_is_told_by_its_input_format_or_its_provider(changes: dict[str, Any], hudi: bool) -> None:
+    """As Hudi's sync with Hive, and as Spark's own catalog write one down."""
+    assert replace(HUDI, **changes).is_hudi is hudi
+
+
+def test_each_format_is_found_by_its_own_types() -> None:
+    assert hudi_table(client(HUDI), REF) == HUDI
+    assert compactable_table(client(ACID), REF) == ACID
+
+
+@pytest.mark.parametrize(
+    ("find", "table", "reason", "named"),
+    [
+        (hudi_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
+        (hudi_table, ACID, Reason.WRONG_FORMAT, "lake.orders is no Hudi table: its input format is"),
+        (compactable_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
+        (compactable_table, HUDI, Reason.WRONG_FORMAT, "its types are LogCompaction and Compaction"),
+    ],
+)
+def test_a_table_of_the_other_format_is_refused(
+    find: Callable[[MetastoreClient, TableRef], Table], table: Table | None, reason: Reason, named: str
+) -> None:
+    """Nothing of a Hudi table is ever taken for deltas, nor the other way round."""
+    with pytest.raises(Refused, match=named) as caught:
+        find(client(table), REF)
+    assert caught.value.reason is reason
