@@ -7,6 +7,9 @@ from enum import StrEnum
 OWNER_KEY = "compaction.dev/compaction"
 """In the extra metadata of each plan that this operator makes: `<uid>/<attempt>` of the TableCompaction."""
 
+NEWEST_SEEN_KEY = "compaction.dev/newest-seen"
+"""Also there, of a log compaction: the newest delta commit that was on the timeline when the plan was made."""
+
 
 class Action(StrEnum):
     """Actions on the timeline that matter here, as they are while they are pending."""
@@ -81,6 +84,15 @@ def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
     newest = max((instant.time for instant in found if instant.action is Action.COMPACTION), default="")
     plans = (one for one in found if one.action is Action.LOG_COMPACTION and one.state is State.REQUESTED)
     return tuple(plan for plan in plans if plan.time < newest)
+
+
+def late(instants: Iterable[Instant], *, plan: str, newest_seen: str) -> tuple[Instant, ...]:
+    """Return what came onto the timeline after a log compaction was planned, but with an instant before its own.
+
+    NB: the release whose readers replay a merged block at its own instant would put it over these writers' blocks.
+    """
+    found = (one for one in instants if one.action is Action.DELTA_COMMIT)
+    return tuple(one for one in found if "" < newest_seen < one.time < plan)
 
 
 def _is_dead(instant: Instant) -> bool:

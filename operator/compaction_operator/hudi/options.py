@@ -1,7 +1,8 @@
 """What Hudi's write client is told: the table's own settings, the user's options, and what always holds."""
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
@@ -10,10 +11,12 @@ from compaction_operator.hudi.properties import HudiTable
 log = logging.getLogger(__name__)
 
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
+METADATA_THRESHOLD = "hoodie.metadata.log.compaction.blocks.threshold"
 DEFAULT_THRESHOLD = 5
-"""HoodieCompactionConfig's own."""
+"""HoodieCompactionConfig's and HoodieMetadataConfig's own."""
 
 LOCK_PROVIDER = "hoodie.write.lock.provider"
+_STRATEGIES = "org.apache.hudi.table.action.compact.strategy."
 _LOCKS = "org.apache.hudi.client.transaction.lock."
 NOT_ACROSS_PROCESSES = frozenset({f"{_LOCKS}InProcessLockProvider", f"{_LOCKS}NoopLockProvider"})
 FILE_SYSTEM_LOCKS = f"{_LOCKS}FileSystemBasedLockProvider"
@@ -87,18 +90,35 @@ def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOp
         fixed["hoodie.metadata.log.compaction.enable"] = "true"
     for key, value in given.items():
         _refuse(key, value, fixed)
-    threshold(given)
+    threshold(given, of_metadata_table=own.metadata_table)
+    if own.max_log_file_size_to_merge is not None and table.table_version < 8:
+        raise RefusedOptionError(
+            f"hudi.maxLogFileSizeToMerge is for tables from version 8 on, and {table.location} is of version "
+            f"{table.table_version}: take it out"
+        )
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER))
     return {**given, **fixed}
 
 
-def threshold(options: Mapping[str, str]) -> int:
+def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
     """Return how many blocks make a log compaction worth it; RefusedOptionError when that is no number from 2 on."""
-    text = options.get(THRESHOLD, str(DEFAULT_THRESHOLD))
+    key = METADATA_THRESHOLD if of_metadata_table else THRESHOLD
+    text = options.get(key, str(DEFAULT_THRESHOLD))
     if not text.isascii() or not text.isdecimal() or int(text) < 2:
-        raise RefusedOptionError(f"hudi.options[{THRESHOLD}] is {text!r}: give a number of blocks, 2 or more")
+        raise RefusedOptionError(f"hudi.options[{key}] is {text!r}: give a number of blocks, 2 or more")
     return int(text)
+
+
+def within(partitions: Sequence[str]) -> dict[str, str]:
+    """Return the options by which Hudi plans a compaction of these partitions, or those below them, only."""
+    if not partitions:
+        return {}
+    paths = "|".join(re.escape(partition.strip("/")) for partition in partitions)
+    return {
+        "hoodie.compaction.strategy": f"{_STRATEGIES}PartitionRegexBasedCompactionStrategy",
+        "hoodie.compaction.partition.path.regex": f"^({paths})(/.*)?$",
+    }
 
 
 def _of_table(table: HudiTable) -> dict[str, str]:

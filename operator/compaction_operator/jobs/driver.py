@@ -6,37 +6,51 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import kubernetes
 
 from compaction_operator.api import cleanup as api
+from compaction_operator.api.compaction import Format
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import (
     REQUEST_VARIABLE,
+    SUCCESS_REASONS,
     TERMINATION_MESSAGE_BYTES,
     TERMINATION_MESSAGE_PATH,
     DriverResult,
     JobRequest,
     Reason,
 )
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.jobs import hudi_driver
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
 from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.lease import KubernetesLeases, table_lease
 from compaction_operator.jobs.progress import OwnPod, ProgressReporter
 from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.jobs.runner import SparkRunner
-from compaction_operator.jobs.spark import slots, spark_context
+from compaction_operator.jobs.spark import hudi_session, slots, spark_context
 from compaction_operator.jobs.work import task_bytes
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused, resolve
+from compaction_operator.metastore.resolve import Refused, hudi_table, resolve
 
 log = logging.getLogger(__name__)
 
 API_TIMEOUT_SECONDS = 30
-SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT})
+
+SparkT = TypeVar("SparkT", bound="Stoppable")
+
+
+class Stoppable(Protocol):
+    """Something that has started Spark, or will."""
+
+    def stop(self) -> None:
+        """Stop it."""
+        ...
 
 
 class KubernetesJournals:
@@ -90,7 +104,8 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
         return compact(request, pod_uid=environment["POD_UID"], environment=environment)
     except JobError as error:
         return error.result()
-    except Refused as error:
+    except (Refused, HudiError) as error:
+        log.info("refused", exc_info=error)
         return DriverResult(reason=error.reason, message=str(error))
     except MetastoreUnavailable as error:
         return DriverResult(reason=Reason.METASTORE_UNAVAILABLE, message=str(error))
@@ -103,7 +118,33 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
 
 
 def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Resolve the table, then compact it with Spark; raises JobError, Refused or MetastoreError."""
+    """Compact a table of whichever format; raises JobError, HudiError, Refused or MetastoreError."""
+    of_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
+    return of_format(request, pod_uid=pod_uid, environment=environment)
+
+
+def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    job = hudi_driver.prepare(request, _hudi_location(request))
+    jar = hudi_driver.bundle_jar(job.bundle, environment)
+    leases = KubernetesLeases(request.namespace)
+    return hudi_driver.compact(
+        job,
+        request,
+        lease=lambda: table_lease(leases, job.table.location, holder=pod_uid),
+        session=lambda: _stopping(hudi_session(request, environment, jar)),
+        report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
+    )
+
+
+def _hudi_location(request: JobRequest) -> str:
+    if request.table.location is not None:
+        return request.table.location
+    with MetastoreClient(request.warehouse.metastore) as client:
+        return hudi_table(client, request.table).location
+
+
+def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    """Resolve the table, then compact it with Spark."""
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
@@ -125,11 +166,11 @@ def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkR
 
 
 @contextmanager
-def _stopping(runner: SparkRunner) -> Iterator[SparkRunner]:
+def _stopping(spark: SparkT) -> Iterator[SparkT]:
     try:
-        yield runner
+        yield spark
     finally:
-        runner.stop()
+        spark.stop()
 
 
 def _write_termination_message(result: DriverResult) -> None:

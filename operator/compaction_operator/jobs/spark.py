@@ -15,14 +15,40 @@ PYTHON_MIB = 512
 """For the interpreters, their libraries, and what the JVM needs beside its heap."""
 
 
+LISTS = frozenset({"spark.jars", "spark.sql.extensions"})
+"""Settings whose values are lists, joined by commas: what a driver needs is added to what a profile has."""
+
+
 def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
     """Start Spark as the request's profile and sizes say and return its SparkContext."""
+    return _session(request.job, spark_settings(request, environment)).sparkContext
+
+
+def hudi_session(request: JobRequest, environment: Mapping[str, str], bundle_jar: Path) -> Any:
+    """Start Spark with a bundle of Hudi in its JVM and return its SparkSession."""
+    settings = spark_settings(request, environment)
+    return _session(request.job, settings | hudi_settings(bundle_jar, settings))
+
+
+def hudi_settings(bundle_jar: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what a bundle of Hudi needs of Spark, beside the settings that there are."""
+    needed = {
+        "spark.jars": str(bundle_jar),
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    }
+    joined = {key: f"{settings[key]},{needed[key]}" for key in LISTS if settings.get(key)}
+    return needed | joined
+
+
+def _session(name: str, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - starts slowly, and only drivers have need of it
 
-    builder = SparkSession.builder.appName(request.job)
-    for key, value in spark_settings(request, environment).items():
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate().sparkContext
+    return builder.getOrCreate()
 
 
 def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,58 @@
+"""Which blocks of what Hudi's planner picked a log compaction merges, and why none where that is so."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from compaction_operator.api.model import counted
+from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi.runs import Block, best_run
+
+
+class Choice:
+    """Chooses for each file group in turn, and remembers what it left. A `Choose`.
+
+    `limit` is in bytes, None for no limit. `partitions` are paths of partitions or their beginnings, none for all.
+    `newest_only` as in `best_run`.
+    """
+
+    def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
+        self.threshold = threshold
+        self._limit = limit
+        self._partitions = tuple(partition.strip("/") for partition in partitions)
+        self._newest_only = newest_only
+        self._longest = 0
+        self._held_up: str | None = None
+
+    def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
+        """Return the blocks of a file group to merge, none to leave it alone."""
+        if not self.covers(operation.partition):
+            return ()
+        run = self._run(operation, pending, newest_only=self._newest_only)
+        if not run:
+            self._note(operation, pending)
+        return run
+
+    def covers(self, partition: str) -> bool:
+        """Whether a partition is among those that were asked for."""
+        return not self._partitions or any(f"{partition}/".startswith(f"{wanted}/") for wanted in self._partitions)
+
+    def held_up_by(self) -> str | None:
+        """Return which pending delta commits kept a file group from being planned, None when none did."""
+        return self._held_up
+
+    def why_nothing(self, blocks: Iterable[int]) -> str:
+        """Return why nothing was planned; `blocks` are those of each file group."""
+        if self._longest and self._limit is not None:
+            run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
+            return f"{run}, threshold {self.threshold}"
+        return f"{counted(max(blocks, default=0), 'block')}, threshold {self.threshold}"
+
+    def _run(self, operation: Operation, pending: Collection[str], *, newest_only: bool) -> tuple[Block, ...]:
+        return best_run(
+            operation.files, threshold=self.threshold, limit=self._limit, pending=pending, newest_only=newest_only
+        )
+
+    def _note(self, operation: Operation, pending: Collection[str]) -> None:
+        if self._run(operation, (), newest_only=self._newest_only):
+            self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
+        longest = best_run(operation.files, threshold=1, limit=self._limit, pending=(), newest_only=False)
+        self._longest = max(self._longest, len(longest))

@@ -1,0 +1,360 @@
+"""Hudi's own write client by py4j: the only module that knows Hudi's classes and how its releases differ."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from compaction_operator.hudi.instants import NEWEST_SEEN_KEY, OWNER_KEY, Action, Instant, State
+from compaction_operator.hudi.java import hudi_errors, items, java_map, streamed, value_of
+from compaction_operator.hudi.logfiles import LogFiles
+from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.properties import HudiTable
+from compaction_operator.hudi.runs import blocks_of
+
+ACTIONS: Mapping[str, Action] = {
+    "logcompaction": Action.LOG_COMPACTION,
+    "compaction": Action.COMPACTION,
+    # A merge-on-read table has a commit only of a compaction.
+    "commit": Action.COMPACTION,
+    "clustering": Action.CLUSTERING,
+    "replacecommit": Action.CLUSTERING,
+    "deltacommit": Action.DELTA_COMMIT,
+}
+"""HoodieTimeline's names of the actions that matter here."""
+
+SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
+"""WriteOperationType's names of what no writer does."""
+
+
+class HudiClient:
+    """A write client of one table, or of its metadata table. Every method raises HudiError."""
+
+    def __init__(self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool) -> None:
+        self._jvm = jvm
+        self._hudi = jvm.org.apache.hudi
+        self._client = client
+        self._old = bundle.startswith("1.0.")
+        self._config = client.getConfig()
+        self._context = client.getEngineContext()
+        self._base = str(self._config.getBasePath())
+        self._logs = LogFiles(jvm, self._meta().getStorage(), self._base, names_have_instants=names_have_instants)
+
+    @classmethod
+    def open(cls, spark: Any, table: HudiTable, options: Mapping[str, str], *, bundle: str) -> Self:
+        """Return a client of a table with the options of `write_options`, on a Spark session that has the bundle."""
+        jvm = spark._jvm
+        with hudi_errors(f"opening {table.location}"):
+            scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(java_map(jvm, options))
+            create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+            client = create(spark._jsparkSession, table.location, scala, jvm.scala.Option.apply(None))
+            return cls(jvm, client, bundle=bundle, names_have_instants=table.table_version >= 8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    @property
+    def reads_merged_blocks_last(self) -> bool:
+        """Whether readers of this release use the first scanner, which replays merged blocks at their own instant."""
+        return self._old
+
+    def instants(self) -> tuple[Instant, ...]:
+        """Return what is on the active timeline, of the actions that matter here; plans tell whose they are."""
+        with hudi_errors("reading the timeline"):
+            return self._instants(self._meta())
+
+    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
+        """Put a plan of a log compaction onto the timeline, of what is chosen of Hudi's own; None: nothing to do.
+
+        NB: all under the table's lock, and nothing is saved before it is narrowed: a wide plan is never there.
+        """
+        with hudi_errors("planning a log compaction"), self.locked():
+            table = self._table()
+            meta = table.getMetaClient()
+            if not meta.getCommitsTimeline().filterCompletedInstants().countInstants():
+                return None
+            time = str(self._client.createNewInstantTime(False))
+            java_plan = self._generate(table, time)
+            plan = None if java_plan is None else self._narrow(meta, java_plan, time, choose)
+            if plan is None or not plan.operations:
+                return None
+            extra = {OWNER_KEY: owner, NEWEST_SEEN_KEY: plan.newest_seen}
+            java_plan.setExtraMetadata(java_map(self._jvm, extra))
+            requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(time)
+            table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
+            return plan
+
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        """Put Hudi's own plan of a compaction onto the timeline; None: nothing to do."""
+        with hudi_errors("planning a compaction"):
+            extra = self._hudi.common.util.Option.of(java_map(self._jvm, {OWNER_KEY: owner}))
+            time = value_of(self._client.scheduleCompaction(extra))
+            return None if time is None else self._plan(self._meta(), str(time), Action.COMPACTION)
+
+    def plan_of(self, instant: Instant) -> Plan:
+        """Return the plan of a pending instant."""
+        with hudi_errors(f"reading the plan of {instant}"):
+            return self._plan(self._meta(), instant.time, instant.action)
+
+    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
+        """Execute a plan and commit it; `confirm` is called in between and may raise in order to stop it there."""
+        with hudi_errors(f"running {plan.action} {plan.instant}"):
+            merged = plan.action is Action.LOG_COMPACTION
+            run = self._client.logCompact if merged else self._client.compact
+            commit = self._client.commitLogCompaction if merged else self._client.commitCompaction
+            try:
+                metadata = run(plan.instant)
+                confirm()
+                result = metadata.getCommitMetadata().get() if self._old else metadata
+                commit(plan.instant, result, self._none())
+            except BaseException:
+                self._end_heartbeat(plan)
+                raise
+            return self._written(plan)
+
+    def roll_back(self, instant: Instant) -> None:
+        """Roll back a log compaction that had begun, also where a later compaction stands (HoodieTable).
+
+        NB: a rollback of it that was cut short is gone on with: two of one instant must not be.
+        """
+        with hudi_errors(f"rolling back {instant}"):
+            table = self._table()
+            meta = table.getMetaClient()
+            begun = meta.getInstantGenerator().getLogCompactionInflightInstant(instant.time)
+            service = self._client.getTableServiceClient()
+            earlier = value_of(service.getPendingRollbackInfo(meta, instant.time, False))
+            if earlier is not None:
+                time = earlier.getRollbackInstant().requestedTime()
+                table.rollback(self._context, time, begun, True, False)
+            elif self._old:
+                table.rollbackInflightLogCompaction(begun)
+            else:
+                table.rollbackInflightLogCompaction(begun, self._client.getTransactionManager())
+
+    def remove(self, instant: Instant) -> None:
+        """Remove a plan of a log compaction that can never run."""
+        with hudi_errors(f"removing {instant}"), self.locked():
+            meta = self._meta()
+            requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(instant.time)
+            meta.getActiveTimeline().deletePending(requested)
+
+    def clean(self) -> Cleaned | None:
+        """Run Hudi's cleaner; None when it found nothing to delete."""
+        with hudi_errors("cleaning"):
+            done = self._client.clean()
+            return None if done is None else Cleaned(str(done.getStartCleanTime()), int(done.getTotalFilesDeleted()))
+
+    def archive(self) -> None:
+        """Move old instants from the active timeline to the archive, as Hudi's settings say."""
+        with hudi_errors("archiving"):
+            self._client.archive()
+
+    def partitions(self) -> tuple[str, ...]:
+        """Return the paths of all partitions below the table; '' for a table that has none."""
+        with hudi_errors("listing partitions"):
+            return self._partitions(self._table())
+
+    def file_groups(self) -> tuple[FileGroup, ...]:
+        """Return the newest slice of each file group, and which of them are in the plan of something pending."""
+        with hudi_errors("listing file groups"):
+            table = self._table()
+            view, plain = table.getSliceView(), self._plain(table.getMetaClient())
+            busy = self._busy(view)
+            return tuple(
+                self._file_group(partition, java, plain, busy)
+                for partition in self._partitions(table)
+                for java in streamed(self._jvm, view.getLatestFileSlicesStateless(partition))
+            )
+
+    def written(self, *, besides: str) -> tuple[int, int]:
+        """Return the bytes that writers and that all together wrote since the last full compaction `besides` that one.
+
+        NB: only as far back as the active timeline goes.
+        """
+        with hudi_errors("adding up what was written"):
+            return self._written_since(self._meta(), besides)
+
+    def metadata_table(self) -> "HudiClient":
+        """Return a client of the table's metadata table. NB: nothing but the data table's lock guards what it does."""
+        with hudi_errors("opening the metadata table"):
+            policy = self._hudi.common.model.HoodieFailedWritesCleaningPolicy.LAZY
+            create = self._hudi.metadata.HoodieMetadataWriteUtils.createMetadataWriteConfig
+            version = () if self._old else (self._meta().getTableConfig().getTableVersion(),)
+            client = self._hudi.client.SparkRDDWriteClient(self._context, create(self._config, policy, *version))
+            bundle = "1.0." if self._old else ""
+            return HudiClient(self._jvm, client, bundle=bundle, names_have_instants=False)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the table's lock. NB: it is not re-entrant: nothing that takes it itself may be called meanwhile."""
+        manager = self._hudi.client.transaction.TransactionManager(self._config, self._meta().getStorage())
+        begin = manager.beginTransaction if self._old else manager.beginStateChange
+        end = manager.endTransaction if self._old else manager.endStateChange
+        with hudi_errors("taking the table's lock"):
+            # NB: a manager that did not get the lock is not closed: the file system's provider would delete the lock.
+            begin(self._none(), self._none())
+        try:
+            yield
+        finally:
+            end(self._none())
+            manager.close()
+
+    def _none(self) -> Any:
+        return self._hudi.common.util.Option.empty()
+
+    def _meta(self) -> Any:
+        builder = self._hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(self._context.getStorageConf()).setBasePath(self._base).build()
+
+    def _table(self) -> Any:
+        return self._hudi.table.HoodieSparkTable.create(self._config, self._context)
+
+    def _instants(self, meta: Any) -> tuple[Instant, ...]:
+        found = (self._instant(meta, java) for java in items(meta.getActiveTimeline().getInstants()))
+        return tuple(instant for instant in found if instant is not None)
+
+    def _instant(self, meta: Any, java: Any) -> Instant | None:
+        action = ACTIONS.get(str(java.getAction()))
+        state = State(str(java.getState()))
+        if action is None:
+            return None
+        time = str(java.requestedTime())
+        planned = state is not State.COMPLETED and action in (Action.LOG_COMPACTION, Action.COMPACTION)
+        return Instant(time, action, state, self._extra(meta, time, action).get(OWNER_KEY) if planned else None)
+
+    def _java_plan(self, meta: Any, time: str, action: Action) -> Any:
+        plans = self._hudi.common.util.CompactionUtils
+        read = plans.getLogCompactionPlan if action is Action.LOG_COMPACTION else plans.getCompactionPlan
+        return read(meta, time)
+
+    def _extra(self, meta: Any, time: str, action: Action) -> dict[str, str]:
+        return {
+            str(key): str(value)
+            for key, value in (self._java_plan(meta, time, action).getExtraMetadata() or {}).items()
+        }
+
+    def _plan(self, meta: Any, time: str, action: Action) -> Plan:
+        java_plan = self._java_plan(meta, time, action)
+        plain = self._plain(meta)
+        operations = tuple(self._operation(java, plain) for java in items(java_plan.getOperations()))
+        return Plan(time, action, operations, self._extra(meta, time, action).get(NEWEST_SEEN_KEY, ""))
+
+    def _operation(self, java: Any, plain: Collection[str]) -> Operation:
+        partition, base = str(java.getPartitionPath() or ""), java.getDataFilePath()
+        names = [str(name) for name in items(java.getDeltaFilePaths())]
+        return Operation(
+            partition=partition,
+            file_id=str(java.getFileId()),
+            files=tuple(self._logs.read(partition, name, plain=plain) for name in names),
+            base_size=self._logs.size(partition, str(base)) if base else 0,
+        )
+
+    def _generate(self, table: Any, time: str) -> Any:
+        """Return the plan that Hudi would make, without saving it."""
+        compact = self._hudi.table.action.compact
+        kind = self._hudi.common.model.WriteOperationType.LOG_COMPACT
+        executor = compact.ScheduleCompactionActionExecutor(
+            self._context, self._config, table, time, self._none(), kind
+        )
+        make = compact.plan.generators.HoodieLogCompactionPlanGenerator
+        return make(table, self._context, self._config, executor).generateCompactionPlan(time)
+
+    def _narrow(self, meta: Any, java_plan: Any, time: str, choose: Choose) -> Plan:
+        """Cut the plan down to what is chosen, in Hudi's order of the files, and return what is left of it."""
+        instants = self._instants(meta)
+        commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
+        pending = {one.time for one in commits if one.state is not State.COMPLETED}
+        plain = self._plain(meta)
+        kept, operations = self._jvm.java.util.ArrayList(), []
+        for java in items(java_plan.getOperations()):
+            whole = self._operation(java, plain)
+            chosen = {file.name for block in choose(whole, pending) for file in block.files}
+            if chosen:
+                files = tuple(file for file in whole.files if file.name in chosen)
+                java.setDeltaFilePaths(self._java_list(file.name for file in files))
+                kept.add(java)
+                operations.append(Operation(whole.partition, whole.file_id, files))
+        java_plan.setOperations(kept)
+        newest = max((one.time for one in commits), default="")
+        return Plan(time, Action.LOG_COMPACTION, tuple(operations), newest)
+
+    def _java_list(self, values: Iterable[Any]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return found
+
+    def _plain(self, meta: Any) -> frozenset[str]:
+        """Return the instants of the delta commits that are no log compactions: those begin under another name."""
+        entries = items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
+        names = (str(entry.getPath().getName()) for entry in entries)
+        return frozenset(name.partition(".")[0] for name in names if name.endswith(".deltacommit.requested"))
+
+    def _partitions(self, table: Any) -> tuple[str, ...]:
+        meta, settings = table.getMetaClient(), self._config.getMetadataConfig()
+        where = (meta.getStorage(), settings, meta.getBasePath()) if self._old else (meta, settings)
+        found = self._hudi.common.fs.FSUtils.getAllPartitionPaths(self._context, *where)
+        return tuple(str(partition) for partition in items(found))
+
+    def _file_group(
+        self, partition: str, java_slice: Any, plain: Collection[str], busy: Mapping[tuple[str, str], str]
+    ) -> FileGroup:
+        names = [str(file.getFileName()) for file in streamed(self._jvm, java_slice.getLogFiles())]
+        files = [self._logs.without_size(partition, name, plain=plain) for name in names]
+        file_id = str(java_slice.getFileId())
+        return FileGroup(partition, file_id, len(blocks_of(files)), busy.get((partition, file_id)))
+
+    def _busy(self, view: Any) -> dict[tuple[str, str], str]:
+        """Return the pending instant by the partition and file id of each file group in its plan."""
+        found = {}
+        for stream in (view.getPendingCompactionOperations(), view.getPendingLogCompactionOperations()):
+            for pair in streamed(self._jvm, stream):
+                found[_key(pair.getRight().getFileGroupId())] = str(pair.getLeft())
+        for pair in streamed(self._jvm, view.getFileGroupsInPendingClustering()):
+            found[_key(pair.getLeft())] = str(pair.getRight().requestedTime())
+        return found
+
+    def _written(self, plan: Plan) -> Written:
+        """Return what the commit says that it wrote."""
+        timeline = self._meta().getActiveTimeline()
+        done = next(one for one in _completed_commits(timeline) if str(one.requestedTime()) == plan.instant)
+        metadata = self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(done, timeline)
+        stats = items(metadata.getWriteStats())
+        blocks = 0
+        if plan.action is Action.LOG_COMPACTION:
+            blocks = sum(self._logs.blocks("", str(stat.getPath())) for stat in stats)
+        return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), blocks)
+
+    def _written_since(self, meta: Any, besides: str) -> tuple[int, int]:
+        timeline = meta.getActiveTimeline()
+        done = sorted(_completed_commits(timeline), key=lambda one: str(one.requestedTime()))
+        compactions = [str(one.requestedTime()) for one in done if str(one.getAction()) == "commit"]
+        start = max((time for time in compactions if time != besides), default="")
+        by_writers = total = 0
+        for one in (one for one in done if str(one.requestedTime()) > start):
+            metadata = self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(one, timeline)
+            size = int(metadata.fetchTotalBytesWritten())
+            total += size
+            by_writers += 0 if str(metadata.getOperationType()) in SERVICES else size
+        return by_writers, total
+
+    def _end_heartbeat(self, plan: Plan) -> None:
+        """Let the next attempt run a compaction at once: 1.2 takes one that beats for somebody's who is at work.
+
+        NB: one that somebody else runs is never in this client's own list of heartbeats, and stays.
+        """
+        if not self._old and plan.action is Action.COMPACTION:
+            self._client.getHeartbeatClient().stop(plan.instant)
+
+
+def _completed_commits(timeline: Any) -> list[Any]:
+    return items(timeline.getCommitsTimeline().filterCompletedInstants().getInstants())
+
+
+def _key(file_group: Any) -> tuple[str, str]:
+    return str(file_group.getPartitionPath()), str(file_group.getFileId())

@@ -1,0 +1,99 @@
+"""What a driver does for a Hudi table around the flow: find the table, its bundle, its options, its lease and Spark."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiStatus
+from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.client import HudiClient
+from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.options import threshold, within, write_options
+from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.hudi import Held, HudiCompaction
+from compaction_operator.jobs.meter import Report
+from compaction_operator.storage import StorageError, local_path, open_storage
+
+log = logging.getLogger(__name__)
+
+BUNDLES_VARIABLE = "HUDI_BUNDLES"
+"""The folder of Hudi's bundles, one for each version."""
+
+
+@dataclass(frozen=True)
+class HudiJob:
+    """All that is known of the work before Spark runs."""
+
+    table: HudiTable
+    bundle: str
+    options: Mapping[str, str]
+
+
+def prepare(request: JobRequest, location: str) -> HudiJob:
+    """Return what the table at a location asks for; raises HudiError, or JobError where it cannot be read."""
+    try:
+        table = read_table(open_storage(location), local_path(location))
+    except StorageError as error:
+        raise JobError(Reason.UNSUPPORTED_TABLE, str(error)) from error
+    table.require_merge_on_read()
+    if request.hudi.metadata_table:
+        _require_metadata_table(request, table)
+    bundle = bundle_for(table, request.hudi.bundle)
+    options = write_options(table, warehouse=request.warehouse.hudi.options, own=request.hudi)
+    return HudiJob(table, bundle, options | within(request.partitions))
+
+
+def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:
+    """Return where a version's bundle is; raises UnsupportedVersionError, naming the place, when it is not there."""
+    jar = Path(environment[BUNDLES_VARIABLE]) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
+    if not jar.is_file():
+        raise UnsupportedVersionError(f"the bundle of Hudi {bundle} is not in the image: there is no {jar}")
+    return jar
+
+
+def compact(
+    job: HudiJob,
+    request: JobRequest,
+    *,
+    lease: Callable[[], AbstractContextManager[Held]],
+    session: Callable[[], AbstractContextManager[Any]],
+    report: Report,
+) -> DriverResult:
+    """Compact the table under its lease, with a Spark session that has the bundle; raises JobError or HudiError."""
+    log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
+    with lease() as held, session() as spark, HudiClient.open(spark, job.table, job.options, bundle=job.bundle) as hudi:
+        if not request.hudi.metadata_table:
+            return _flow(job, request, hudi, held, report).run()
+        with hudi.metadata_table() as metadata, hudi.locked():
+            # NB: of the metadata table there is one writer at a time, whoever holds the data table's lock.
+            return _flow(job, request, metadata, held, report).run()
+
+
+def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: Held, report: Report) -> HudiCompaction:
+    own = request.hudi
+    choice = Choice(
+        threshold=threshold(job.options, of_metadata_table=own.metadata_table),
+        limit=own.max_log_file_size_to_merge,
+        partitions=request.partitions,
+        newest_only=client.reads_merged_blocks_last,
+    )
+    status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
+    return HudiCompaction(
+        client, request, choice=choice, lease=held, report=report, status=status, exclusive=own.metadata_table
+    )
+
+
+def _require_metadata_table(request: JobRequest, table: HudiTable) -> None:
+    if not table.metadata_partitions:
+        raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
+    if request.type is not CompactionType.LOG_COMPACTION or request.hudi.mode is not HudiMode.SCHEDULE_AND_EXECUTE:
+        raise RefusedOptionError(
+            "hudi.metadataTable goes with type LogCompaction and mode ScheduleAndExecute only: what is left pending "
+            "there keeps the table's writers from compacting their metadata"
+        )
