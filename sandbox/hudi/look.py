@@ -1,0 +1,117 @@
+"""What lies in a Hudi table: its timeline, its files, and the log blocks as Hudi's own readers find them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sandbox.hudi.session import HudiSession
+
+
+class LogBlock(NamedTuple):
+    """A block of a log file: its instant, the instants that were merged into it, where its content lies in the file."""
+
+    file: Path
+    kind: str
+    instant: str
+    merged: frozenset[str]
+    position: int
+    size: int
+
+
+class Scan(NamedTuple):
+    """What a reader of log files opened: blocks, and records of all of them."""
+
+    blocks: int
+    records: int
+
+
+def timeline(location: Path) -> list[str]:
+    """Return the file names of the active timeline, by time; a table of version 6 has them right under `.hoodie`."""
+    folder = location / ".hoodie" / "timeline"
+    found = (path for path in (folder if folder.is_dir() else folder.parent).iterdir() if path.is_file())
+    return sorted(path.name for path in found if path.name[0].isdigit())
+
+
+def actions(location: Path, instant: str) -> list[str]:
+    """Return what the timeline has of an instant, without the times."""
+    names = (name for name in timeline(location) if name.startswith(instant))
+    return sorted(name.partition(".")[2] for name in names)
+
+
+def log_files(folder: Path) -> list[Path]:
+    """Return the log files below a folder in the order of their instants, without those of the metadata table."""
+    found = (path for path in folder.rglob(".*.log.*") if path.suffix != ".crc")
+    return sorted((path for path in found if ".hoodie" not in path.relative_to(folder).parts), key=_log_order)
+
+
+def base_files(folder: Path) -> list[Path]:
+    """Return the base files below a folder, by name."""
+    return sorted(path for path in folder.rglob("*.parquet") if ".hoodie" not in path.relative_to(folder).parts)
+
+
+def log_blocks(session: HudiSession, location: Path) -> list[LogBlock]:
+    """Return every log block of a table, by file."""
+    storage = meta_client(session, location).getStorage()
+    return [block for path in log_files(location) for block in _blocks_of(session, storage, path)]
+
+
+def merged_blocks(session: HudiSession, location: Path) -> list[LogBlock]:
+    """Return the blocks that a log compaction made."""
+    return [block for block in log_blocks(session, location) if block.merged]
+
+
+def scan(session: HudiSession, location: Path, *, optimized: bool) -> Scan:
+    """Read a table's log files, all of one file group, with Hudi's first or second (`optimized`) scanner.
+
+    NB: Hudi 1.2.0 has the second only.
+    """
+    hudi = session.jvm.org.apache.hudi
+    client = meta_client(session, location)
+    last = client.getActiveTimeline().filterCompletedInstants().lastInstant().get().requestedTime()
+    paths = session.jvm.java.util.ArrayList([str(path) for path in log_files(location)])
+    builder = hudi.common.table.log.HoodieMergedLogRecordScanner.newBuilder()
+    builder.withStorage(client.getStorage()).withBasePath(str(location)).withLogFilePaths(paths)
+    builder.withReaderSchema(_schema(session, client)).withLatestInstantTime(last).withBufferSize(1 << 20)
+    builder.withMaxMemorySizeInBytes(1 << 24).withReverseReader(False).withTableMetaClient(client)
+    builder.withSpillableMapBasePath(str(location / ".hoodie" / ".temp"))
+    if session.version.startswith("1.0."):
+        builder.withOptimizedLogBlocksScan(optimized)
+    found = builder.build()
+    opened = Scan(found.getTotalLogBlocks(), found.getTotalLogRecords())
+    found.close()
+    return opened
+
+
+def meta_client(session: HudiSession, location: Path) -> Any:
+    """Return Hudi's HoodieTableMetaClient of a table as it is now."""
+    hudi = session.jvm.org.apache.hudi
+    settings = session.spark.sparkContext._jsc.hadoopConfiguration()
+    configuration = hudi.storage.hadoop.HadoopStorageConfiguration(settings)
+    return (
+        hudi.common.table.HoodieTableMetaClient.builder().setConf(configuration).setBasePath(str(location)).build()
+    )
+
+
+def _schema(session: HudiSession, client: Any) -> Any:
+    resolver = session.jvm.org.apache.hudi.common.table.TableSchemaResolver(client)
+    return resolver.getTableAvroSchema() if session.version.startswith("1.0.") else resolver.getTableSchema()
+
+
+def _log_order(path: Path) -> tuple[str, int]:
+    """`.<file id>_<instant>.log.<number>_<token>`, by instant and number."""
+    head, _, tail = path.name.partition(".log.")
+    return head.rpartition("_")[2], int(tail.partition("_")[0])
+
+
+def _blocks_of(session: HudiSession, storage: Any, path: Path) -> Iterator[LogBlock]:
+    hudi = session.jvm.org.apache.hudi
+    file = hudi.common.model.HoodieLogFile(hudi.storage.StoragePath(str(path)))
+    reader = hudi.common.table.log.HoodieLogFormat.newReader(storage, file, None)
+    while reader.hasNext():
+        block = reader.next()
+        header = {str(key): value for key, value in dict(block.getLogBlockHeader()).items()}
+        merged = frozenset(filter(None, header.get("COMPACTED_BLOCK_TIMES", "").split(",")))
+        content = block.getBlockContentLocation().get()
+        where, size = content.getContentPositionInLogFile(), content.getBlockSize()
+        yield LogBlock(path, str(block.getBlockType()), header["INSTANT_TIME"], merged, where, size)
+    reader.close()

@@ -1,0 +1,86 @@
+"""RFC-48: when a log compaction is planned, what is left out of the plan, and what the timeline shows of it."""
+
+import pytest
+from sandbox.hudi.look import actions, timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
+
+from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.somebody import CLUSTERING, COMPACTION, LOG_COMPACTION
+
+THRESHOLD = "hoodie.log.compaction.blocks.threshold"
+TWO = {THRESHOLD: "2"}
+
+
+def test_fewer_blocks_than_the_threshold_are_not_planned(table: SmallTable, somebody: MakeSomebody) -> None:
+    """A seed has four; the threshold of Hudi is five."""
+    before = timeline(table.location)
+    assert somebody(table).schedule(LOG_COMPACTION) is None
+    assert somebody(table, {THRESHOLD: "5"}).schedule(LOG_COMPACTION) is None
+    assert timeline(table.location) == before
+    assert somebody(table, {THRESHOLD: "4"}).schedule(LOG_COMPACTION)
+
+
+def test_the_timeline_shows_requested_then_inflight_then_a_delta_commit(
+    table: SmallTable, somebody: MakeSomebody
+) -> None:
+    client = somebody(table, TWO)
+    instant = client.schedule(LOG_COMPACTION)
+    assert instant
+    assert actions(table.location, instant) == ["logcompaction.requested"]
+    done = client.execute(LOG_COMPACTION, instant)
+    assert actions(table.location, instant) == ["logcompaction.inflight", "logcompaction.requested"]
+    client.commit(LOG_COMPACTION, instant, done)
+    assert actions(table.location, instant) == ["deltacommit", "logcompaction.inflight", "logcompaction.requested"]
+
+
+def test_writers_make_no_log_compaction_unless_told_to(make_table: MakeTable) -> None:
+    """With more blocks than Hudi's threshold, and with its full compaction switched on."""
+    table = make_table(options={"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "20"})
+    for ts in (50, 60, 70):
+        table.upsert(range(10), ts)
+    assert not [name for name in timeline(table.location) if "logcompaction" in name]
+    table.upsert(range(10), 80, **{"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.enable": "true"})
+    assert [name for name in timeline(table.location) if "logcompaction" in name]
+
+
+def two_groups(hudi: HudiSession, table: SmallTable) -> SmallTable:
+    """Return a table whose file group of folder `a` has two log files and that of `b` none."""
+    made = SmallTable(hudi.spark, table.location.parent / "two-groups", partitioned=True)
+    made.upsert(range(100), 10, part="a")
+    made.upsert(range(100, 200), 10, part="b")
+    made.upsert(range(30), 20, part="a")
+    made.upsert(range(20, 50), 15, part="a")
+    return made
+
+
+@pytest.mark.parametrize("action", [LOG_COMPACTION, COMPACTION, CLUSTERING])
+def test_file_groups_of_a_pending_plan_are_left_out(
+    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody, action: str
+) -> None:
+    groups = two_groups(hudi, table)
+    options = TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}
+    assert somebody(groups, options).schedule(action)
+    client = somebody(groups, TWO)
+    assert client.schedule(LOG_COMPACTION) is None
+    for ts in (20, 30, 40):
+        groups.upsert(range(100, 100 + ts), ts, part="b")
+    instant = client.schedule(LOG_COMPACTION)
+    assert instant
+    (files,) = client.plan(instant)
+    assert len(files) == 3
+    client.run(LOG_COMPACTION, instant)
+    groups.check("after the log compaction of b")
+
+
+def test_what_comes_after_a_pending_compaction_is_not_planned(table: SmallTable, somebody: MakeSomebody) -> None:
+    """Other than the RFC's note says: the new slice of a pending compaction is left out as well."""
+    client = somebody(table, TWO)
+    pending = client.schedule(COMPACTION)
+    assert pending
+    for ts in (50, 60):
+        table.upsert(range(20), ts)
+    assert client.schedule(LOG_COMPACTION) is None
+    client.run(COMPACTION, pending)
+    assert client.schedule(LOG_COMPACTION)
+    table.check("after the compaction")
