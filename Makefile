@@ -1,6 +1,6 @@
 # `make help` lists the targets. What a target needs is set up first; what is expensive lies in the user's cache folder.
 .DEFAULT_GOAL := help
-.PHONY: help venv setup lint test crash-test storm demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+.PHONY: help venv setup lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 
 
 storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; as root)
 	@sandbox/on-plane.sh tests.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both)$(if $(SEED), --seed $(SEED))
+
+hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 drivers killed (SEED=…, HUDI=1.0.2, 1.2.0 or both; as root)
+	@sandbox/on-plane.sh tests.hudi_storm --kills $(or $(KILLS),20) --hudi $(or $(HUDI),both)$(if $(SEED), --seed $(SEED))
+
+bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
+	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
 
 demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
 	@sandbox/demo.sh
