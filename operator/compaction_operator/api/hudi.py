@@ -42,7 +42,8 @@ class HudiStatus(ReadModel):
     """What a run found on a Hudi table's timeline and did there; sizes in bytes.
 
     `instant` is the one that was planned or run, with its `action` (logcompaction, compaction) and `state` (Requested,
-    Completed). Blocks are log blocks that a reader opens in the slices that were compacted, before and after.
+    Completed). Blocks are log blocks: those that are merged, and those that they became; bytes are theirs and, where
+    base files are merged too, those of the base files.
     `write_amplification` is what was written to the table since the last full compaction, for each byte of it that
     writers brought, as a decimal number. `nothing_planned` says why there was nothing to do.
     """
@@ -68,6 +69,7 @@ class HudiStatus(ReadModel):
     def __str__(self) -> str:
         if self.instant is None:
             return self.nothing_planned or "nothing to compact"
-        blocks = f"{counted(self.blocks_in, 'block')} ({self.bytes_in} bytes) became {self.blocks_out}"
         groups = counted(self.file_groups, "file group")
-        return f"{self.action} {self.instant} {self.state}: {groups}, {blocks} ({self.bytes_out} bytes)"
+        found = f"{groups}, {counted(self.blocks_in, 'block')} ({self.bytes_in} bytes)"
+        became = f" became {self.blocks_out} ({self.bytes_out} bytes)" if self.state == "Completed" else ""
+        return f"{self.action} {self.instant} {self.state}: {found}{became}"

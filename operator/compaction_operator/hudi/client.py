@@ -241,17 +241,17 @@ class HudiClient:
     def _plan(self, meta: Any, time: str, action: Action) -> Plan:
         java_plan = self._java_plan(meta, time, action)
         plain = self._plain(meta)
-        operations = tuple(self._operation(java, plain) for java in items(java_plan.getOperations()))
+        operations = tuple(self._operation(java, action, plain) for java in items(java_plan.getOperations()))
         return Plan(time, action, operations, self._extra(meta, time, action).get(NEWEST_SEEN_KEY, ""))
 
-    def _operation(self, java: Any, plain: Collection[str]) -> Operation:
+    def _operation(self, java: Any, action: Action, plain: Collection[str]) -> Operation:
         partition, base = str(java.getPartitionPath() or ""), java.getDataFilePath()
         names = [str(name) for name in items(java.getDeltaFilePaths())]
         return Operation(
             partition=partition,
             file_id=str(java.getFileId()),
             files=tuple(self._logs.read(partition, name, plain=plain) for name in names),
-            base_size=self._logs.size(partition, str(base)) if base else 0,
+            base_size=self._logs.size(partition, str(base)) if base and action is Action.COMPACTION else 0,
         )
 
     def _generate(self, table: Any, time: str) -> Any:
@@ -272,7 +272,7 @@ class HudiClient:
         plain = self._plain(meta)
         kept, operations = self._jvm.java.util.ArrayList(), []
         for java in items(java_plan.getOperations()):
-            whole = self._operation(java, plain)
+            whole = self._operation(java, Action.LOG_COMPACTION, plain)
             chosen = {file.name for block in choose(whole, pending) for file in block.files}
             if chosen:
                 files = tuple(file for file in whole.files if file.name in chosen)
