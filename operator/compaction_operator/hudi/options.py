@@ -130,6 +130,8 @@ def _of_table(table: HudiTable) -> dict[str, str]:
     field = ",".join(table.ordering_fields) or None
     has_metadata = bool(table.metadata_partitions)
     found = {
+        # Without it a client refuses a table that is older than those that it makes itself.
+        "hoodie.write.table.version": str(table.table_version),
         "hoodie.payload.ordering.field": field,
         "hoodie.payload.event.time.field": field,
         "hoodie.datasource.write.precombine.field": field,
