@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
+from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 
+from tests.hudi.job import Jobs
 from tests.hudi.somebody import Somebody
 
 VERSIONS = ("1.0.2", "1.2.0")
@@ -101,3 +103,16 @@ def somebody(hudi: HudiSession) -> Iterator[MakeSomebody]:
     yield make
     for client in made:
         client.close()
+
+
+@pytest.fixture(scope="session")
+def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The options of a lock provider that holds between processes."""
+    with ZooKeeper(tmp_path_factory.mktemp("locks") / "zookeeper") as server:
+        yield server.lock_options() | {LOCK_KEY: "small", "hoodie.write.lock.client.num_retries": "2"}
+
+
+@pytest.fixture
+def jobs(hudi: HudiSession, locks: dict[str, str]) -> Jobs:
+    """The operator's jobs."""
+    return Jobs(hudi, locks)

@@ -11,6 +11,9 @@ LOG_COMPACTION = "logcompaction"
 COMPACTION = "compaction"
 CLUSTERING = "clustering"
 
+TABLE_VERSION = "hoodie.write.table.version"
+"""Without it a client takes a table for one of its own newest version, and then refuses it."""
+
 LATEST_ONLY = {
     "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
     "hoodie.clean.fileversions.retained": "1",
@@ -33,6 +36,7 @@ class Somebody:
             "hoodie.cleaner.policy.failed.writes": "LAZY",
             "hoodie.compact.inline.max.delta.commits": "1",
             **_ordering(table.ordering),
+            **{key: table.options[key] for key in [TABLE_VERSION] if key in table.options},
             **(options or {}),
         }
         jvm = session.jvm

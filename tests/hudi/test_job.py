@@ -1,0 +1,147 @@
+"""The operator's job on real tables: plans, runs, retries and cleans; what is not its own it leaves alone."""
+
+import pytest
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs.errors import JobError
+from sandbox.hudi.look import actions, base_files, log_files, merged_blocks, timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Ordering, SmallTable
+
+from tests.hudi import somebody as by_hand
+from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.dying import log_compaction_dies
+from tests.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+
+THRESHOLD = "hoodie.log.compaction.blocks.threshold"
+TWO = {THRESHOLD: "2"}
+EACH_TIME = {"hoodie.compact.inline.max.delta.commits": "1"}
+
+
+def begun(table: SmallTable, action: str) -> bool:
+    """Whether something of that action is between its plan and its commit."""
+    return any(name.endswith(f".{action}.inflight") for name in timeline(table.location))
+
+
+@pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+def test_a_log_compaction_then_a_compaction_with_clean(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, ordering: Ordering
+) -> None:
+    table = make_table(ordering)
+    sizes = [path.stat().st_size for path in log_files(table.location)]
+    status = jobs.done(table, LOG_COMPACTION, options=TWO)
+    (merged,) = merged_blocks(hudi, table.location)
+    assert (status.instant, status.state, status.action) == (merged.instant, "Completed", "logcompaction")
+    assert (status.file_groups, status.blocks_in, status.blocks_out) == (1, 4, 1)
+    assert (status.bytes_in, status.bytes_out) == (sum(sizes), merged.file.stat().st_size)
+    table.check("after the log compaction")
+    table.upsert(range(60, 80), 35)
+    status = jobs.done(table, COMPACTION, options=EACH_TIME | by_hand.LATEST_ONLY, clean=True)
+    assert (status.action, status.file_groups, status.blocks_in, status.blocks_out) == ("compaction", 1, 2, 0)
+    assert status.bytes_out == max(base_files(table.location), key=lambda path: path.stat().st_mtime).stat().st_size
+    assert not log_files(table.location)
+    table.check("after the compaction and the clean")
+
+
+def test_too_few_blocks_are_left_alone_and_counted(table: SmallTable, jobs: Jobs) -> None:
+    before = timeline(table.location)
+    result = jobs.run(table, LOG_COMPACTION)
+    assert (result.reason, result.message) == (Reason.NOTHING_TO_COMPACT, "4 blocks, threshold 5")
+    assert timeline(table.location) == before
+
+
+def test_a_plan_may_be_made_by_one_job_and_run_by_another(table: SmallTable, jobs: Jobs) -> None:
+    nothing = jobs.run(table, LOG_COMPACTION, options=TWO, mode="Execute")
+    assert nothing.reason is Reason.NOTHING_TO_COMPACT
+    planned = jobs.run(table, LOG_COMPACTION, options=TWO, mode="Schedule")
+    assert planned.reason is Reason.SCHEDULED
+    assert planned.hudi is not None
+    assert planned.hudi.instant is not None
+    assert actions(table.location, planned.hudi.instant) == ["logcompaction.requested"]
+    done = jobs.done(table, LOG_COMPACTION, uid="another", options=TWO, mode="Execute")
+    assert done.instant == planned.hudi.instant
+    table.check("after the run")
+
+
+def test_a_job_that_lost_its_lease_commits_no_log_compaction_and_the_next_plans_anew(
+    table: SmallTable, jobs: Jobs
+) -> None:
+    with pytest.raises(JobError, match="lost"):
+        jobs.run(table, LOG_COMPACTION, options=TWO, lost=lambda: begun(table, "logcompaction"))
+    assert not [name for name in timeline(table.location) if name.endswith(".rollback")]
+    table.upsert(range(55, 65), 35)
+    table.check("with a dead log compaction")
+    status = jobs.done(table, LOG_COMPACTION, options=TWO)
+    (dead,) = status.rolled_back
+    assert actions(table.location, dead) == []
+    assert status.blocks_in == 5
+    assert status.pending == ()
+    table.check("after the next")
+
+
+def test_a_compaction_that_was_cut_short_is_run_again_as_it_was_planned(table: SmallTable, jobs: Jobs) -> None:
+    with pytest.raises(JobError, match="lost"):
+        jobs.run(table, COMPACTION, options=EACH_TIME, lost=lambda: begun(table, "compaction"))
+    (begun_one,) = [name for name in timeline(table.location) if name.endswith(".compaction.inflight")]
+    table.upsert(range(55, 65), 35)
+    status = jobs.done(table, COMPACTION, options=EACH_TIME, mode="Execute")
+    assert begun_one.startswith(f"{status.instant}.")
+    table.check("after the second try")
+
+
+def test_a_plan_that_a_later_compaction_made_impossible_is_removed(
+    table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    planned = jobs.run(table, LOG_COMPACTION, options=TWO, mode="Schedule").hudi
+    assert planned is not None
+    assert planned.instant is not None
+    somebody(table).all_of(by_hand.COMPACTION)
+    result = jobs.run(table, LOG_COMPACTION, options=TWO)
+    assert result.hudi is not None
+    assert result.hudi.removed == (planned.instant,)
+    assert actions(table.location, planned.instant) == []
+    table.check("after the removal")
+
+
+def test_somebody_elses_plan_is_named_and_left_alone_unless_the_user_opts_in(
+    table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    planned = somebody(table, TWO).schedule(by_hand.LOG_COMPACTION)
+    assert planned
+    before = timeline(table.location)
+    result = jobs.run(table, LOG_COMPACTION, options=TWO)
+    assert result.reason is Reason.WAITING_FOR_INSTANT
+    assert planned in result.message
+    assert result.hudi is not None
+    assert result.hudi.pending == (f"{planned}.logcompaction.requested",)
+    assert timeline(table.location) == before
+    assert jobs.done(table, LOG_COMPACTION, options=TWO, all_instants=True).instant == planned
+    table.check("after the run")
+
+
+def test_somebody_elses_dead_log_compaction_is_left_alone_unless_the_user_opts_in(
+    table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    dead = log_compaction_dies(somebody(table, TWO))
+    before = timeline(table.location)
+    assert jobs.run(table, LOG_COMPACTION, options=TWO).reason is Reason.WAITING_FOR_INSTANT
+    assert timeline(table.location) == before
+    status = jobs.done(table, LOG_COMPACTION, options=TWO, all_instants=True)
+    assert status.rolled_back == (dead,)
+    table.check("after the run")
+
+
+def test_only_the_partitions_that_are_named_are_compacted(hudi: HudiSession, jobs: Jobs, table: SmallTable) -> None:
+    parts = SmallTable(hudi.spark, table.location.parent / "parts", partitioned=True)
+    parts.upsert(range(20), 10, part="a")
+    parts.upsert(range(20, 40), 10, part="b")
+    for ts in (20, 15):
+        parts.upsert(range(10), ts, part="a")
+        parts.upsert(range(20, 30), ts, part="b")
+    status = jobs.done(parts, LOG_COMPACTION, options=TWO, partitions=("b",))
+    assert (status.file_groups, status.blocks_in) == (1, 2)
+    (merged,) = merged_blocks(hudi, parts.location)
+    assert merged.file.parent.name == "b"
+    parts.check("after the log compaction of b")
+    status = jobs.done(parts, COMPACTION, options=EACH_TIME, partitions=("a",))
+    assert status.file_groups == 1
+    parts.check("after the compaction of a")

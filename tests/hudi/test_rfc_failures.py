@@ -1,0 +1,98 @@
+"""RFC-48, scenario 2 and "rollback logic": log compactions and writers that died, and what is rolled back later."""
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from sandbox.hudi.look import actions, log_blocks, log_files, merged_blocks, timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Ordering, SmallTable
+
+from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.dying import log_compaction_dies, writer_dies
+from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
+
+OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
+LAZY = {
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+
+
+def roll_back(client: object, instant: str) -> None:
+    """Hudi never resumes a log compaction: it rolls back what there is of it, and says so by an error."""
+    with pytest.raises(Py4JJavaError, match="Inflight logcompaction"):
+        client.execute(LOG_COMPACTION, instant)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
+def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
+) -> None:
+    """Other than the RFC has it, the rollback is no block: the log file of the dead one is deleted."""
+    table = make_table(options=LAZY)
+    client = somebody(table, OPTIONS | LAZY)
+    dead = log_compaction_dies(client)
+    assert [block.instant for block in merged_blocks(hudi, table.location)] == [dead]
+    table.check("with a dead log compaction")
+    if later:
+        table.upsert(range(55, 65), 35)
+    roll_back(client, dead)
+    assert actions(table.location, dead) == []
+    assert [name for name in timeline(table.location) if name.endswith(".rollback")]
+    assert not merged_blocks(hudi, table.location)
+    table.check("after the rollback")
+    client.all_of(LOG_COMPACTION)
+    (merged,) = merged_blocks(hudi, table.location)
+    assert len(merged.merged) == 4 + later
+    table.check("after the next log compaction")
+    client.all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+@pytest.mark.only("1.0.2")
+@pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
+def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_block(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
+) -> None:
+    table = make_table(version="6", options=LAZY)
+    client = somebody(table, OPTIONS | LAZY)
+    dead = log_compaction_dies(client)
+    if later:
+        table.upsert(range(55, 65), 35)
+    roll_back(client, dead)
+    kinds = [block.kind for block in log_blocks(hudi, table.location)]
+    print([(b.file.name[-30:], b.kind, b.instant, len(b.merged)) for b in log_blocks(hudi, table.location)])
+    assert kinds.count("COMMAND_BLOCK") == 1
+    table.check("after the rollback")
+    client.all_of(LOG_COMPACTION)
+    table.check("after the next log compaction")
+    client.all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+@pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+) -> None:
+    table = make_table(ordering, options=LAZY)
+    dead = writer_dies(table, range(70), 90)
+    table.upsert(range(55, 75), 35)
+    table.check("with a dead writer's block below")
+    client = somebody(table, OPTIONS | LAZY)
+    client.all_of(LOG_COMPACTION)
+    (merged,) = merged_blocks(hudi, table.location)
+    assert dead not in merged.merged
+    assert len(merged.merged) == 5
+    table.check("after the log compaction")
+    assert roll_back_failed_writes(hudi, client, table)
+    assert dead not in {block.instant for block in log_blocks(hudi, table.location)}
+    table.check("after the rollback")
+    client.all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+def roll_back_failed_writes(hudi: HudiSession, client: object, table: SmallTable) -> bool:
+    """What the cleaner does with what writers left, once their heartbeat is over."""
+    from sandbox.hudi.look import meta_client
+    return bool(client.client.rollbackFailedWrites(meta_client(hudi, table.location)))

@@ -1,0 +1,129 @@
+"""RFC-48, "Disadvantages": only the small consecutive blocks are merged, a large one is left alone."""
+
+import pytest
+from compaction_operator.api.request import Reason
+from sandbox.hudi.look import log_blocks, log_files, merged_blocks
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Ordering, SmallTable
+
+from tests.hudi import somebody as by_hand
+from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.dying import writer_dies
+from tests.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+
+TWO = {"hoodie.log.compaction.blocks.threshold": "2"}
+EACH_TIME = {"hoodie.compact.inline.max.delta.commits": "1"}
+BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+
+SMALL = 20_000
+"""More than a log file of a seed has, less than the large one has."""
+
+
+def with_a_large_block(make_table: MakeTable, ordering: Ordering) -> SmallTable:
+    """Return a table of four small log files, a large one over all their rows, and two small ones over that."""
+    table = make_table(ordering)
+    table.upsert(range(120), 25, width=30)
+    table.upsert(range(40, 60), 50)
+    table.upsert(range(50, 70), 22)
+    assert [path.stat().st_size > SMALL for path in log_files(table.location)] == [*[False] * 4, True, False, False]
+    return table
+
+
+@BOTH_ORDERINGS
+def test_a_run_of_small_blocks_is_merged_and_a_large_block_left_alone(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, ordering: Ordering
+) -> None:
+    """1.2.0 merges the longer run, below the large block; on 1.0.2 only the newest blocks may be merged."""
+    table = with_a_large_block(make_table, ordering)
+    instants = [block.instant for block in log_blocks(hudi, table.location)]
+    status = jobs.done(table, LOG_COMPACTION, options=TWO, max_log_file_size_to_merge=SMALL)
+    (merged,) = merged_blocks(hudi, table.location)
+    wanted = instants[5:] if hudi.version == "1.0.2" else instants[:4]
+    assert merged.merged == frozenset(wanted)
+    assert status.blocks_in == len(wanted)
+    table.check("after the log compaction")
+    table.upsert(range(45, 65), 45)
+    table.check("with a block on top")
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")
+
+
+@BOTH_ORDERINGS
+def test_a_merged_block_is_not_written_again_while_it_is_large(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, ordering: Ordering
+) -> None:
+    table = make_table(ordering)
+    jobs.done(table, LOG_COMPACTION, options=TWO)
+    (first,) = merged_blocks(hudi, table.location)
+    limit = first.file.stat().st_size - 1
+    table.upsert(range(10), 50)
+    result = jobs.run(table, LOG_COMPACTION, options=TWO, max_log_file_size_to_merge=limit)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert result.message == f"1 consecutive block of at most {limit} bytes, threshold 2"
+    table.upsert(range(5, 15), 45)
+    status = jobs.done(table, LOG_COMPACTION, options=TWO, max_log_file_size_to_merge=limit)
+    assert status.blocks_in == 2
+    second = merged_blocks(hudi, table.location)[-1]
+    assert not second.merged & {first.instant, *first.merged}
+    table.check("after the second log compaction")
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")
+
+
+@BOTH_ORDERINGS
+def test_merged_blocks_are_merged_again_with_their_originals(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, ordering: Ordering
+) -> None:
+    table = make_table(ordering)
+    jobs.done(table, LOG_COMPACTION, options=TWO)
+    table.upsert(range(10), 50)
+    table.upsert(range(5, 95), 12)
+    status = jobs.done(table, LOG_COMPACTION, options=TWO)
+    assert (status.blocks_in, status.blocks_out) == (3, 1)
+    table.check("after the second log compaction")
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")
+
+
+def test_a_run_never_goes_across_a_pending_delta_commit(hudi: HudiSession, make_table: MakeTable, jobs: Jobs) -> None:
+    """On 1.0.2, whose readers would put the merged block above it, nothing is merged while it is pending."""
+    table = make_table()
+    pending = writer_dies(table, range(70), 90)
+    table.upsert(range(55, 75), 35)
+    table.upsert(range(60, 80), 36)
+    table.upsert(range(65, 85), 37)
+    result = jobs.run(table, LOG_COMPACTION, options=TWO)
+    merged = merged_blocks(hudi, table.location)
+    if hudi.version == "1.0.2":
+        assert all(instant > pending for block in merged for instant in block.merged)
+    else:
+        assert len({instant > pending for block in merged for instant in block.merged}) == 1
+    print(result, merged)
+    table.check("after the log compaction")
+
+
+@pytest.mark.only("1.2.0")
+def test_why_a_run_has_no_gaps(make_table: MakeTable, somebody: MakeSomebody) -> None:
+    """Merged across a large block that is left out, old rows come to lie above its own."""
+    wrong = merged_by_hand(with_a_large_block(make_table, Ordering.COMMIT_TIME), somebody, [0, 1, 5, 6])
+    with pytest.raises(AssertionError, match="they differ"):
+        wrong.check("after a log compaction with a gap")
+
+
+@pytest.mark.only("1.0.2")
+def test_why_a_run_on_1_0_2_ends_with_the_newest_block(make_table: MakeTable, somebody: MakeSomebody) -> None:
+    """The first scanner replays a merged block after all that was there when it was made."""
+    wrong = merged_by_hand(with_a_large_block(make_table, Ordering.COMMIT_TIME), somebody, [0, 1, 2, 3])
+    with pytest.raises(AssertionError, match="they differ"):
+        wrong.check("after a log compaction below a large block")
+
+
+def merged_by_hand(table: SmallTable, somebody: MakeSomebody, places: list[int]) -> SmallTable:
+    """Merge just the log files at these places, which the operator would not do."""
+    client = somebody(table, TWO)
+    instant = client.schedule(by_hand.LOG_COMPACTION)
+    assert instant
+    names = [path.name for path in log_files(table.location)]
+    client.narrow(instant, [names[place] for place in places])
+    client.run(by_hand.LOG_COMPACTION, instant)
+    return table
