@@ -365,8 +365,14 @@ def test_the_api_server_accepts_the_manifests(cluster: Cluster, release_namespac
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_api_server_accepts_the_samples(cluster: Cluster, path: Path) -> None:
-    """Each sample is a valid TableCompaction, in fields that exist."""
-    cluster.output("kubectl", "--namespace", cluster.namespace, "apply", "--dry-run=server", "-f", str(path))
+    """Each sample is a valid TableCompaction in fields that exist, or what makes one on a schedule."""
+    apply = ("kubectl", "--namespace", cluster.namespace, "apply", "--dry-run=server")
+    cluster.output(*apply, "-f", str(path))
+    manifests = yaml.safe_load_all(path.read_text())
+    kept = [text for one in manifests if one["kind"] == "ConfigMap" for text in one["data"].values()]
+    for text in kept:
+        named = yaml.safe_load(text) | {"metadata": {"name": "scheduled"}}
+        cluster.output(*apply, "-f", "-", stdin=json.dumps(named))
 
 
 # --- The CRDs
@@ -374,7 +380,7 @@ def test_the_api_server_accepts_the_samples(cluster: Cluster, path: Path) -> Non
 
 LONG_LIST = [f"year=2024/month=1/day=1/hour=1/part={number:05d}" for number in range(500)]
 BAD_COMPACTIONS = [
-    ("type", "LogCompaction", "spec.partitions: Invalid value"),
+    ("type", "LogCompation", "spec.type: Unsupported value"),
     ("type", "minor", "spec.type: Unsupported value"),
     ("format", "Hudi", "spec.type: Invalid value: must fit format"),
     ("format", "Iceberg", "spec.format: Unsupported value"),
@@ -389,8 +395,10 @@ BAD_COMPACTIONS = [
     ("table.database", "a b", "spec.table.database"),
     ("partitions", ["prt=p1", "prt=p1"], "spec.partitions[1]: Duplicate value"),
     ("partitions", [""], "spec.partitions[0]"),
-    ("partitions", ["p1"], "spec.partitions[0]"),
-    ("partitions", ["prt="], "spec.partitions[0]"),
+    ("partitions", ["=p1"], "spec.partitions[0]"),
+    ("partitions", ["p1"], "spec.partitions: Invalid value: must have a key and a value in each"),
+    ("partitions", ["2024/p=1"], "spec.partitions: Invalid value: must have a key and a value in each"),
+    ("partitions", ["prt="], "spec.partitions: Invalid value: must have a key and a value in each"),
     ("partitions", [f"prt={number}" for number in range(501)], "spec.partitions: Too many"),
     ("partitions", LONG_LIST, "spec.partitions: Invalid value"),
     ("cleanup.interval", "2", "spec.cleanup.interval"),
@@ -421,7 +429,7 @@ BAD_HUDI_COMPACTIONS = [
     ("table.location", "", "spec.table.location"),
     ("table.location", "/" + "t" * 1024, "spec.table.location: Too long"),
     ("table.location", "/warehouse/lake/../other", "must not lead through . or .."),
-    ("partitions", ["prt=p1"], "spec.partitions: Invalid value: is for Hive ACID tables"),
+    ("partitions", ["/2024"], "spec.partitions[0]"),
     ("cleanup", {"mode": "Never"}, "spec.cleanup: Invalid value: is for Hive ACID tables"),
     ("cleanup", {"quarantine": "24h"}, "spec.cleanup: Invalid value: is for Hive ACID tables"),
     ("hudi.mode", "Plan", "spec.hudi.mode: Unsupported value"),
@@ -433,6 +441,7 @@ BAD_HUDI_COMPACTIONS = [
     ("hudi.options", LARGE, "has values of more than 16384 characters"),
     ("hudi.options", {"hoodie.clean.policy": 1}, "spec.hudi.options.hoodie.clean.policy"),
     ("type", "Compaction", "spec.hudi: Invalid value: has metadataTable or maxLogFileSizeToMerge"),
+    ("hudi", {"metadataTable": True, "mode": "Schedule"}, "spec.hudi.metadataTable: Invalid value: is for mode"),
 ]
 ENTRY = CLEANUP["partitions"][0]
 BAD_CLEANUPS = [
@@ -479,7 +488,8 @@ def test_invalid_specs_for_hudi_tables_are_refused(cluster: Cluster, path: str, 
     "changes",
     [
         {},
-        {"format": "Hudi"},
+        {"format": "Hudi", "partitions": ["2024/01", "day=1", "europe"]},
+        {"hudi": {"metadataTable": True}},
         {"table": {"database": "lake", "name": "orders"}},
         {"table": {"location": "file:///warehouse/lake/orders"}},
         {"type": "Compaction", "hudi": {"clean": True, "archive": True}},

@@ -5,11 +5,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import kubernetes
 import pytest
 import yaml
 from pydantic import BaseModel
 
-from compaction_operator.api.compaction import TableCompactionSpec
+from compaction_operator.api.compaction import PLURAL, TableCompactionSpec
 from compaction_operator.api.config import (
     CleanupSettings,
     HudiSettings,
@@ -23,6 +24,9 @@ from compaction_operator.api.config import (
     Warehouse,
 )
 from compaction_operator.api.model import DURATION_PATTERN
+from compaction_operator.controller.permission import refusal
+from compaction_operator.controller.resources import read_compaction
+from tests.unit.controller.sandbox import compaction_raw
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "compaction-operator"
@@ -117,13 +121,63 @@ def test_every_value_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_samples_are_understood(path: Path) -> None:
-    """Each sample asks for something of the sample warehouse, in fields that exist."""
-    sample = load(path)
+    """Each sample asks for something of the sample warehouse that it allows, in fields that exist."""
+    config = OperatorConfig.model_validate(load(SAMPLES / "warehouse" / "config.yaml"))
+    (sample,) = compactions(path)
     spec = TableCompactionSpec.model_validate(sample["spec"])
-    assert spec.warehouse in {
-        warehouse["name"] for warehouse in load(SAMPLES / "warehouse" / "values.yaml")["warehouses"]
-    }
+    raw = sample | {"metadata": compaction_raw(namespace="analytics")["metadata"]}
+    assert refusal(read_compaction(raw), config) is None
     assert set(sample["spec"]) <= set(spec.to_json())
+    assert set(sample["spec"].get("hudi", {})) <= set(spec.hudi.to_json() if spec.hudi else ())
+
+
+def compactions(path: Path) -> list[dict[str, Any]]:
+    """Return the compactions that a sample holds, or that its schedule makes."""
+    manifests = list(yaml.safe_load_all(path.read_text()))
+    kept = [yaml.safe_load(text) for one in manifests if one["kind"] == "ConfigMap" for text in one["data"].values()]
+    return [one for one in (*manifests, *kept) if one["kind"] == "TableCompaction"]
+
+
+class Api:
+    """An API server that knows compactions by name; everything else is an error of its own."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, dict[str, Any]] = {}
+        self.status = 409
+
+    def create_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, body: dict[str, Any]
+    ) -> None:
+        assert (f"{group}/{version}", plural, namespace) == (body["apiVersion"], PLURAL, "analytics")
+        if body["metadata"]["name"] in self.made:
+            raise kubernetes.client.ApiException(status=self.status)
+        self.made[body["metadata"]["name"]] = body
+
+
+def test_a_scheduled_run_makes_one_compaction_that_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, however often its pod is started; named after the Job, which owns it."""
+    config, schedule = list(yaml.safe_load_all((SAMPLES / "hudi-schedule.yaml").read_text()))[:2]
+    (container,) = schedule["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    (tmp_path / "compaction.yaml").write_text(config["data"]["compaction.yaml"])
+    script = container["command"][2].replace(container["volumeMounts"][0]["mountPath"], str(tmp_path))
+    api = Api()
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
+    monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", lambda: api)
+    assert {one["name"] for one in container["env"]} == {"JOB", "JOB_UID", "NAMESPACE"}
+    for name, value in (("JOB", "run-7"), ("JOB_UID", "u"), ("NAMESPACE", "analytics")):
+        monkeypatch.setenv(name, value)
+    for _ in range(2):
+        exec(script, {})
+    ((name, made),) = api.made.items()
+    assert (name, made["metadata"]["ownerReferences"]) == (
+        "run-7",
+        [{"apiVersion": "batch/v1", "kind": "Job", "name": "run-7", "uid": "u"}],
+    )
+    api.status = 403
+    with pytest.raises(kubernetes.client.ApiException):
+        exec(script, {})
 
 
 def test_sample_warehouse_is_the_same_for_helm_and_kustomize() -> None:
@@ -140,3 +194,4 @@ def test_versions_agree() -> None:
     assert (chart["version"], chart["appVersion"]) == (version, version)
     for path in ("default/config.yaml", "samples/warehouse/config.yaml"):
         assert load(ROOT / "manifests" / path)["profiles"][0]["image"] == f"compaction-operator:{version}"
+    assert f"image: compaction-operator:{version}\n" in (SAMPLES / "hudi-schedule.yaml").read_text()
