@@ -107,6 +107,15 @@ class Scene:
         self._applied.append(name)
         return name
 
+    def adopt(self, compaction: str) -> None:
+        """Wait until a compaction is there that a test makes by other means; it is taken away like the others."""
+        self._applied.append(compaction)
+        wait_until(
+            lambda: self.cluster.get("tcomp", compaction, namespace=self.namespace),
+            timeout=120,
+            what=f"tcomp/{compaction}",
+        )
+
     def uid(self, compaction: str) -> str:
         """Return a compaction's UID, also when it is deleted by now."""
         if compaction not in self._uids:

@@ -1,10 +1,15 @@
-"""Hudi tables on a real cluster, by location and by name, with both of Hudi's versions that the image holds."""
+"""Hudi tables on a real cluster, as the samples ask for it, with both of Hudi's versions that the image holds."""
 
-from collections.abc import Mapping
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from sandbox.harness import hudi
 from sandbox.harness.tables import TABLE_TXN_001, HudiTable
 from sandbox.hudi.session import HudiSession
@@ -17,7 +22,7 @@ from tests.cluster.scene import Scene
 UPSERTS = ((range(100), 10), (range(20), 20), (range(10, 30), 30), (range(40), 5), (range(30, 50), 40))
 """A base file and four log files; the last but one brings rows that are older than those which are there."""
 BLOCKS = len(UPSERTS) - 1
-THRESHOLD = {"hoodie.log.compaction.blocks.threshold": str(BLOCKS)}
+SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
 FILE_LOCKS = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.write.lock.filesystem.expire": "1",
@@ -38,21 +43,57 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
-    """One by location, alone with its operator; one by name, shared by locks, that an executor pod works on."""
+def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
+    """One by location; one by name, which an executor pod works on; one by location on a schedule."""
     scene, folder = shared_scene, tmp_path_factory.mktemp("hudi")
-    by_location = written(folder / "by_location", "1.0.2")
-    by_name = written(folder / "by_name", "1.2.0")
-    located = scene.hudi_table(by_location.location)
-    named = scene.hudi_table(by_name.location, name="named")
-    alone = {"singleWriter": True, "options": THRESHOLD}
-    shared = {"options": THRESHOLD | FILE_LOCKS}
-    first = scene.compact(located, "LogCompaction", hudi=alone, spark=DRIVER)
-    second = scene.compact(named, "LogCompaction", hudi=shared, spark=EXECUTOR)
-    return {
-        "by_location": Case(located, by_location.expected, first),
-        "by_name": Case(named, by_name.expected, second),
-    }
+    older, newer = written(folder / "by_location", "1.0.2"), written(folder / "by_name", "1.2.0")
+    located = scene.hudi_table(older.location)
+    named = scene.hudi_table(newer.location, name="named")
+    regular = scene.hudi_table(Path(shutil.copytree(older.location, folder / "scheduled")))
+    merge = sample("hudi-log-compaction")
+    first = scene.compact(located, "LogCompaction", hudi=merge, spark=DRIVER)
+    second = scene.compact(named, "LogCompaction", hudi=shared(merge), spark=EXECUTOR)
+    with scheduled(scene, regular) as third:
+        yield {
+            "by_location": Case(located, older.expected, first),
+            "by_name": Case(named, newer.expected, second),
+            "scheduled": Case(regular, older.expected, third),
+        }
+
+
+def sample(name: str) -> dict[str, Any]:
+    """Return what a sample says of Hudi."""
+    found: dict[str, Any] = yaml.safe_load((SAMPLES / f"{name}.yaml").read_text())["spec"]["hudi"]
+    return found
+
+
+def shared(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the same for a table that others write to: with a lock provider."""
+    own = {key: value for key, value in options.items() if key != "singleWriter"}
+    return {**own, "options": own["options"] | FILE_LOCKS}
+
+
+@contextmanager
+def scheduled(scene: Scene, table: HudiTable) -> Iterator[str]:
+    """Apply the sample of a CronJob to a table, let it run once, and give the name of the compaction that it makes."""
+    name = f"hudi-{uuid.uuid4().hex[:8]}"
+    objects = list(yaml.safe_load_all((SAMPLES / "hudi-schedule.yaml").read_text().replace("hudi-schedule", name)))
+    settings, cron = objects[:2]
+    compaction = yaml.safe_load(settings["data"]["compaction.yaml"])
+    spec = compaction["spec"]
+    spec |= {"table": table.reference, "hudi": shared(spec["hudi"]), "spark": DRIVER}
+    settings["data"]["compaction.yaml"] = yaml.safe_dump(compaction)
+    cron["spec"]["suspend"] = True  # its time may come during the test
+    pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod["containers"][0]["image"] = scene.stage.settings.operator_image
+    scene.cluster.apply(*({**one, "metadata": {**one["metadata"], "namespace": scene.namespace}} for one in objects))
+    try:
+        scene.cluster.kubectl("create", "job", name, f"--from=cronjob/{name}", "-n", scene.namespace)
+        scene.adopt(name)
+        yield name
+    finally:
+        kinds = [f"{one['kind']}/{name}" for one in objects]
+        scene.cluster.kubectl("delete", f"job/{name}", *kinds, "-n", scene.namespace, "--ignore-not-found")
 
 
 def written(folder: Path, version: str) -> SmallTable:
@@ -110,7 +151,7 @@ def test_what_cannot_be_compacted_is_refused(shared_scene: Scene, cases: dict[st
 
 
 def test_log_compaction_then_compaction_by_location(shared_scene: Scene, cases: dict[str, Case]) -> None:
-    """Four log blocks become one, and that a base file; Hudi's cleaner then takes what nobody needs."""
+    """Four log blocks become one, and that a base file."""
     scene, case = shared_scene, cases["by_location"]
     merged = succeeded(scene, case.compaction)
     assert (merged.table_version, merged.bundle) == (8, "1.0.2")
@@ -118,12 +159,19 @@ def test_log_compaction_then_compaction_by_location(shared_scene: Scene, cases: 
     assert (merged.blocks_in, merged.blocks_out) == (BLOCKS, 1)
     assert f"{merged.instant}.logcompaction.requested" in timeline(scene, case)
     check_rows(scene, case)
-    options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clean.commits.retained": "1"}
-    own = {"singleWriter": True, "clean": True, "options": options}
-    compacted = succeeded(scene, scene.compact(case.table, "Compaction", hudi=own, spark=DRIVER))
+    full = scene.compact(case.table, "Compaction", hudi=sample("hudi-compaction"), spark=DRIVER)
+    compacted = succeeded(scene, full)
     assert (compacted.action, compacted.state, compacted.file_groups) == ("compaction", "Completed", 1)
     bases = [name for name in scene.warehouse.toolbox.names(case.table.location) if name.endswith(".parquet")]
     assert [name for name in bases if name.endswith(f"_{compacted.instant}.parquet")]
+    check_rows(scene, case)
+
+
+def test_log_compaction_on_a_schedule(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """A run of the sample's CronJob applies a compaction like any other."""
+    scene, case = shared_scene, cases["scheduled"]
+    merged = succeeded(scene, case.compaction)
+    assert (merged.action, merged.state, merged.blocks_in) == ("logcompaction", "Completed", BLOCKS)
     check_rows(scene, case)
 
 
