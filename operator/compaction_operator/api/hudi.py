@@ -7,6 +7,11 @@ from pydantic import Field
 
 from compaction_operator.api.model import ReadModel, Size, counted
 
+LISTED = 4
+LISTED_CHARACTERS = 80
+REASON_CHARACTERS = 300
+"""How much of a status a termination message can hold: so many instants of a list, and so much of each text."""
+
 BUNDLE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3}){2}$"
 
 
@@ -66,6 +71,15 @@ class HudiStatus(ReadModel):
     cleaned: str | None = None
     nothing_planned: str | None = None
 
+    def shortened(self) -> "HudiStatus":
+        """Return the status as it fits into a termination message: of long lists the beginning, and how many more."""
+        lists = ("rolled_back", "removed", "pending", "stale")
+        why = self.nothing_planned
+        return self.model_copy(
+            update={name: _beginning(getattr(self, name)) for name in lists}
+            | {"nothing_planned": why and why[:REASON_CHARACTERS]}
+        )
+
     def __str__(self) -> str:
         if self.instant is None:
             return self.nothing_planned or "nothing to compact"
@@ -73,3 +87,8 @@ class HudiStatus(ReadModel):
         found = f"{groups}, {counted(self.blocks_in, 'block')} ({self.bytes_in} bytes)"
         became = f" became {self.blocks_out} ({self.bytes_out} bytes)" if self.state == "Completed" else ""
         return f"{self.action} {self.instant} {self.state}: {found}{became}"
+
+
+def _beginning(instants: tuple[str, ...]) -> tuple[str, ...]:
+    listed = tuple(instant[:LISTED_CHARACTERS] for instant in instants[:LISTED])
+    return (*listed, f"and {len(instants) - LISTED} more") if len(instants) > LISTED else listed

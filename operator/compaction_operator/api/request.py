@@ -115,6 +115,11 @@ class DriverResult(Model):
     message: str
     hudi: HudiStatus | None = None
 
+    def shortened(self) -> "DriverResult":
+        """Return the result as it fits into a termination message: what the kubelet cuts is no JSON any more."""
+        message = self.message[: TERMINATION_MESSAGE_BYTES // 4]
+        return self.model_copy(update={"message": message, "hudi": self.hudi and self.hudi.shortened()})
+
 
 AGENT_PREFIX = "compaction-operator/"
 

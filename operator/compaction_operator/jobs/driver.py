@@ -16,7 +16,6 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import (
     REQUEST_VARIABLE,
     SUCCESS_REASONS,
-    TERMINATION_MESSAGE_BYTES,
     TERMINATION_MESSAGE_PATH,
     DriverResult,
     JobRequest,
@@ -175,8 +174,6 @@ def _stopping(spark: SparkT) -> Iterator[SparkT]:
 
 def _write_termination_message(result: DriverResult) -> None:
     """Leave the result where the kubelet picks it up; cut so that it stays whole JSON within the kubelet's bound."""
-    limit = TERMINATION_MESSAGE_BYTES // 4
-    short = result.model_copy(update={"message": result.message[:limit]})
     path = Path(TERMINATION_MESSAGE_PATH)
     if path.exists():
-        path.write_text(short.model_dump_json(by_alias=True))
+        path.write_text(result.shortened().model_dump_json(by_alias=True))

@@ -75,10 +75,19 @@ def test_every_reason_is_of_one_sort() -> None:
 
 def test_a_long_result_fits_into_a_termination_message() -> None:
     """The kubelet cuts what is longer, and a cut result is none."""
-    instants = tuple(f"2026110112000{number:04d}" for number in range(20))
-    status = HudiStatus(instant=instants[0], rolled_back=instants, removed=instants, pending=instants, stale=instants)
-    result = DriverResult(reason=Reason.COMPACTED, message="m" * (TERMINATION_MESSAGE_BYTES // 4), hudi=status)
-    assert len(result.model_dump_json(by_alias=True).encode()) < TERMINATION_MESSAGE_BYTES
+    many = tuple(f"20261101120{number:06d}.logcompaction.requested of {'x' * 99}" for number in range(500))
+    full = HudiStatus(
+        table_version=9, bundle="1.2.0", instant=many[0][:17], action="logcompaction", state="Completed",
+        file_groups=10**6, blocks_in=10**9, blocks_out=10**9, bytes_in=10**15, bytes_out=10**15,
+        write_amplification="1000.00", rolled_back=many, removed=many, pending=many, stale=many,
+        cleaned=f"{many[0][:17]}: 1000000 files", nothing_planned="n" * 9999,
+    )  # fmt: skip
+    short = DriverResult(reason=Reason.ATTEMPTS_EXHAUSTED, message="m" * 9999, hudi=full).shortened()
+    assert len(short.model_dump_json(by_alias=True).encode()) < TERMINATION_MESSAGE_BYTES
+    assert short.hudi is not None
+    assert (short.hudi.pending[0], short.hudi.pending[-1]) == (many[0][:80], "and 496 more")
+    few = full.model_copy(update={"pending": ("20261101120000000",), "nothing_planned": None}).shortened()
+    assert (few.pending, few.nothing_planned) == (("20261101120000000",), None)
 
 
 def test_what_was_done_in_a_sentence() -> None:
