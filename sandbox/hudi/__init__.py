@@ -1,1 +1,1 @@
-"""Hudi for tests and demos: its bundles, a Spark session with one of them, small tables, what lies in them, a lock server."""
+"""Hudi for tests and demos: its bundles, Spark with one of them, small tables, what lies in them, a lock server."""

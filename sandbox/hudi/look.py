@@ -82,14 +82,28 @@ def scan(session: HudiSession, location: Path, *, optimized: bool) -> Scan:
     return opened
 
 
+def opened_blocks(session: HudiSession, folder: Path) -> int:
+    """Return how many blocks Hudi's second scanner opens of the log files in a folder of a table's only file group."""
+    client = meta_client(session, folder.parent)
+    last = client.getActiveTimeline().filterCompletedInstants().lastInstant().get().requestedTime()
+    paths = sorted((path for path in folder.glob(".*.log.*") if path.suffix != ".crc"), key=_log_order)
+    builder = session.jvm.org.apache.hudi.common.table.log.HoodieUnMergedLogRecordScanner.newBuilder()
+    builder.withStorage(client.getStorage()).withBasePath(str(folder.parent)).withLatestInstantTime(last)
+    builder.withLogFilePaths(session.jvm.java.util.ArrayList([str(path) for path in paths])).withBufferSize(1 << 20)
+    builder.withReverseReader(False).withTableMetaClient(client)
+    if session.version.startswith("1.0."):
+        builder.withOptimizedLogBlocksScan(True)
+    found = builder.build()
+    found.scan(True)
+    return int(found.getCurrentInstantLogBlocks().size())
+
+
 def meta_client(session: HudiSession, location: Path) -> Any:
     """Return Hudi's HoodieTableMetaClient of a table as it is now."""
     hudi = session.jvm.org.apache.hudi
     settings = session.spark.sparkContext._jsc.hadoopConfiguration()
     configuration = hudi.storage.hadoop.HadoopStorageConfiguration(settings)
-    return (
-        hudi.common.table.HoodieTableMetaClient.builder().setConf(configuration).setBasePath(str(location)).build()
-    )
+    return hudi.common.table.HoodieTableMetaClient.builder().setConf(configuration).setBasePath(str(location)).build()
 
 
 def _schema(session: HudiSession, client: Any) -> Any:

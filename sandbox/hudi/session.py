@@ -11,13 +11,11 @@ from typing import Any, Self
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from compaction_operator.jobs.spark import hudi_settings
+
 HERE = Path(__file__).parent
 
 SETTINGS = {
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.driver.memory": "1200m",
@@ -56,7 +54,7 @@ class HudiSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         _end_jvm()
         builder = SparkSession.builder.master(f"local[{cores}]").appName(f"hudi-{version}")
-        for key, value in (SETTINGS | {"spark.jars": str(bundle_jar(version))}).items():
+        for key, value in (SETTINGS | hudi_settings(bundle_jar(version), SETTINGS)).items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")

@@ -1,4 +1,4 @@
-"""One JVM after the other, each with a Spark session and one of Hudi's bundles; tables are copies of a few that were written once."""
+"""One JVM after the other, each with Spark and one of Hudi's bundles; tables are copies of a few written once."""
 
 from collections.abc import Callable, Iterator
 from itertools import count

@@ -1,7 +1,10 @@
 """The operator's own job on a Hudi table, as its driver runs it, but for Kubernetes: the lease is a stand-in."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
 
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import HudiSettings, Metastore, SparkProfile, Warehouse
@@ -9,9 +12,6 @@ from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hudi_driver import compact, prepare
-from sandbox.hudi.session import HudiSession
-from sandbox.hudi.table import SmallTable
-
 from tests.unit.jobs.support import Reports
 
 LOG_COMPACTION = CompactionType.LOG_COMPACTION

@@ -81,6 +81,10 @@ class Somebody:
         cleaned = self.client.clean()
         return int(cleaned.getTotalFilesDeleted()) if cleaned is not None else 0
 
+    def roll_back_failed_writes(self) -> None:
+        """Roll back what writers left whose heartbeat is over, as the cleaner does."""
+        self.client.rollbackFailedWrites(meta_client(self._session, self._table.location))
+
     def plan(self, instant: str, action: str = LOG_COMPACTION) -> list[list[str]]:
         """Return the names of the log files of each operation of a plan on the timeline."""
         plans = self._session.jvm.org.apache.hudi.common.util.CompactionUtils

@@ -1,12 +1,12 @@
 """The operator's job on real tables: plans, runs, retries and cleans; what is not its own it leaves alone."""
 
 import pytest
-from compaction_operator.api.request import Reason
-from compaction_operator.jobs.errors import JobError
 from sandbox.hudi.look import actions, base_files, log_files, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs.errors import JobError
 from tests.hudi import somebody as by_hand
 from tests.hudi.conftest import MakeSomebody, MakeTable
 from tests.hudi.dying import log_compaction_dies
@@ -145,3 +145,15 @@ def test_only_the_partitions_that_are_named_are_compacted(hudi: HudiSession, job
     status = jobs.done(parts, COMPACTION, options=EACH_TIME, partitions=("a",))
     assert status.file_groups == 1
     parts.check("after the compaction of a")
+
+
+@pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+def test_deleted_rows_stay_deleted(make_table: MakeTable, jobs: Jobs, ordering: Ordering) -> None:
+    table = make_table(ordering)
+    table.delete(range(45, 55))
+    table.upsert(range(60, 70), 50)
+    jobs.done(table, LOG_COMPACTION, options=TWO)
+    table.check("after the log compaction")
+    table.upsert(range(65, 75), 45)
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")

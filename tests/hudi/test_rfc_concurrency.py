@@ -1,8 +1,14 @@
 """RFC-48, scenario 4 and conflict resolution: log compactions beside delta commits and compactions."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
 import pytest
 from py4j.protocol import Py4JJavaError
-from sandbox.hudi.look import actions, timeline, log_files
+from sandbox.hudi.look import merged_blocks
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
@@ -10,6 +16,12 @@ from tests.hudi.conftest import MakeSomebody, MakeTable
 from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
+LOCKS = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
 
 
 @pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
@@ -44,3 +56,72 @@ def test_a_log_compaction_that_a_later_compaction_overtook_never_runs(
     with pytest.raises(Py4JJavaError, match="greater timestamp"):
         client.execute(LOG_COMPACTION, instant)
     table.check("with a stale plan")
+
+
+class SlowWriter:
+    """Upserts, and waits with open commit, in the middle of its rows, for the end of a pipe."""
+
+    def __init__(self, table: SmallTable, pipe: Path, ids: range, ts: int) -> None:
+        self.error: Exception | None = None
+        self._table, self._pipe, self._ids, self._ts = table, pipe, ids, ts
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Let it write while the body runs, and end it afterwards."""
+        os.mkfifo(self._pipe)
+        thread = Thread(target=self._write)
+        thread.start()
+        end = os.open(self._pipe, os.O_WRONLY)
+        self._pipe.unlink()
+        try:
+            yield
+        finally:
+            os.close(end)
+            thread.join()
+
+    def _write(self) -> None:
+        from pyspark.sql.functions import udf
+
+        name = str(self._pipe)
+
+        @udf("string")
+        def waiting(value: str) -> str:
+            if Path(name).exists():
+                Path(name).read_bytes()
+            return value
+
+        rows = self._table.rows(self._ids, self._ts).withColumn("v", waiting("v"))
+        try:
+            rows.write.format("hudi").options(**self._table.options).mode("append").save(str(self._table.location))
+        except Exception as error:
+            self.error = error
+
+
+def test_a_log_compaction_commits_beside_a_delta_commit_and_the_writer_tries_again(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
+) -> None:
+    """Other than the RFC has it: the log compaction always commits, the writer of the same file group does not."""
+    table = make_table(options=LOCKS)
+    writer = SlowWriter(table, tmp_path / "pipe", range(30, 60), 50)
+    with writer.at_work():
+        instant = somebody(table, OPTIONS | LOCKS).all_of(LOG_COMPACTION)
+    (merged,) = merged_blocks(hudi, table.location)
+    assert merged.instant == instant
+    assert "conflict" in str(writer.error).lower()
+    table.check("after the writer failed")
+    table.upsert(range(30, 60), 50)
+    table.check("after its next try")
+    somebody(table, LOCKS).all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+def test_a_compaction_commits_beside_a_delta_commit_and_neither_fails(
+    make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
+) -> None:
+    table = make_table(options=LOCKS)
+    writer = SlowWriter(table, tmp_path / "pipe", range(30, 60), 50)
+    with writer.at_work():
+        somebody(table, LOCKS).all_of(COMPACTION)
+    assert writer.error is None
+    table.expect(range(30, 60), 50)
+    table.check("after both")

@@ -2,13 +2,13 @@
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from sandbox.hudi.look import actions, log_blocks, log_files, merged_blocks, timeline
+from sandbox.hudi.look import actions, log_blocks, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
-from sandbox.hudi.table import Ordering, SmallTable
+from sandbox.hudi.table import Ordering
 
 from tests.hudi.conftest import MakeSomebody, MakeTable
 from tests.hudi.dying import log_compaction_dies, writer_dies
-from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
+from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, Somebody
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
 LAZY = {
@@ -17,9 +17,11 @@ LAZY = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
 }
+BY_LISTING = {"hoodie.rollback.using.markers": "false"}
+"""The markers of a dead writer of `writer_dies` are gone."""
 
 
-def roll_back(client: object, instant: str) -> None:
+def roll_back(client: Somebody, instant: str) -> None:
     """Hudi never resumes a log compaction: it rolls back what there is of it, and says so by an error."""
     with pytest.raises(Py4JJavaError, match="Inflight logcompaction"):
         client.execute(LOG_COMPACTION, instant)
@@ -62,7 +64,6 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
         table.upsert(range(55, 65), 35)
     roll_back(client, dead)
     kinds = [block.kind for block in log_blocks(hudi, table.location)]
-    print([(b.file.name[-30:], b.kind, b.instant, len(b.merged)) for b in log_blocks(hudi, table.location)])
     assert kinds.count("COMMAND_BLOCK") == 1
     table.check("after the rollback")
     client.all_of(LOG_COMPACTION)
@@ -79,20 +80,14 @@ def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_bac
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     table.check("with a dead writer's block below")
-    client = somebody(table, OPTIONS | LAZY)
+    client = somebody(table, OPTIONS | LAZY | BY_LISTING)
     client.all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
     assert dead not in merged.merged
     assert len(merged.merged) == 5
     table.check("after the log compaction")
-    assert roll_back_failed_writes(hudi, client, table)
+    client.roll_back_failed_writes()
     assert dead not in {block.instant for block in log_blocks(hudi, table.location)}
     table.check("after the rollback")
     client.all_of(COMPACTION)
     table.check("after the compaction")
-
-
-def roll_back_failed_writes(hudi: HudiSession, client: object, table: SmallTable) -> bool:
-    """What the cleaner does with what writers left, once their heartbeat is over."""
-    from sandbox.hudi.look import meta_client
-    return bool(client.client.rollbackFailedWrites(meta_client(hudi, table.location)))

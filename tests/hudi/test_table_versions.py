@@ -2,7 +2,6 @@
 
 import pytest
 from sandbox.hudi.look import log_files
-from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering
 
 from tests.hudi.conftest import MakeTable

@@ -1,0 +1,65 @@
+"""The table's lock: plans are made and narrowed under it, and nobody waits for it for ever."""
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+
+import pytest
+from sandbox.hudi.look import timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
+
+from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.request import Reason
+from compaction_operator.hudi.client import HudiClient
+from compaction_operator.hudi.java import HudiLockError
+from compaction_operator.hudi.options import write_options
+from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi.properties import read_table
+from compaction_operator.hudi.runs import Block
+from compaction_operator.storage import open_storage
+from tests.hudi.job import LOG_COMPACTION, Jobs
+
+OPTIONS = {
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.write.lock.wait_time_ms": "200",
+    "hoodie.write.lock.client.num_retries": "1",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
+}
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def client_of(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> AbstractContextManager[HudiClient]:
+    found = read_table(open_storage(str(table.location)), str(table.location))
+    options = write_options(found, warehouse=locks, own=HudiOptions(options=OPTIONS))
+    return HudiClient.open(hudi.spark, found, options, bundle=hudi.version)
+
+
+def test_a_job_that_does_not_get_the_lock_plans_nothing_and_may_try_again(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
+    before = timeline(table.location)
+    with client_of(hudi, table, locks) as holder, holder.locked(), pytest.raises(HudiLockError) as refused:
+        jobs.run(table, LOG_COMPACTION, options=OPTIONS)
+    assert refused.value.reason is Reason.WAITING_FOR_LOCK
+    assert timeline(table.location) == before
+    jobs.done(table, LOG_COMPACTION, options=OPTIONS)
+    table.check("after the next attempt")
+
+
+def test_a_plan_is_narrowed_under_the_lock_before_anybody_sees_it(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str]
+) -> None:
+    before = timeline(table.location)
+
+    def killed(operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
+        assert timeline(table.location) == before
+        with client_of(hudi, table, locks) as other, pytest.raises(HudiLockError), other.locked():
+            pass
+        raise KilledError
+
+    with client_of(hudi, table, locks) as client, pytest.raises(KilledError):
+        client.plan_log_compaction(owner="uid/1", choose=killed)
+    assert timeline(table.location) == before
