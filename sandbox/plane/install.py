@@ -19,6 +19,7 @@ NAMESPACE = "plane"
 CONTROLLER_ACCOUNT = RELEASE
 DRIVER_ACCOUNT = "compaction-driver"
 NOT_RUN_HERE = frozenset({"Deployment", "ConfigMap"})
+LOOPBACK = dict.fromkeys(("spark.driver.bindAddress", "spark.driver.host"), "127.0.0.1")
 TOKEN_SECONDS = 24 * 3600
 ESTABLISHED_SECONDS = 30.0
 
@@ -56,7 +57,7 @@ def install(
 def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "warehouses": [{"name": WAREHOUSE, "namespaces": [NAMESPACE], **warehouse}],
-        "profiles": [{"name": "default", "sparkConf": {"spark.driver.bindAddress": "127.0.0.1"}}],
+        "profiles": [{"name": "default", "sparkConf": LOOPBACK}],
         "cleanup": {"interval": "500ms"},
         **more,
     }

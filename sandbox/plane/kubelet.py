@@ -77,6 +77,10 @@ class Kubelet:
         with self._lock:
             return tuple(driver for driver in self._drivers.values() if driver.process.running)
 
+    def last_words(self) -> dict[str, str]:
+        """Return the termination message of each pod by its name; empty for one that runs or was killed."""
+        return {path.parent.name: path.read_text() for path in sorted(self._folder.glob("*/termination-log"))}
+
     def lose(self, driver: Driver) -> None:
         """Lose the pod's node for good, as the pod garbage collector sees it: the process goes on, or stays paused.
 
