@@ -196,13 +196,15 @@ class HudiCompaction:
         if why := self._choice.held_up_by():
             return Reason.WAITING_FOR_INSTANT, why
         groups = [group for group in self._client.file_groups() if self._choice.covers(group.partition)]
-        enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 1
-        busy = {group.busy: group for group in groups if group.busy and group.blocks >= enough}
+        busy = {group.busy: group.blocks for group in groups if group.busy}
+        # A pending compaction has all blocks of before in its plan: those that came later are too few themselves.
+        enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
         for instant in todo.left:
-            if instant.time in busy:
-                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant.action} {instant.time} of others"
+            if busy.get(instant.time, -1) >= enough:
+                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of somebody else"
         if busy:
-            return Reason.NOTHING_TO_COMPACT, f"file group in pending {', '.join(sorted(filter(None, busy)))}"
+            pending = (one for one in self._client.instants() if one.time in busy)
+            return Reason.NOTHING_TO_COMPACT, f"file group in pending {_listed(pending)}"
         if self._action is Action.LOG_COMPACTION:
             return Reason.NOTHING_TO_COMPACT, self._choice.why_nothing(group.blocks for group in groups)
         return Reason.NOTHING_TO_COMPACT, _why_no_compaction(groups)

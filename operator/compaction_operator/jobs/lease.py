@@ -75,11 +75,11 @@ class Lease:
     """
 
     def __init__(self, leases: Leases, held: Any) -> None:
+        self.lost = threading.Event()
         self._leases = leases
         self._held = held
         self._name = held.metadata.name
         self._confirmed = _now()
-        self._lost = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{self._name}", daemon=True)
         self._thread.start()
@@ -87,15 +87,15 @@ class Lease:
     def confirm(self) -> None:
         """Raise JobError (LockLost) unless the lease is still held."""
         silence = _now() - self._confirmed
-        if self._lost.is_set() or silence >= DURATION_SECONDS:
-            self._lost.set()
+        if self.lost.is_set() or silence >= DURATION_SECONDS:
+            self.lost.set()
             raise JobError(Reason.LOCK_LOST, f"lease {self._name} is lost: it was last renewed {silence:.0f} s ago")
 
     def release(self) -> None:
         """End the thread and give the lease away, if it is still held."""
         self._stopped.set()
         self._thread.join()
-        if self._lost.is_set():
+        if self.lost.is_set():
             return
         self._held.spec.holder_identity = None
         try:
@@ -104,7 +104,7 @@ class Lease:
             log.warning("lease %s is left to end by itself: %s", self._name, error)
 
     def _run(self) -> None:
-        while not self._stopped.wait(RENEWAL_SECONDS) and not self._lost.is_set():
+        while not self._stopped.wait(RENEWAL_SECONDS) and not self.lost.is_set():
             self._renew()
 
     def _renew(self) -> None:
@@ -116,7 +116,7 @@ class Lease:
         except kubernetes.client.ApiException as error:
             if error.status in (404, 409):
                 log.warning("lease %s is lost: %s", self._name, error.reason)
-                self._lost.set()
+                self.lost.set()
             else:
                 log.warning("lease %s was not renewed: %s %s", self._name, error.status, error.reason)
         except Exception as error:

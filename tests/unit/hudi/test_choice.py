@@ -1,0 +1,52 @@
+"""What is chosen of Hudi's own plan, and what is said when nothing is."""
+
+from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi.runs import LogFile
+
+
+def operation(*sizes: int, partition: str = "dt=1") -> Operation:
+    files = tuple(LogFile(f"log.{number}", (f"{10 * number:03}",), size) for number, size in enumerate(sizes, 1))
+    return Operation(partition, "f1", files)
+
+
+def choice(limit: int | None = 20, *, newest_only: bool = False, partitions: tuple[str, ...] = ()) -> Choice:
+    return Choice(threshold=3, limit=limit, partitions=partitions, newest_only=newest_only)
+
+
+def test_only_the_partitions_that_were_asked_for_are_merged() -> None:
+    for wanted in ("dt=1", "/dt=1/", "dt=1/hour=2"):
+        one = choice(partitions=(wanted, "other"))
+        assert one.covers("dt=1/hour=2")
+        assert not one.covers("dt=11")
+    assert choice(partitions=("dt=2",))(operation(1, 1, 1), ()) == ()
+    assert len(choice(partitions=("dt=1",))(operation(1, 1, 1), ())) == 3
+
+
+def test_too_few_small_blocks_in_a_row_are_counted() -> None:
+    one = choice()
+    assert not one(operation(1, 1, 99, 1), ())
+    assert one.why_nothing([4]) == "2 consecutive blocks of at most 20 bytes, threshold 3"
+
+
+def test_without_a_limit_the_blocks_of_the_fullest_file_group_are_counted() -> None:
+    assert choice(limit=None).why_nothing([1, 2, 0]) == "2 blocks, threshold 3"
+    assert choice(limit=None).why_nothing([]) == "0 blocks, threshold 3"
+
+
+def test_a_pending_delta_commit_that_is_in_the_way_is_named() -> None:
+    one = choice()
+    assert not one(operation(1, 1, 1, 1), ("025",))
+    assert one.held_up_by() == "file group f1: delta commit 025 is pending"
+
+
+def test_what_is_too_little_anyhow_is_not_held_up() -> None:
+    one = choice()
+    assert not one(operation(1, 1), ("015",))
+    assert one.held_up_by() is None
+
+
+def test_what_a_reader_would_replay_too_late_is_left_alone() -> None:
+    """Three small blocks with a large one after them."""
+    assert len(choice()(operation(1, 1, 1, 99), ())) == 3
+    assert not choice(newest_only=True)(operation(1, 1, 1, 99), ())

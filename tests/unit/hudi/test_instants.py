@@ -1,0 +1,78 @@
+"""What a run does with what it finds on the timeline, without a table."""
+
+import pytest
+
+from compaction_operator.hudi.instants import Action, Instant, State, decide, late, stale
+
+OWN = "6f1c/2"
+
+
+def log_compaction(time: str, state: State = State.REQUESTED, owner: str | None = OWN) -> Instant:
+    return Instant(time, Action.LOG_COMPACTION, state, owner)
+
+
+def compaction(time: str, state: State = State.REQUESTED, owner: str | None = OWN) -> Instant:
+    return Instant(time, Action.COMPACTION, state, owner)
+
+
+def commit(time: str, state: State = State.COMPLETED) -> Instant:
+    return Instant(time, Action.DELTA_COMMIT, state)
+
+
+def test_a_log_compaction_that_had_begun_is_rolled_back_and_never_run_again() -> None:
+    dead = log_compaction("2", State.INFLIGHT)
+    for action in (Action.LOG_COMPACTION, Action.COMPACTION):
+        todo = decide([commit("1"), dead], action=action, all_instants=False)
+        assert (todo.roll_back, todo.remove, todo.run, todo.left) == ((dead,), (), (), ())
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_a_plan_is_removed_once_a_later_compaction_is_on_the_timeline(state: State) -> None:
+    plan = log_compaction("2")
+    later = compaction("3", state, owner=None)
+    todo = decide([plan, later], action=Action.LOG_COMPACTION, all_instants=False)
+    assert todo.remove == (plan,)
+    assert not todo.run
+    assert stale([plan, later]) == (plan,)
+
+
+def test_a_plan_with_an_earlier_compaction_is_run() -> None:
+    plan = log_compaction("3")
+    todo = decide([compaction("2", State.COMPLETED), plan], action=Action.LOG_COMPACTION, all_instants=False)
+    assert (todo.run, todo.remove) == ((plan,), ())
+
+
+def test_a_dead_compaction_is_run_again_as_it_is() -> None:
+    dead, waiting = compaction("2", State.INFLIGHT), compaction("3")
+    todo = decide([waiting, dead], action=Action.COMPACTION, all_instants=False)
+    assert todo.run == (dead, waiting)
+
+
+def test_a_run_leaves_plans_of_the_other_action_to_the_other_one() -> None:
+    found = [log_compaction("3"), compaction("2")]
+    assert decide(found, action=Action.LOG_COMPACTION, all_instants=False).run == (found[0],)
+    assert decide(found, action=Action.COMPACTION, all_instants=False).run == (found[1],)
+
+
+def test_what_others_made_is_named_and_left_alone_unless_that_is_asked_for() -> None:
+    dead, plan = log_compaction("1", State.INFLIGHT, owner=None), log_compaction("2", owner=None)
+    waiting = compaction("3", owner=None)
+    clustering = Instant("4", Action.CLUSTERING, State.REQUESTED)
+    found = [dead, plan, waiting, clustering, commit("5", State.INFLIGHT)]
+    todo = decide(found, action=Action.COMPACTION, all_instants=False)
+    assert (todo.roll_back, todo.remove, todo.run) == ((), (), ())
+    assert todo.left == (dead, plan, waiting, clustering)
+    todo = decide(found, action=Action.COMPACTION, all_instants=True)
+    assert (todo.roll_back, todo.remove, todo.run) == ((dead,), (plan,), (waiting,))
+    assert todo.left == (clustering,)
+
+
+def test_a_commit_is_late_when_its_instant_is_older_than_the_plan_that_did_not_see_it() -> None:
+    found = [commit("1"), commit("2"), commit("3", State.INFLIGHT), commit("5"), log_compaction("4")]
+    assert late(found, plan="4", newest_seen="2") == (found[2],)
+    assert late(found, plan="4", newest_seen="3") == ()
+    assert late(found, plan="4", newest_seen="") == ()
+
+
+def test_an_instant_is_named_as_on_the_timeline() -> None:
+    assert str(compaction("20261122095601342", State.INFLIGHT)) == "20261122095601342.compaction.inflight"

@@ -1,0 +1,160 @@
+"""What Hudi's write client is told, and what a user may not tell it."""
+
+import logging
+
+import pytest
+
+from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
+from compaction_operator.hudi.options import threshold, within, write_options
+from compaction_operator.hudi.properties import HudiTable
+
+ZOOKEEPER = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
+LOCKS = {"hoodie.write.lock.provider": ZOOKEEPER, "hoodie.write.lock.zookeeper.url": "zk:2181"}
+TABLE = HudiTable(
+    location="/warehouse/orders",
+    name="orders",
+    table_version=8,
+    is_merge_on_read=True,
+    ordering_fields=("ts",),
+    merge_mode="EVENT_TIME_ORDERING",
+    payload_class="org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    metadata_partitions=("files", "column_stats"),
+)
+
+
+def options(table: HudiTable = TABLE, **fields: object) -> dict[str, str]:
+    return write_options(table, warehouse=LOCKS, own=HudiOptions.model_validate(fields))
+
+
+def test_a_users_options_go_over_the_warehouses() -> None:
+    found = options(options={"hoodie.write.lock.zookeeper.url": "other:2181", "hoodie.compaction.target.io": "100"})
+    assert found["hoodie.write.lock.zookeeper.url"] == "other:2181"
+    assert found["hoodie.write.lock.provider"] == ZOOKEEPER
+    assert found["hoodie.compaction.target.io"] == "100"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.write.auto.upgrade", "false"),
+        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.clean.failed.writes.policy", "LAZY"),
+        ("hoodie.embed.timeline.server", "false"),
+        ("hoodie.clean.automatic", "false"),
+        ("hoodie.archive.automatic", "false"),
+        ("hoodie.log.compaction.inline", "false"),
+        ("hoodie.metadata.auto.delete.partitions", "false"),
+    ],
+)
+def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) -> None:
+    assert options()[key] == value
+    assert options(options={key: value.upper()})[key] == value
+    with pytest.raises(RefusedOptionError, match=key):
+        options(options={key: "something else"})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hoodie.base.path",
+        "hoodie.table.name",
+        "hoodie.write.table.version",
+        "hoodie.cleaner.policy.failed.writes",
+        "hoodie.datasource.write.payload.class",
+        "hoodie.payload.ordering.field",
+        "hoodie.metadata.enable",
+        "hoodie.metadata.index.bloom.filter.enable",
+        "hoodie.write.commit.callback.http.url",
+    ],
+)
+def test_what_the_table_decides_is_refused_from_a_user_and_from_a_warehouse(key: str) -> None:
+    with pytest.raises(RefusedOptionError, match=key):
+        options(options={key: "x"})
+    with pytest.raises(RefusedOptionError, match=key):
+        write_options(TABLE, warehouse=LOCKS | {key: "x"}, own=HudiOptions())
+
+
+def test_what_is_none_of_hudis_options_is_refused() -> None:
+    with pytest.raises(RefusedOptionError, match=r"spark\.jars"):
+        options(options={"spark.jars": "evil.jar"})
+
+
+def test_the_client_is_told_how_the_table_orders_its_records() -> None:
+    """A client of 1.0.2 does not find it out: a late record would overwrite a newer one in a full compaction."""
+    found = options()
+    assert found["hoodie.payload.ordering.field"] == "ts"
+    assert found["hoodie.datasource.write.precombine.field"] == "ts"
+    assert found["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
+    assert found["hoodie.compaction.payload.class"] == TABLE.payload_class
+
+
+def test_a_table_without_an_ordering_field_is_given_none() -> None:
+    table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
+    assert "hoodie.payload.ordering.field" not in options(table)
+
+
+def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:
+    """A client that does not know of an index deletes it, and one that thinks there should be another builds it."""
+    found = options()
+    assert found["hoodie.metadata.enable"] == "true"
+    assert found["hoodie.metadata.index.column.stats.enable"] == "true"
+    assert found["hoodie.metadata.record.index.enable"] == "false"
+    assert found["hoodie.metadata.index.bloom.filter.enable"] == "false"
+
+
+def test_a_table_without_a_metadata_table_gets_none() -> None:
+    table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
+    assert options(table)["hoodie.metadata.enable"] == "false"
+
+
+@pytest.mark.parametrize("provider", [None, "InProcessLockProvider", "NoopLockProvider"])
+def test_without_a_lock_that_holds_between_processes_nothing_is_done(provider: str | None) -> None:
+    name = f"org.apache.hudi.client.transaction.lock.{provider}"
+    own = HudiOptions(options={} if provider is None else {"hoodie.write.lock.provider": name})
+    with pytest.raises(NoLockProviderError, match=r"hudi\.singleWriter"):
+        write_options(TABLE, warehouse={}, own=own)
+
+
+def test_who_declares_that_nobody_else_writes_needs_no_lock() -> None:
+    found = write_options(TABLE, warehouse={}, own=HudiOptions(single_writer=True))
+    assert found["hoodie.write.concurrency.mode"] == "single_writer"
+
+
+def test_locks_by_files_are_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    provider = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}
+    with caplog.at_level(logging.WARNING):
+        write_options(TABLE, warehouse=provider, own=HudiOptions())
+    assert "deletes it" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["1", "0", "-3", "five", "²", ""])
+def test_a_threshold_is_a_number_of_blocks(text: str) -> None:
+    with pytest.raises(RefusedOptionError, match=r"log\.compaction\.blocks\.threshold"):
+        options(options={"hoodie.log.compaction.blocks.threshold": text})
+
+
+def test_the_metadata_table_has_a_threshold_of_its_own() -> None:
+    given = {"hoodie.metadata.log.compaction.blocks.threshold": "9", "hoodie.log.compaction.blocks.threshold": "4"}
+    assert threshold(given, of_metadata_table=True) == 9
+    assert threshold(given, of_metadata_table=False) == 4
+    assert threshold({}, of_metadata_table=True) == 5
+
+
+def test_log_compaction_of_the_metadata_table_is_on_when_that_is_asked_for_only() -> None:
+    key = "hoodie.metadata.log.compaction.enable"
+    assert (options()[key], options(metadataTable=True)[key]) == ("false", "true")
+
+
+def test_a_limit_of_sizes_is_refused_where_a_file_may_hold_blocks_of_many_commits() -> None:
+    table = HudiTable(location="/t", name="t", table_version=6, is_merge_on_read=True)
+    with pytest.raises(RefusedOptionError, match="maxLogFileSizeToMerge"):
+        options(table, maxLogFileSizeToMerge="1MiB")
+
+
+def test_a_compaction_of_some_partitions_is_planned_by_hudis_own_strategy() -> None:
+    assert within(()) == {}
+    assert (
+        within(("dt=2024-01-01", "/a.b/"))["hoodie.compaction.partition.path.regex"]
+        == r"^(dt=2024\-01\-01|a\.b)(/.*)?$"
+    )

@@ -1,0 +1,131 @@
+"""Which log files are merged: runs of small, consecutive blocks, and nothing that would change what readers see."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_operator.hudi.runs import Block, LogFile, best_run, blocks_of
+
+
+def file(instant: int, size: int = 10, *, replaces: tuple[int, ...] = (), number: int = 1) -> LogFile:
+    return LogFile(
+        f".f_{instant:03}.log.{number}", (f"{instant:03}",), size, frozenset(f"{old:03}" for old in replaces)
+    )
+
+
+def run(
+    *files: LogFile,
+    threshold: int = 2,
+    limit: int | None = 20,
+    pending: tuple[int, ...] = (),
+    newest_only: bool = False,
+) -> list[str]:
+    names = [f"{instant:03}" for instant in pending]
+    found = best_run(files, threshold=threshold, limit=limit, pending=names, newest_only=newest_only)
+    return [file.instants[0] for block in found for file in block.files]
+
+
+def test_small_consecutive_blocks_are_merged_from_the_threshold_on() -> None:
+    assert run(file(1), file(2), file(3), threshold=3) == ["001", "002", "003"]
+    assert run(file(1), file(2), threshold=3) == []
+
+
+def test_a_block_beyond_the_limit_is_left_alone_and_ends_a_run() -> None:
+    """With a gap the merged block would stand after the large one, and put older values over its newer ones."""
+    assert run(file(1), file(2), file(3, 21), file(4), file(5), file(6)) == ["004", "005", "006"]
+    assert run(file(1), file(2), file(3, 20)) == ["001", "002", "003"]
+
+
+def test_the_longest_run_is_taken_and_of_several_the_newest() -> None:
+    assert run(file(1), file(2), file(3), file(4, 99), file(5), file(6)) == ["001", "002", "003"]
+    assert run(file(1), file(2), file(3, 99), file(4), file(5)) == ["004", "005"]
+
+
+def test_without_a_limit_all_blocks_are_small() -> None:
+    assert run(file(1, 10**12), file(2), limit=None) == ["001", "002"]
+
+
+def test_a_run_ends_where_something_pending_would_come_between() -> None:
+    """Its blocks would be in the middle once it commits, and the merged block stands at its newest original."""
+    assert run(file(1), file(2), file(4), file(5), file(6), pending=(3,)) == ["004", "005", "006"]
+    assert run(file(1), file(2), pending=(3,)) == ["001", "002"]
+
+
+def test_under_the_first_scanner_only_the_newest_blocks_are_merged() -> None:
+    """It replays a merged block at its own instant, after all that is older: also after a block that was left out."""
+    assert run(file(1), file(2), file(3), file(4, 99), newest_only=True) == []
+    assert run(file(1), file(2), file(3), file(4, 99), file(5), file(6), newest_only=True) == ["005", "006"]
+
+
+@pytest.mark.parametrize("pending", [1, 4, 7])
+def test_under_the_first_scanner_nothing_pending_may_be_newer_than_the_runs_begin(pending: int) -> None:
+    merged = run(file(2), file(3), file(5), file(6), pending=(pending,), newest_only=True)
+    assert merged == {1: ["002", "003", "005", "006"], 4: ["005", "006"], 7: []}[pending]
+
+
+def test_all_files_of_an_instant_go_together() -> None:
+    """A reader drops every block of a merged instant, whichever file it is in; their sizes add up."""
+    assert run(file(1), file(2), file(2, number=2), file(3)) == ["001", "002", "002", "003"]
+    assert run(file(1), file(2, 15), file(2, 15, number=2), file(3), file(4)) == ["003", "004"]
+
+
+def test_a_merged_block_counts_as_one_and_brings_its_originals() -> None:
+    """Without them among the files that are read, a reader skips it."""
+    files = (file(1), file(2), file(4, 15, replaces=(1, 2)), file(5))
+    assert [block.size for block in blocks_of(files)] == [15, 10]
+    assert run(*files) == ["001", "002", "004", "005"]
+    assert run(*files, threshold=3) == []
+    assert run(*files, file(6), limit=12) == ["005", "006"]
+
+
+def test_a_merged_block_stands_where_its_newest_original_stood() -> None:
+    """A block that came in while it was merged has an older instant than the merged one, but is newer."""
+    blocks = blocks_of((file(1), file(2), file(3), file(4, replaces=(1, 2))))
+    assert [(block.first, block.last) for block in blocks] == [("001", "002"), ("003", "003")]
+    assert run(file(1), file(2), file(3), file(9, replaces=(1, 2)), pending=(5,)) == ["001", "002", "009", "003"]
+
+
+def test_merged_again_and_again_it_is_still_one_block() -> None:
+    files = (file(1), file(2), file(3, replaces=(1, 2)), file(4), file(5, replaces=(3, 4)))
+    (block,) = blocks_of(files)
+    assert block.names == tuple(one.name for one in files)
+    assert (block.first, block.last, block.size) == ("001", "004", 10)
+
+
+def test_files_that_hold_blocks_of_several_instants_stay_whole() -> None:
+    """In table version 6 a file may be appended to."""
+    files = (LogFile("a", ("001", "002"), 10), LogFile("b", ("002", "003"), 10), LogFile("c", ("004",), 10))
+    assert [block.names for block in blocks_of(files)] == [("a", "b"), ("c",)]
+
+
+HISTORIES = st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=10)
+
+
+@given(HISTORIES, st.integers(1, 4), st.integers(5, 40), st.lists(st.integers(0, 11), max_size=3), st.booleans())
+def test_whatever_is_merged_no_readers_answer_changes(
+    history: list[tuple[int, bool]], threshold: int, limit: int, gaps: list[int], newest_only: bool
+) -> None:
+    """Blocks in the order of the scanner, before and after the pending commits are there too: the order stays."""
+    files = [file(10 * number, size) for number, (size, _) in enumerate(history, 1)]
+    pending = [f"{10 * gap + 5:03}" for gap in gaps]
+    found = best_run(files, threshold=threshold, limit=limit, pending=pending, newest_only=newest_only)
+    if not found:
+        return
+    assert len(found) >= threshold
+    assert all(block.size <= limit for block in found)
+    merged = {file.instants[0] for block in found for file in block.files}
+    everything = sorted([file.instants[0] for file in files] + pending)
+    before = [instant for instant in everything if instant not in merged]
+    stands_at = "999" if newest_only else max(merged)
+    overtaken = [instant for instant in before if min(merged) < instant < stands_at]
+    assert not overtaken
+
+
+def test_a_run_is_never_longer_than_what_is_there() -> None:
+    assert run() == []
+    assert all(
+        isinstance(block, Block) for block in best_run([file(1)], threshold=1, limit=None, pending=(), newest_only=True)
+    )
+    assert [len(run(*files)) for files in itertools.combinations([file(1), file(2), file(3)], 2)] == [2, 2, 2]

@@ -1,0 +1,291 @@
+"""The flow of a compaction of a Hudi table, on a timeline in memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
+from compaction_operator.api.progress import Progress
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.runs import LogFile
+from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.hudi import HudiCompaction
+
+from .support import REQUEST, Reports
+
+MINE = f"{REQUEST.uid}/1"
+
+
+class Timeline:
+    """A client of a table in memory: one file group with `blocks` log files, of 10 bytes each."""
+
+    def __init__(self, *instants: Instant, blocks: int = 5, first_scanner: bool = False) -> None:
+        self.found = {instant.time: instant for instant in instants}
+        self.blocks = blocks
+        self.busy: str | None = None
+        self.calls: list[str] = []
+        self.reads_merged_blocks_last = first_scanner
+        self.before_commit: Callable[[], None] = lambda: None
+        self.next = "90"
+
+    def instants(self) -> tuple[Instant, ...]:
+        return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
+
+    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
+        pending = [
+            one.time for one in self.instants() if one.action is Action.DELTA_COMMIT and one.state.name != "COMPLETED"
+        ]
+        if self.busy or not choose(self._operation(), pending):
+            return None
+        return self._planned(Action.LOG_COMPACTION, owner)
+
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        return self._planned(Action.COMPACTION, owner) if self.blocks and not self.busy else None
+
+    def plan_of(self, instant: Instant) -> Plan:
+        return Plan(instant.time, instant.action, (self._operation(),))
+
+    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
+        self.calls.append(f"run {plan.instant}")
+        self._put(plan.instant, plan.action, State.INFLIGHT)
+        self.before_commit()
+        confirm()
+        done = Action.DELTA_COMMIT if plan.action is Action.LOG_COMPACTION else Action.COMPACTION
+        self._put(plan.instant, done, State.COMPLETED)
+        return Written(40, 1)
+
+    def roll_back(self, instant: Instant) -> None:
+        self.calls.append(f"roll back {instant.time}")
+        del self.found[instant.time]
+
+    def remove(self, instant: Instant) -> None:
+        self.calls.append(f"remove {instant.time}")
+        del self.found[instant.time]
+
+    def clean(self) -> Cleaned | None:
+        self.calls.append("clean")
+        return Cleaned("95", 7)
+
+    def archive(self) -> None:
+        self.calls.append("archive")
+
+    def file_groups(self) -> tuple[FileGroup, ...]:
+        return (FileGroup("", "f1", self.blocks, self.busy),)
+
+    def written(self, *, besides: str) -> tuple[int, int]:
+        return 100, 250
+
+    def _operation(self) -> Operation:
+        files = tuple(LogFile(f"log.{n}", (f"{n:02}",), 10) for n in range(1, self.blocks + 1))
+        return Operation("", "f1", files)
+
+    def _planned(self, action: Action, owner: str) -> Plan:
+        self.calls.append(f"plan {self.next} for {owner}")
+        self._put(self.next, action, State.REQUESTED, owner)
+        return Plan(self.next, action, (self._operation(),), newest_seen=f"{self.blocks:02}")
+
+    def _put(self, time: str, action: Action, state: State, owner: str | None = MINE) -> None:
+        self.found[time] = Instant(time, action, state, owner)
+
+
+class Lease:
+    """A lease that is lost after so many looks at it."""
+
+    def __init__(self, looks: int = 99) -> None:
+        self._looks = looks
+
+    def confirm(self) -> None:
+        self._looks -= 1
+        if self._looks < 0:
+            raise JobError(Reason.LOCK_LOST, "lost")
+
+
+def compact(
+    timeline: Timeline,
+    type_: CompactionType = CompactionType.LOG_COMPACTION,
+    *,
+    lease: Lease | None = None,
+    report: Reports | None = None,
+    exclusive: bool = False,
+    **own: Any,
+) -> DriverResult:
+    hudi = HudiOptions(**own)
+    request = REQUEST.model_copy(update={"type": type_, "hudi": hudi})
+    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.reads_merged_blocks_last)
+    status = HudiStatus(table_version=9, bundle="1.2.0")
+    flow = HudiCompaction(
+        timeline,
+        request,
+        choice=choice,
+        lease=lease or Lease(),
+        report=report or Reports(),
+        status=status,
+        exclusive=exclusive,
+    )
+    return flow.run()
+
+
+def status_of(result: DriverResult) -> HudiStatus:
+    assert result.hudi is not None
+    return result.hudi
+
+
+def commit(time: str, state: State = State.COMPLETED) -> Instant:
+    return Instant(time, Action.DELTA_COMMIT, state)
+
+
+def log_compaction(state: State, owner: str | None = MINE, time: str = "10") -> Instant:
+    return Instant(time, Action.LOG_COMPACTION, state, owner)
+
+
+def compaction(state: State, owner: str | None = MINE, time: str = "20") -> Instant:
+    return Instant(time, Action.COMPACTION, state, owner)
+
+
+def test_a_log_compaction_is_planned_run_and_told() -> None:
+    timeline, report = Timeline(), Reports()
+    result = compact(timeline, report=report)
+    assert result.reason is Reason.COMPACTED
+    assert result.message == "logcompaction 90 Completed: 1 file group, 5 blocks (50 bytes) became 1 (40 bytes)"
+    assert timeline.calls == [f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert status_of(result).write_amplification == "2.50"
+    assert report.said[-1] == Progress(partitions_done=1, partitions_total=1, bytes_done=50, bytes_total=50)
+
+
+def test_too_few_blocks_are_said() -> None:
+    result = compact(Timeline(blocks=2))
+    assert (result.reason, result.message) == (Reason.NOTHING_TO_COMPACT, "2 blocks, threshold 5")
+    assert status_of(result).nothing_planned == "2 blocks, threshold 5"
+
+
+def test_a_dead_log_compaction_is_rolled_back_before_another_is_planned() -> None:
+    timeline = Timeline(log_compaction(State.INFLIGHT))
+    assert status_of(compact(timeline)).rolled_back == ("10",)
+    assert timeline.calls == ["roll back 10", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+
+
+def test_an_impossible_plan_is_removed_before_another_is_planned() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED), compaction(State.COMPLETED))
+    assert status_of(compact(timeline)).removed == ("10",)
+    assert timeline.calls == ["remove 10", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+
+
+def test_a_dead_compaction_is_run_again_before_another_is_planned() -> None:
+    timeline = Timeline(compaction(State.INFLIGHT))
+    result = compact(timeline, CompactionType.COMPACTION)
+    assert timeline.calls == ["run 20", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert status_of(result).file_groups == 2
+
+
+def test_what_is_only_scheduled_waits_on_the_timeline_and_is_not_planned_twice() -> None:
+    timeline = Timeline()
+    for attempt in (1, 2):
+        result = compact(timeline, mode=HudiMode.SCHEDULE)
+        assert result.reason is Reason.SCHEDULED, attempt
+        assert status_of(result).pending == ("90.logcompaction.requested",)
+    assert timeline.calls == [f"plan 90 for {REQUEST.uid}/2"]
+
+
+def test_what_was_scheduled_for_another_resource_does_not_keep_this_one_from_its_own() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner="other/1"))
+    assert status_of(compact(timeline, CompactionType.COMPACTION, mode=HudiMode.SCHEDULE)).instant == "90"
+
+
+def test_what_was_scheduled_is_executed_by_another_run() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner="other/1"))
+    result = compact(timeline, CompactionType.COMPACTION, mode=HudiMode.EXECUTE)
+    assert (result.reason, timeline.calls) == (Reason.COMPACTED, ["run 20"])
+
+
+def test_with_nothing_scheduled_nothing_is_executed() -> None:
+    result = compact(Timeline(), mode=HudiMode.EXECUTE)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert "no logcompaction of this operator is pending" in result.message
+
+
+def test_a_plan_of_somebody_else_is_left_alone_and_waited_for_by_name() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    for type_ in (CompactionType.LOG_COMPACTION, CompactionType.COMPACTION):
+        result = compact(timeline, type_)
+        assert result.reason is Reason.WAITING_FOR_INSTANT
+        assert "20.compaction.requested of somebody else" in result.message
+    assert not timeline.calls
+
+
+def test_a_plan_of_somebody_else_is_run_when_that_is_asked_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    compact(timeline, CompactionType.COMPACTION, all_instants=True)
+    assert timeline.calls == ["run 20"]
+
+
+def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED))
+    timeline.busy = "20"
+    result = compact(timeline)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert result.message == "file group in pending 20.compaction.requested"
+
+
+def test_blocks_that_came_after_somebodys_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None), blocks=1)
+    timeline.busy = "20"
+    assert compact(timeline).reason is Reason.NOTHING_TO_COMPACT
+    assert compact(timeline, CompactionType.COMPACTION).reason is Reason.WAITING_FOR_INSTANT
+
+
+def test_a_pending_commit_that_is_in_the_way_is_waited_for_by_name() -> None:
+    timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
+    result = compact(timeline)
+    assert result.reason is Reason.WAITING_FOR_INSTANT
+    assert "delta commit 03 is pending" in result.message
+
+
+def test_without_the_lease_nothing_is_committed() -> None:
+    timeline = Timeline()
+    with pytest.raises(JobError) as caught:
+        compact(timeline, lease=Lease(looks=2))
+    assert caught.value.reason is Reason.LOCK_LOST
+    assert timeline.found["90"].state is State.INFLIGHT
+
+
+@pytest.mark.parametrize("newcomer", [commit("50"), compaction(State.REQUESTED, None, time="95")])
+def test_what_writers_overtook_is_rolled_back_where_readers_would_replay_it_last(newcomer: Instant) -> None:
+    timeline = Timeline(first_scanner=True)
+    timeline.before_commit = lambda: timeline.found.update({newcomer.time: newcomer})
+    with pytest.raises(JobError, match=newcomer.time) as caught:
+        compact(timeline)
+    assert caught.value.reason is Reason.WAITING_FOR_INSTANT
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_where_readers_put_it_in_its_place_it_is_committed_all_the_same() -> None:
+    """RFC-48, scenarios 1 and 4: other blocks, or a compaction, come in meanwhile."""
+    timeline = Timeline()
+    newcomers = {"50": commit("50"), "95": compaction(State.REQUESTED, None, time="95")}
+    timeline.before_commit = lambda: timeline.found.update(newcomers)
+    assert compact(timeline).reason is Reason.COMPACTED
+
+
+def test_the_cleaner_and_the_archiver_run_when_they_are_asked_for() -> None:
+    timeline = Timeline(blocks=0)
+    result = compact(timeline, clean=True, archive=True)
+    assert timeline.calls == ["clean", "archive"]
+    assert status_of(result).cleaned == "95: 7 files"
+
+
+def test_an_empty_compaction_says_why() -> None:
+    assert compact(Timeline(blocks=0), CompactionType.COMPACTION).message == "no file group has log files"
+
+
+def test_on_the_metadata_table_nothing_is_planned_while_anything_is_pending() -> None:
+    """Its index of records takes them in the order in which they were planned."""
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    result = compact(timeline, exclusive=True)
+    assert (result.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
