@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from compaction_operator.api.compaction import PLURAL, TableCompactionSpec
 from compaction_operator.api.config import (
+    LOCATION_PATTERN,
     CleanupSettings,
     HudiSettings,
     Kerberos,
@@ -94,6 +95,12 @@ def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...], model: typ
 def test_values_durations_are_the_models() -> None:
     """A duration that the chart accepts is one that the operator can read."""
     assert values_schema()["definitions"]["duration"]["pattern"] == DURATION_PATTERN
+
+
+def test_values_locations_are_the_models() -> None:
+    """So are the folders in which tables may be named by location."""
+    hudi = values_schema()["definitions"]["warehouse"]["properties"]["hudi"]["properties"]
+    assert hudi["locations"]["items"]["pattern"] == LOCATION_PATTERN
 
 
 def test_default_values_are_the_models_defaults() -> None:

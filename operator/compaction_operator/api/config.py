@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from compaction_operator.api.model import Duration, Model, Size
 
-LOCATION_PATTERN = r"^([A-Za-z][A-Za-z0-9+.-]*:)?/"
+LOCATION_PATTERN = r"^(file:(//)?)?/"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 

@@ -60,7 +60,11 @@ def test_a_bundle_is_a_version_and_no_path(bundle: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"options": {"fs.defaultFS": "x"}}, "fs.defaultFS"), ({"locations": ["lake"]}, "locations")],
+    [
+        ({"options": {"fs.defaultFS": "x"}}, "fs.defaultFS"),
+        ({"locations": ["lake"]}, "locations"),
+        ({"locations": ["s3a://lake"]}, "locations"),
+    ],
 )
 def test_a_warehouses_settings_are_checked_by_name(settings: dict[str, object], named: str) -> None:
     with pytest.raises(ValidationError, match=named):
