@@ -346,10 +346,11 @@ class HudiClient:
     def _end_heartbeat(self, plan: Plan) -> None:
         """Let the next attempt run a compaction at once: 1.2 takes one that beats for somebody's who is at work.
 
-        NB: one that somebody else runs is never in this client's own list of heartbeats, and stays.
+        NB: one that somebody else runs is never in this client's own list of heartbeats, and stays. The client for
+        table services has a list of its own.
         """
         if not self._old and plan.action is Action.COMPACTION:
-            self._client.getHeartbeatClient().stop(plan.instant)
+            self._client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
 
 
 def _completed_commits(timeline: Any) -> list[Any]:
