@@ -18,15 +18,15 @@ class Choice:
         self.threshold = threshold
         self._limit = limit
         self._partitions = tuple(partition.strip("/") for partition in partitions)
-        self._newest_only = newest_only
-        self._longest = 0
+        self.newest_only = newest_only
+        self._longest: int | None = None
         self._held_up: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
         """Return the blocks of a file group to merge, none to leave it alone."""
         if not self.covers(operation.partition):
             return ()
-        run = self._run(operation, pending, newest_only=self._newest_only)
+        run = self._run(operation, pending, newest_only=self.newest_only)
         if not run:
             self._note(operation, pending)
         return run
@@ -41,7 +41,7 @@ class Choice:
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` are those of each file group."""
-        if self._longest and self._limit is not None:
+        if self._longest is not None and self._limit is not None:
             run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
             return f"{run}, threshold {self.threshold}"
         return f"{counted(max(blocks, default=0), 'block')}, threshold {self.threshold}"
@@ -52,7 +52,7 @@ class Choice:
         )
 
     def _note(self, operation: Operation, pending: Collection[str]) -> None:
-        if self._run(operation, (), newest_only=self._newest_only):
+        if self._run(operation, (), newest_only=self.newest_only):
             self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
         longest = best_run(operation.files, threshold=1, limit=self._limit, pending=(), newest_only=False)
-        self._longest = max(self._longest, len(longest))
+        self._longest = max(self._longest or 0, len(longest))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -58,10 +59,21 @@ class HudiClient:
     ) -> None:
         self._client.close()
 
-    @property
-    def reads_merged_blocks_last(self) -> bool:
-        """Whether readers of this release use the first scanner, which replays merged blocks at their own instant."""
-        return self._old
+    def clock_skew(self) -> float:
+        """Return by how many seconds this JVM's instants are ahead of those of whoever wrote to the timeline last.
+
+        A table's instants are in local time by default, so a wrong time zone shows here as well as a wrong clock.
+        """
+        with hudi_errors("comparing clocks"):
+            meta = self._meta()
+            entries = items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
+            begun = [entry for entry in entries if str(entry.getPath().getName()).endswith(".requested")]
+            if not begun:
+                return 0.0
+            newest = max(begun, key=lambda entry: int(entry.getModificationTime()))
+            theirs = self._millis(str(newest.getPath().getName())) - int(newest.getModificationTime())
+            now = str(self._client.createNewInstantTime(False))
+            return (self._millis(now) - int(self._jvm.System.currentTimeMillis()) - theirs) / 1000
 
     def instants(self) -> tuple[Instant, ...]:
         """Return what is on the active timeline, of the actions that matter here; plans tell whose they are."""
@@ -203,6 +215,12 @@ class HudiClient:
         finally:
             end(self._none())
             manager.close()
+
+    def _millis(self, instant: str) -> int:
+        """Return the moment of an instant, as if it were in UTC."""
+        digits = instant.partition(".")[0]
+        parsed = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return round(parsed.timestamp() * 1000)
 
     def _none(self) -> Any:
         return self._hudi.common.util.Option.empty()

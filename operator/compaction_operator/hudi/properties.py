@@ -39,6 +39,15 @@ class HudiTable:
     payload_class: str | None = None
     metadata_partitions: tuple[str, ...] = ()
 
+    @property
+    def replays_merged_blocks_last(self) -> bool:
+        """Whether readers that take this version use Hudi's first scanner of log blocks, as those of 1.0 do.
+
+        It replays a merged block at its own instant, the second one where its newest original stood. NB: it is theirs
+        that counts, whichever bundle does the work here.
+        """
+        return self.table_version < 9
+
     def require_merge_on_read(self) -> None:
         """Raise NotMergeOnReadError for a copy-on-write table."""
         if not self.is_merge_on_read:

@@ -21,9 +21,6 @@ log = logging.getLogger(__name__)
 class Client(Protocol):
     """What the flow needs of `HudiClient`; each method raises HudiError."""
 
-    @property
-    def reads_merged_blocks_last(self) -> bool: ...  # noqa: D102
-
     def instants(self) -> tuple[Instant, ...]: ...  # noqa: D102
 
     def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None: ...  # noqa: D102
@@ -148,7 +145,7 @@ class HudiCompaction:
     def _confirm(self, plan: Plan) -> None:
         """Raise JobError unless the plan may be committed: under the lease, and not overtaken where that matters."""
         self._lease.confirm()
-        if plan.action is not Action.LOG_COMPACTION or not self._client.reads_merged_blocks_last:
+        if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
         found = self._client.instants()
         late_ones = late(found, plan=plan.instant, newest_seen=plan.newest_seen)

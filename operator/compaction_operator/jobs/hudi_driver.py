@@ -23,7 +23,13 @@ from compaction_operator.storage import StorageError, local_path, open_storage
 log = logging.getLogger(__name__)
 
 BUNDLES_VARIABLE = "HUDI_BUNDLES"
-"""The folder of Hudi's bundles, one for each version."""
+"""The folder of Hudi's bundles, one for each version; in the image it is BUNDLES_FOLDER."""
+
+BUNDLES_FOLDER = "/opt/hudi"
+
+CLOCK_TOLERANCE = 600.0
+LARGEST_TIME_ZONE = 27 * 3600.0
+"""In seconds. NB: a table that was copied has files that are younger than their instants by any time."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
 
 def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:
     """Return where a version's bundle is; raises UnsupportedVersionError, naming the place, when it is not there."""
-    jar = Path(environment[BUNDLES_VARIABLE]) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
+    jar = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER)) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
     if not jar.is_file():
         raise UnsupportedVersionError(f"the bundle of Hudi {bundle} is not in the image: there is no {jar}")
     return jar
@@ -68,6 +74,7 @@ def compact(
     """Compact the table under its lease, with a Spark session that has the bundle; raises JobError or HudiError."""
     log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
     with lease() as held, session() as spark, HudiClient.open(spark, job.table, job.options, bundle=job.bundle) as hudi:
+        _require_same_clock(hudi.clock_skew(), job.table.location)
         if not request.hudi.metadata_table:
             return _flow(job, request, hudi, held, report).run()
         with hudi.metadata_table() as metadata, hudi.locked():
@@ -81,12 +88,26 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: Held, rep
         threshold=threshold(job.options, of_metadata_table=own.metadata_table),
         limit=own.max_log_file_size_to_merge,
         partitions=request.partitions,
-        newest_only=client.reads_merged_blocks_last,
+        newest_only=job.table.replays_merged_blocks_last,
     )
     status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
     return HudiCompaction(
         client, request, choice=choice, lease=held, report=report, status=status, exclusive=own.metadata_table
     )
+
+
+def _require_same_clock(skew: float, location: str) -> None:
+    """Raise JobError where this driver's instants would come hours before or after the writers'.
+
+    A compaction ahead of its time would take what is written in the meantime for already merged.
+    """
+    if CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
+        raise JobError(
+            Reason.UNSUPPORTED_TABLE,
+            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writer: let them have one "
+            "time zone (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
+            "hoodie.table.timeline.timezone=UTC) and the right time; a table that was copied may be written to first",
+        )
 
 
 def _require_metadata_table(request: JobRequest, table: HudiTable) -> None:

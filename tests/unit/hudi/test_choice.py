@@ -29,6 +29,12 @@ def test_too_few_small_blocks_in_a_row_are_counted() -> None:
     assert one.why_nothing([4]) == "2 consecutive blocks of at most 20 bytes, threshold 3"
 
 
+def test_no_small_block_at_all_is_said_too() -> None:
+    one = choice()
+    assert not one(operation(99, 98, 97), ())
+    assert one.why_nothing([3]) == "0 consecutive blocks of at most 20 bytes, threshold 3"
+
+
 def test_without_a_limit_the_blocks_of_the_fullest_file_group_are_counted() -> None:
     assert choice(limit=None).why_nothing([1, 2, 0]) == "2 blocks, threshold 3"
     assert choice(limit=None).why_nothing([]) == "0 blocks, threshold 3"

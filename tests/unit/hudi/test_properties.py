@@ -85,6 +85,11 @@ def test_the_bundle_follows_from_the_tables_version(version: int, bundle: str) -
     assert bundle_for(of_version(version), None) == bundle
 
 
+@pytest.mark.parametrize(("version", "last"), [(6, True), (8, True), (9, False)])
+def test_readers_of_a_version_decide_where_a_merged_block_may_stand(version: int, last: bool) -> None:
+    assert of_version(version).replays_merged_blocks_last is last
+
+
 def test_a_bundle_that_serves_the_table_may_be_chosen() -> None:
     assert bundle_for(of_version(8), "1.2.0") == "1.2.0"
 

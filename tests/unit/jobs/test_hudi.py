@@ -29,7 +29,7 @@ class Timeline:
         self.blocks = blocks
         self.busy: str | None = None
         self.calls: list[str] = []
-        self.reads_merged_blocks_last = first_scanner
+        self.first_scanner = first_scanner
         self.before_commit: Callable[[], None] = lambda: None
         self.next = "90"
 
@@ -116,7 +116,7 @@ def compact(
 ) -> DriverResult:
     hudi = HudiOptions(**own)
     request = REQUEST.model_copy(update={"type": type_, "hudi": hudi})
-    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.reads_merged_blocks_last)
+    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.first_scanner)
     status = HudiStatus(table_version=9, bundle="1.2.0")
     flow = HudiCompaction(
         timeline,

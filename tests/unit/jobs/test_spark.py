@@ -7,7 +7,7 @@ import yaml
 
 from compaction_operator.api.compaction import DriverResources, ExecutorResources, SparkOptions
 from compaction_operator.api.config import SparkProfile, Volume
-from compaction_operator.jobs.spark import executor_template, slots, spark_settings
+from compaction_operator.jobs.spark import executor_template, hudi_settings, slots, spark_settings
 
 from .support import REQUEST
 
@@ -71,3 +71,12 @@ def test_executor_pods_obey_the_restricted_profile_and_share_the_warehouse() -> 
     assert {"name": "warehouse", "mountPath": "/warehouse"} in container["volumeMounts"]
     assert {"name": "warehouse", "persistentVolumeClaim": {"claimName": "wh"}} in spec["volumes"]
     assert spec["automountServiceAccountToken"] is False
+
+
+def test_hudis_bundle_is_added_to_what_a_profile_has_of_its_own() -> None:
+    jar = Path("/bundles/hudi.jar")
+    assert hudi_settings(jar, {})["spark.jars"] == "/bundles/hudi.jar"
+    settings = hudi_settings(jar, {"spark.jars": "/mine.jar", "spark.sql.extensions": "My", "spark.serializer": "Java"})
+    assert settings["spark.jars"] == "/mine.jar,/bundles/hudi.jar"
+    assert settings["spark.sql.extensions"] == "My,org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+    assert settings["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
