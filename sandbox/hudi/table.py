@@ -4,6 +4,7 @@ import copy
 import shutil
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from hashlib import md5
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,9 +56,9 @@ class SmallTable:
         twin.expected = dict(self.expected)
         return twin
 
-    def upsert(self, ids: range, ts: int, *, part: str = "a", width: int = 1, **options: str) -> None:
-        """Commit rows of these ids; `width` makes the values wider (33 bytes for each)."""
-        self._write(self.rows(ids, ts, width=width), part, {"hoodie.datasource.write.operation": "upsert"} | options)
+    def upsert(self, ids: range, ts: int, *, part: str = "a", width: int = 1) -> None:
+        """Commit rows of these ids; `width` makes the values wider (32 bytes for each)."""
+        self._write(self.rows(ids, ts, width=width), part, "upsert")
         self.expect(ids, ts, width=width)
 
     def expect(self, ids: Iterable[int], ts: int, *, width: int = 1) -> None:
@@ -69,7 +70,7 @@ class SmallTable:
 
     def delete(self, ids: range, *, part: str = "a") -> None:
         """Commit the deletion of these ids."""
-        self._write(self.rows(ids, 0, width=1), part, {"hoodie.datasource.write.operation": "delete"})
+        self._write(self.rows(ids, 0), part, "delete")
         for number in ids:
             self.expected.pop(number, None)
 
@@ -78,11 +79,12 @@ class SmallTable:
         value = f"concat_ws('-', id, {ts}, repeat(md5(cast(id as string)), {width - 1}))"
         return self.spark.range(ids.start, ids.stop).selectExpr("id", f"cast({ts} as long) ts", f"{value} v")
 
-    def _write(self, rows: DataFrame, part: str, options: Mapping[str, str]) -> None:
+    def _write(self, rows: DataFrame, part: str, operation: str) -> None:
         if self.partitioned:
             rows = rows.selectExpr("*", f"'{part}' part")
         mode = "append" if self.location.exists() else "overwrite"
-        rows.write.format("hudi").options(**self.options, **options).mode(mode).save(str(self.location))
+        options = self.options | {"hoodie.datasource.write.operation": operation}
+        rows.write.format("hudi").options(**options).mode(mode).save(str(self.location))
 
     def read(self, **options: str) -> list[tuple[int, Row]]:
         """Return all rows as Spark reads them, by id; one that is there twice comes twice."""
@@ -98,8 +100,6 @@ class SmallTable:
 
 
 def _value(number: int, ts: int, width: int) -> str:
-    from hashlib import md5  # noqa: PLC0415
-
     return f"{number}-{ts}-" + md5(str(number).encode()).hexdigest() * (width - 1)  # noqa: S324
 
 

@@ -14,6 +14,14 @@ CLUSTERING = "clustering"
 TABLE_VERSION = "hoodie.write.table.version"
 """Without it a client takes a table for one of its own newest version, and then refuses it."""
 
+SHARED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
+"""How writers and services of one process share a table; what one of them leaves, the others do not roll back."""
+
 LATEST_ONLY = {
     "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
     "hoodie.clean.fileversions.retained": "1",

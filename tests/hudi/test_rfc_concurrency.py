@@ -13,15 +13,9 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
 from tests.hudi.conftest import MakeSomebody, MakeTable
-from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
+from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
-LOCKS = {
-    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-    "hoodie.clean.failed.writes.policy": "LAZY",
-    "hoodie.cleaner.policy.failed.writes": "LAZY",
-}
 
 
 @pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
@@ -101,27 +95,27 @@ def test_a_log_compaction_commits_beside_a_delta_commit_and_the_writer_tries_aga
     hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
 ) -> None:
     """Other than the RFC has it: the log compaction always commits, the writer of the same file group does not."""
-    table = make_table(options=LOCKS)
+    table = make_table(options=SHARED)
     writer = SlowWriter(table, tmp_path / "pipe", range(30, 60), 50)
     with writer.at_work():
-        instant = somebody(table, OPTIONS | LOCKS).all_of(LOG_COMPACTION)
+        instant = somebody(table, OPTIONS | SHARED).all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
     assert merged.instant == instant
     assert "conflict" in str(writer.error).lower()
     table.check("after the writer failed")
     table.upsert(range(30, 60), 50)
     table.check("after its next try")
-    somebody(table, LOCKS).all_of(COMPACTION)
+    somebody(table, SHARED).all_of(COMPACTION)
     table.check("after the compaction")
 
 
 def test_a_compaction_commits_beside_a_delta_commit_and_neither_fails(
     make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
 ) -> None:
-    table = make_table(options=LOCKS)
+    table = make_table(options=SHARED)
     writer = SlowWriter(table, tmp_path / "pipe", range(30, 60), 50)
     with writer.at_work():
-        somebody(table, LOCKS).all_of(COMPACTION)
+        somebody(table, SHARED).all_of(COMPACTION)
     assert writer.error is None
     table.expect(range(30, 60), 50)
     table.check("after both")

@@ -8,15 +8,9 @@ from sandbox.hudi.table import Ordering
 
 from tests.hudi.conftest import MakeSomebody, MakeTable
 from tests.hudi.dying import log_compaction_dies, writer_dies
-from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, Somebody
+from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED, Somebody
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
-LAZY = {
-    "hoodie.clean.failed.writes.policy": "LAZY",
-    "hoodie.cleaner.policy.failed.writes": "LAZY",
-    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-}
 BY_LISTING = {"hoodie.rollback.using.markers": "false"}
 """The markers of a dead writer of `writer_dies` are gone."""
 
@@ -32,8 +26,8 @@ def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
     hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
 ) -> None:
     """Other than the RFC has it, the rollback is no block: the log file of the dead one is deleted."""
-    table = make_table(options=LAZY)
-    client = somebody(table, OPTIONS | LAZY)
+    table = make_table(options=SHARED)
+    client = somebody(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     assert [block.instant for block in merged_blocks(hudi, table.location)] == [dead]
     table.check("with a dead log compaction")
@@ -57,8 +51,8 @@ def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
 def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_block(
     hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
 ) -> None:
-    table = make_table(version="6", options=LAZY)
-    client = somebody(table, OPTIONS | LAZY)
+    table = make_table(version="6", options=SHARED)
+    client = somebody(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     if later:
         table.upsert(range(55, 65), 35)
@@ -76,11 +70,11 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
 def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
     hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:
-    table = make_table(ordering, options=LAZY)
+    table = make_table(ordering, options=SHARED)
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     table.check("with a dead writer's block below")
-    client = somebody(table, OPTIONS | LAZY | BY_LISTING)
+    client = somebody(table, OPTIONS | SHARED | BY_LISTING)
     client.all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
     assert dead not in merged.merged
@@ -89,5 +83,22 @@ def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_bac
     client.roll_back_failed_writes()
     assert dead not in {block.instant for block in log_blocks(hudi, table.location)}
     table.check("after the rollback")
+    client.all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+@pytest.mark.only("1.0.2")
+def test_in_a_table_of_version_6_a_dead_writers_block_is_rolled_back_by_a_block_that_comes_later(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody
+) -> None:
+    table = make_table(version="6", options=SHARED)
+    writer_dies(table, range(70), 90)
+    table.upsert(range(55, 75), 35)
+    client = somebody(table, OPTIONS | SHARED | BY_LISTING)
+    client.roll_back_failed_writes()
+    assert [block.kind for block in log_blocks(hudi, table.location)].count("COMMAND_BLOCK") == 1
+    table.check("after the rollback")
+    client.all_of(LOG_COMPACTION)
+    table.check("after the log compaction")
     client.all_of(COMPACTION)
     table.check("after the compaction")

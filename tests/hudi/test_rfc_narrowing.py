@@ -87,7 +87,7 @@ def test_merged_blocks_are_merged_again_with_their_originals(
 
 def test_a_run_never_goes_across_a_pending_delta_commit(hudi: HudiSession, make_table: MakeTable, jobs: Jobs) -> None:
     """On 1.0.2, whose readers would put the merged block above it, nothing is merged while it is pending."""
-    table = make_table()
+    table = make_table(options=by_hand.SHARED)
     pending = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     table.upsert(range(60, 80), 36)

@@ -40,7 +40,8 @@ def test_writers_make_no_log_compaction_unless_told_to(make_table: MakeTable) ->
     for ts in (50, 60, 70):
         table.upsert(range(10), ts)
     assert not [name for name in timeline(table.location) if "logcompaction" in name]
-    table.upsert(range(10), 80, **{"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.enable": "true"})
+    table.options |= {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.enable": "true"}
+    table.upsert(range(10), 80)
     assert [name for name in timeline(table.location) if "logcompaction" in name]
 
 
