@@ -48,7 +48,7 @@ class Toolbox:
         self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive(files))
 
     def put(self, place: str, folder: Path) -> None:
-        """Copy a folder of this machine to a place where nothing is yet."""
+        """Copy a folder of this machine, with the times of its files, to a place where nothing is yet."""
         self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive_of(folder))
 
     def read(self, place: str) -> dict[str, bytes]:

@@ -1,6 +1,7 @@
 """The pieces of the harness that need no cluster: tables' files, settings, waiting, telling."""
 
 import itertools
+import os
 import subprocess
 from pathlib import Path
 
@@ -57,17 +58,19 @@ class Here(Cluster):
 
 
 def test_files_go_to_the_warehouse_and_come_back_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are no text, hidden files, and folders with nothing in them, which Hudi has, too."""
+    """Bytes that are no text, hidden files, and folders with nothing in them, which Hudi has, too; times stay."""
     monkeypatch.setenv("OPERATOR_IMAGE", "example.com/operator:1")
     monkeypatch.setenv("METASTORE_IMAGE", "example.com/metastore:1")
     monkeypatch.setenv("DEMO_CLUSTER", "existing")
     files = {".hoodie/timeline/1.commit": bytes(range(256)), "part.parquet": b"PAR1"}
     put(tmp_path / "table", files)
     (tmp_path / "table" / ".hoodie" / ".temp").mkdir()
+    os.utime(tmp_path / "table" / "part.parquet", (1000, 1000))
     toolbox = Toolbox(Here({}), settings.load())
     toolbox.put(f"file:{tmp_path}/place", tmp_path / "table")
     assert toolbox.read(f"file:{tmp_path}/place") == files
     assert toolbox.names(f"file:{tmp_path}/place/.hoodie") == {".temp", "timeline"}
+    assert (tmp_path / "place" / "part.parquet").stat().st_mtime == 1000
 
 
 def test_a_cluster_of_ones_own_needs_images(monkeypatch: pytest.MonkeyPatch) -> None:
