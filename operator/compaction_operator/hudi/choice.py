@@ -19,6 +19,10 @@ class Choice:
         self._limit = limit
         self._partitions = tuple(partition.strip("/") for partition in partitions)
         self.newest_only = newest_only
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, for another plan."""
         self._longest: int | None = None
         self._held_up: str | None = None
 

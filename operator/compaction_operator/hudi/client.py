@@ -286,7 +286,7 @@ class HudiClient:
         """Cut the plan down to what is chosen, in Hudi's order of the files, and return what is left of it."""
         instants = self._instants(meta)
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
-        pending = {one.time for one in commits if one.state is not State.COMPLETED}
+        pending = {one.time for one in commits if one.is_pending}
         plain = self._plain(meta)
         kept, operations = self._jvm.java.util.ArrayList(), []
         for java in items(java_plan.getOperations()):

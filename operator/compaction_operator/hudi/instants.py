@@ -40,6 +40,11 @@ class Instant:
     state: State
     owner: str | None = None
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is not completed."""
+        return self.state is not State.COMPLETED
+
     def __str__(self) -> str:
         return f"{self.time}.{self.action}.{self.state.lower()}"
 
@@ -62,7 +67,7 @@ def decide(instants: Iterable[Instant], *, action: Action, all_instants: bool) -
     """
     found = sorted(instants, key=lambda instant: instant.time)
     services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
-    pending = [instant for instant in services if instant.state is not State.COMPLETED]
+    pending = [instant for instant in services if instant.is_pending]
     ours = [instant for instant in pending if instant.owner is not None or all_instants]
     ours = [instant for instant in ours if instant.action is not Action.CLUSTERING]
     roll_back = tuple(instant for instant in ours if _is_dead(instant))

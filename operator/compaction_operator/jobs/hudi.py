@@ -1,7 +1,8 @@
 """The flow of one compaction of a Hudi table: look at the timeline, put it in order, plan, run, clean, report."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from decimal import Decimal
 from typing import Protocol
 
@@ -16,6 +17,10 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.meter import Report
 
 log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.2
+LOOKS = 100
+"""How often the timeline is looked at for a moment without a pending delta commit: a busy writer's are short."""
 
 
 class Client(Protocol):
@@ -69,6 +74,7 @@ class HudiCompaction:
         report: Report,
         status: HudiStatus,
         exclusive: bool = False,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._request = request
@@ -77,6 +83,7 @@ class HudiCompaction:
         self._report = report
         self._status = status
         self._exclusive = exclusive
+        self._pause = pause
         merges_logs = request.type is CompactionType.LOG_COMPACTION
         self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
 
@@ -113,7 +120,7 @@ class HudiCompaction:
         self._lease.confirm()
         owner = f"{self._request.uid}/{self._request.attempt}"
         if self._action is Action.LOG_COMPACTION:
-            plan = self._client.plan_log_compaction(owner=owner, choose=self._choice)
+            plan = self._plan_log_compaction(owner)
         else:
             plan = self._client.plan_compaction(owner=owner)
         if plan is None:
@@ -123,6 +130,24 @@ class HudiCompaction:
             self._execute(plan)
         else:
             self._requested(plan)
+
+    def _plan_log_compaction(self, owner: str) -> Plan | None:
+        """Plan now or, where a pending delta commit is in the way, between this one and the writer's next."""
+        looks = iter(range(LOOKS))
+        while True:
+            plan = self._client.plan_log_compaction(owner=owner, choose=self._choice)
+            if plan is not None or not self._choice.held_up_by() or not self._quiet(looks):
+                return plan
+            self._choice.forget()
+
+    def _quiet(self, looks: Iterator[int]) -> bool:
+        """Wait until no delta commit is pending; False when there are no looks left."""
+        for _ in looks:
+            self._pause(PAUSE_SECONDS)
+            self._lease.confirm()
+            if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
+                return True
+        return False
 
     def _requested(self, plan: Plan) -> None:
         self._tell(plan, "Requested")
@@ -209,7 +234,7 @@ class HudiCompaction:
     def _end(self, reason: Reason, message: str) -> DriverResult:
         found = self._client.instants()
         services = (one for one in found if one.action is not Action.DELTA_COMMIT)
-        pending = tuple(str(one) for one in services if one.state is not State.COMPLETED)
+        pending = tuple(str(one) for one in services if one.is_pending)
         self._update(pending=pending, stale=tuple(str(one) for one in stale(found)))
         return DriverResult(reason=reason, message=message, hudi=self._status)
 

@@ -37,9 +37,7 @@ class Timeline:
         return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
 
     def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
-        pending = [
-            one.time for one in self.instants() if one.action is Action.DELTA_COMMIT and one.state.name != "COMPLETED"
-        ]
+        pending = [one.time for one in self.instants() if one.action is Action.DELTA_COMMIT and one.is_pending]
         if self.busy or not choose(self._operation(), pending):
             return None
         return self._planned(Action.LOG_COMPACTION, owner)
@@ -96,7 +94,7 @@ class Timeline:
 class Lease:
     """A lease that is lost after so many looks at it."""
 
-    def __init__(self, looks: int = 99) -> None:
+    def __init__(self, looks: int = 999) -> None:
         self._looks = looks
 
     def confirm(self) -> None:
@@ -112,6 +110,7 @@ def compact(
     lease: Lease | None = None,
     report: Reports | None = None,
     exclusive: bool = False,
+    pause: Callable[[float], None] = lambda _: None,
     **own: Any,
 ) -> DriverResult:
     hudi = HudiOptions(**own)
@@ -126,6 +125,7 @@ def compact(
         report=report or Reports(),
         status=status,
         exclusive=exclusive,
+        pause=pause,
     )
     return flow.run()
 
@@ -240,7 +240,19 @@ def test_blocks_that_came_after_somebodys_plan_are_too_few_by_themselves_or_a_co
     assert compact(timeline, CompactionType.COMPACTION).reason is Reason.WAITING_FOR_INSTANT
 
 
-def test_a_pending_commit_that_is_in_the_way_is_waited_for_by_name() -> None:
+def test_the_moment_between_two_commits_of_a_writer_is_waited_for() -> None:
+    timeline, pauses = Timeline(commit("03", State.INFLIGHT), first_scanner=True), []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            timeline.found["03"] = commit("03")
+
+    assert compact(timeline, pause=pause).reason is Reason.COMPACTED
+    assert len(pauses) == 2
+
+
+def test_a_pending_commit_that_stays_in_the_way_is_named() -> None:
     timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
     result = compact(timeline)
     assert result.reason is Reason.WAITING_FOR_INSTANT
