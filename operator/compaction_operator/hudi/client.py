@@ -194,6 +194,10 @@ class HudiClient:
     def metadata_table(self) -> "HudiClient":
         """Return a client of the table's metadata table. NB: nothing but the data table's lock guards what it does."""
         with hudi_errors("opening the metadata table"):
+            # NB: 1.2 compares schemas by identity, and its append handle fails ("Index 7 out of bounds") where it has
+            # interned the schema before this class has: in a JVM that has not read the metadata table yet.
+            loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            self._jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
             policy = self._hudi.common.model.HoodieFailedWritesCleaningPolicy.LAZY
             create = self._hudi.metadata.HoodieMetadataWriteUtils.createMetadataWriteConfig
             version = () if self._old else (self._meta().getTableConfig().getTableVersion(),)
