@@ -11,6 +11,7 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import HudiSettings, OperatorConfig
 from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
+from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
 from compaction_operator.controller.driver import DriverEnd
 from compaction_operator.controller.jobs import JobState, JobView, job_manifest, job_name, job_request
@@ -115,6 +116,17 @@ async def test_one_attempt_per_place_whatever_it_is_called() -> None:
     await box.run()
     assert len(box.kube.jobs()) == 2
     assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
+
+
+def test_who_waits_for_a_name_is_woken_when_it_becomes_a_place() -> None:
+    """It goes on by the place itself, as soon as it has asked for it."""
+    cache, raw = Cache(), compaction_raw(**BY_NAME)
+    cache.put_compaction(raw)
+    known = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "2"}, "status": {"location": PLACE}}
+    cache.put_compaction(known)
+    assert cache.freed == {TableKey("lake", "sales", "orders_rt")}
+    cache.put_compaction({**known, "metadata": {**raw["metadata"], "resourceVersion": "3"}})
+    assert cache.freed == {TableKey("lake", "sales", "orders_rt")}
 
 
 def test_the_place_is_written_down_before_an_attempt_is_recorded() -> None:
