@@ -17,7 +17,7 @@ class Choice:
     def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
         self.threshold = threshold
         self._limit = limit
-        self._partitions = tuple(partition.strip("/") for partition in partitions)
+        self._partitions = tuple(partitions)
         self.newest_only = newest_only
         self.forget()
 
@@ -37,7 +37,7 @@ class Choice:
 
     def covers(self, partition: str) -> bool:
         """Whether a partition is among those that were asked for."""
-        return not self._partitions or any(f"{partition}/".startswith(f"{wanted}/") for wanted in self._partitions)
+        return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
     def held_up_by(self) -> str | None:
         """Return which pending delta commits kept a file group from being planned, None when none did."""
@@ -60,3 +60,8 @@ class Choice:
             self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
         longest = best_run(operation.files, threshold=1, limit=self._limit, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))
+
+
+def lies_in(partition: str, wanted: str) -> bool:
+    """Whether the path of a partition is the wanted one, or below it."""
+    return f"{partition}/".startswith(f"{wanted.strip('/')}/")

@@ -1,7 +1,7 @@
 """What a driver does for a Hudi table around the flow: find the table, its bundle, its options, its lease and Spark."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
-from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.client import HudiClient
 from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
 from compaction_operator.hudi.options import threshold, within, write_options
@@ -75,6 +75,8 @@ def compact(
     log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
     with lease() as held, session() as spark, HudiClient.open(spark, job.table, job.options, bundle=job.bundle) as hudi:
         _require_same_clock(hudi.clock_skew(), job.table.location)
+        if request.partitions:
+            _require_partitions(request.partitions, hudi.partitions(), job.table.location)
         if not request.hudi.metadata_table:
             return _flow(job, request, hudi, held, report).run()
         with hudi.metadata_table() as metadata, hudi.locked():
@@ -108,6 +110,14 @@ def _require_same_clock(skew: float, location: str) -> None:
             "time zone (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
             "hoodie.table.timeline.timezone=UTC) and the right time; a table that was copied may be written to first",
         )
+
+
+def _require_partitions(wanted: Sequence[str], partitions: Collection[str], location: str) -> None:
+    """Raise JobError, naming the first that is not there or on the way to any that is."""
+    for one in wanted:
+        if not any(lies_in(partition, one) for partition in partitions):
+            known = f"it has {', '.join(sorted(partitions)[:3])}, ..." if any(partitions) else "it is not partitioned"
+            raise JobError(Reason.PARTITION_NOT_FOUND, f"{location} has no partition path {one!r}: {known}")
 
 
 def _require_metadata_table(request: JobRequest, table: HudiTable) -> None:

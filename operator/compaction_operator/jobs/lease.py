@@ -109,7 +109,7 @@ class Lease:
 
     def _renew(self) -> None:
         asked = _now()
-        self._held.spec.renew_time = datetime.now(UTC)
+        self._held.spec.renew_time = _written_now()
         try:
             self._held = self._leases.replace(self._held)
             self._confirmed = asked
@@ -140,7 +140,7 @@ def lease_name(location: str) -> str:
 
 def _taken(leases: Leases, name: str, holder: str) -> Any:
     """Return the lease, written as this holder's."""
-    now = datetime.now(UTC)
+    now = _written_now()
     found = leases.read(name)
     if found is not None and (other := _other_holder(found, holder, now)):
         raise JobError(Reason.WAITING_FOR_LEASE, f"lease {name} of the table is held by {other}")
@@ -164,6 +164,12 @@ def _other_holder(lease: Any, holder: str, now: datetime) -> str | None:
         return None
     ends = spec.renew_time + timedelta(seconds=spec.lease_duration_seconds or DURATION_SECONDS)
     return str(spec.holder_identity) if ends > now else None
+
+
+def _written_now() -> datetime:
+    """Return this moment as a lease can have it: the API server wants six digits, and Python leaves out zeros."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond or 1)
 
 
 def _now() -> float:

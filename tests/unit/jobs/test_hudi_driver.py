@@ -115,7 +115,7 @@ def test_the_driver_takes_hudis_types_to_hudi_and_says_what_hudi_refused(
 class Client:
     """A client whose table was written by somebody with another clock. It is not asked for anything else."""
 
-    def __init__(self, skew: float) -> None:
+    def __init__(self, skew: float = 0.0) -> None:
         self._skew = skew
 
     def __enter__(self) -> "Client":
@@ -127,8 +127,36 @@ class Client:
     def clock_skew(self) -> float:
         return self._skew
 
+    def partitions(self) -> tuple[str, ...]:
+        return ("dt=1/hour=2", "dt=3/hour=1")
+
     def instants(self) -> None:
         raise NotImplementedError("the flow has begun")
+
+
+def begin(asked: JobRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked.table.location
+    monkeypatch.setattr(HudiClient, "open", lambda *_, **__: client)
+    hudi_driver.compact(
+        prepare(asked, asked.table.location),
+        asked,
+        lease=lambda: nullcontext(Lease()),
+        session=lambda: nullcontext(None),
+        report=Reports(),
+    )
+
+
+@pytest.mark.parametrize("wanted", ["dt=2", "dt=1/hour", "hour=2"])
+def test_a_partition_that_is_not_there_is_named(location: str, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    asked = request(location=location, partitions=("dt=1", wanted))
+    with pytest.raises(JobError, match=f"'{wanted}'") as caught:
+        begin(asked, Client(), monkeypatch)
+    assert caught.value.reason is Reason.PARTITION_NOT_FOUND
+
+
+def test_partitions_may_be_named_by_the_beginning_of_their_path(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotImplementedError, match="has begun"):
+        begin(request(location=location, partitions=("dt=1", "/dt=3/hour=1/")), Client(), monkeypatch)
 
 
 @pytest.mark.parametrize(("skew", "refused"), [(3600, True), (-7 * 3600, True), (5, False), (-30 * 86400, False)])
@@ -136,14 +164,6 @@ def test_a_driver_in_another_time_zone_than_the_writers_touches_nothing(
     location: str, monkeypatch: pytest.MonkeyPatch, skew: float, refused: bool
 ) -> None:
     """A compaction with an instant from the future would hide what is written until then."""
-    monkeypatch.setattr(HudiClient, "open", lambda *_, **__: Client(skew))
-    asked = request(location=location)
     with pytest.raises(JobError if refused else NotImplementedError) as caught:
-        hudi_driver.compact(
-            prepare(asked, location),
-            asked,
-            lease=lambda: nullcontext(Lease()),
-            session=lambda: nullcontext(None),
-            report=Reports(),
-        )
+        begin(request(location=location), Client(skew), monkeypatch)
     assert ("time zone" in str(caught.value)) is refused
