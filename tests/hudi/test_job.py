@@ -148,12 +148,15 @@ def test_only_the_partitions_that_are_named_are_compacted(hudi: HudiSession, job
 
 
 @pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
-def test_deleted_rows_stay_deleted(make_table: MakeTable, jobs: Jobs, ordering: Ordering) -> None:
+def test_deleted_rows_stay_deleted_until_they_come_again(
+    make_table: MakeTable, jobs: Jobs, ordering: Ordering
+) -> None:
     table = make_table(ordering)
     table.delete(range(45, 55))
     table.upsert(range(60, 70), 50)
     jobs.done(table, LOG_COMPACTION, options=TWO)
     table.check("after the log compaction")
-    table.upsert(range(65, 75), 45)
+    table.upsert(range(50, 75), 60)
+    table.check("with some of them there again")
     jobs.done(table, COMPACTION, options=EACH_TIME)
     table.check("after the compaction")

@@ -1,11 +1,14 @@
 """RFC-48: when a log compaction is planned, what is left out of the plan, and what the timeline shows of it."""
 
 import pytest
-from sandbox.hudi.look import actions, timeline
+from sandbox.hudi.look import actions, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
 from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.job import Jobs
 from tests.hudi.somebody import CLUSTERING, COMPACTION, LOG_COMPACTION
 
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
@@ -57,20 +60,22 @@ def two_groups(hudi: HudiSession, table: SmallTable) -> SmallTable:
 
 @pytest.mark.parametrize("action", [LOG_COMPACTION, COMPACTION, CLUSTERING])
 def test_file_groups_of_a_pending_plan_are_left_out(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody, action: str
+    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody, jobs: Jobs, action: str
 ) -> None:
+    """By the operator's job: 1.2.0 itself plans nothing at all while a log compaction is pending."""
     groups = two_groups(hudi, table)
-    options = TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}
-    assert somebody(groups, options).schedule(action)
-    client = somebody(groups, TWO)
-    assert client.schedule(LOG_COMPACTION) is None
-    for ts in (20, 30, 40):
+    pending = somebody(groups, TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}).schedule(action)
+    assert pending
+    result = jobs.run(groups, CompactionType.LOG_COMPACTION, options=TWO)
+    assert (result.reason, result.message) == (
+        Reason.WAITING_FOR_INSTANT,
+        f"file group in pending {action} {pending} of others",
+    )
+    for ts in (30, 20):
         groups.upsert(range(100, 100 + ts), ts, part="b")
-    instant = client.schedule(LOG_COMPACTION)
-    assert instant
-    (files,) = client.plan(instant)
-    assert len(files) == 3
-    client.run(LOG_COMPACTION, instant)
+    status = jobs.done(groups, CompactionType.LOG_COMPACTION, options=TWO)
+    assert (status.file_groups, status.blocks_in) == (1, 2)
+    assert {block.file.parent.name for block in merged_blocks(hudi, groups.location)} == {"b"}
     groups.check("after the log compaction of b")
 
 
