@@ -148,9 +148,7 @@ def test_only_the_partitions_that_are_named_are_compacted(hudi: HudiSession, job
 
 
 @pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
-def test_deleted_rows_stay_deleted_until_they_come_again(
-    make_table: MakeTable, jobs: Jobs, ordering: Ordering
-) -> None:
+def test_deleted_rows_stay_deleted_until_they_come_again(make_table: MakeTable, jobs: Jobs, ordering: Ordering) -> None:
     table = make_table(ordering)
     table.delete(range(45, 55))
     table.upsert(range(60, 70), 50)

@@ -20,13 +20,16 @@ ORIGINALS = Scan(blocks=4, records=190)
 MERGED_RECORDS = 90
 """The four log files of a seed have 190 records, of 90 keys."""
 
+COUNTS = 8
+"""The content of a block of Avro records begins with its version and their number (HoodieAvroDataBlock)."""
+
 
 def wipe(blocks: Iterable[LogBlock]) -> None:
-    """Make the content of blocks unreadable; their headers stay."""
+    """Make the records of blocks unreadable; their headers and how many records there are stay."""
     for block in blocks:
         with block.file.open("r+b") as file:
-            file.seek(block.position)
-            file.write(bytes(block.size))
+            file.seek(block.position + COUNTS)
+            file.write(b"\xff" * (block.size - COUNTS))
         block.file.with_name(f".{block.file.name}.crc").unlink(missing_ok=True)
 
 
