@@ -22,6 +22,8 @@ BASE = {
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.upsert.shuffle.parallelism": "1",
     "hoodie.metadata.enable": "false",
+    # NB: Spark's writer compacts by default once there are five delta commits.
+    "hoodie.compact.inline": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.write.auto.upgrade": "false",

@@ -12,6 +12,7 @@ from sandbox.plane import Plane
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode
+from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.resources import Compaction
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ SPEC: dict[str, Any] = {
     "spark": {"driver": {"cores": 1, "memory": "1g"}},
     "retry": {"maxAttempts": 1000, "backoff": "1s"},
 }
-THRESHOLD = "3"
+THRESHOLDS = ("hoodie.log.compaction.blocks.threshold", "hoodie.metadata.log.compaction.blocks.threshold")
 SMALL = "16KiB"
 """Larger than what one write brings to a file group, smaller than some of them merged."""
 FULL = {
@@ -33,6 +34,23 @@ FULL = {
 FULL_SHARE = 0.25
 METADATA_SHARE = 0.1
 MODES = (*[HudiMode.SCHEDULE_AND_EXECUTE] * 8, HudiMode.SCHEDULE, HudiMode.EXECUTE)
+
+
+ENDS = frozenset(
+    {
+        Reason.COMPACTED,
+        Reason.NOTHING_TO_COMPACT,
+        Reason.SCHEDULED,
+        Reason.WAITING_FOR_LEASE,
+        Reason.WAITING_FOR_LOCK,
+        Reason.WAITING_FOR_INSTANT,
+    }
+)
+"""How a driver that is not killed may end."""
+
+
+class FailedDriverError(AssertionError):
+    """A driver that failed by itself. NB: the next attempt would hide it."""
 
 
 class Compactor:
@@ -64,7 +82,7 @@ class Compactor:
 
     def log(self, location: Path, **hudi: Any) -> Compaction:
         """Compact log blocks."""
-        options = {"hoodie.log.compaction.blocks.threshold": THRESHOLD}
+        options = dict.fromkeys(THRESHOLDS, "3")
         return self._compact(location, CompactionType.LOG_COMPACTION, options=options, **hudi)
 
     def _compact(self, location: Path, type_: CompactionType, *, options: Mapping[str, str], **hudi: Any) -> Compaction:
@@ -74,8 +92,16 @@ class Compactor:
         status = found.status
         log.info("%s of %s: %s after %d attempts: %s", name, location.name, hudi, status.attempt, status.hudi)
         self._count(found)
+        self._require_no_failures(name)
         self._plane.delete(name)
         return found
+
+    def _require_no_failures(self, name: str) -> None:
+        for pod, said in self._plane.drivers.last_words().items():
+            if pod.startswith(f"{name}-") and said and (result := DriverResult.model_validate_json(said)):
+                self.tally[f"{result.reason} attempts"] += 1
+                if result.reason not in ENDS:
+                    raise FailedDriverError(f"{pod}: {result.reason}: {result.message}")
 
     def _count(self, compaction: Compaction) -> None:
         found = compaction.status.hudi

@@ -20,7 +20,7 @@ SHARE = 0.65
 """How many of the drivers are to be killed: the others get something done."""
 LOOK_SECONDS = 0.05
 PREPARATION_SECONDS = 25.0
-AFTERWARDS_SECONDS = 3.0
+LATER_SECONDS = 3.0
 
 
 class Moment(StrEnum):
@@ -32,14 +32,31 @@ class Moment(StrEnum):
 
 
 class Killer:
-    """Watches the drivers of a plane; `locations` are the tables that they work on."""
+    """Watches the drivers of a plane and kills up to `most` of them; `locations` are the tables that they work on.
 
-    def __init__(self, plane: Plane, locations: Sequence[Path], rng: Random, *, share: float = SHARE) -> None:
+    It chooses for a `share` of the drivers which of `aims` to wait for, and some time after that: `later` seconds on
+    average.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        locations: Sequence[Path],
+        rng: Random,
+        *,
+        most: int,
+        share: float = SHARE,
+        aims: Sequence[Moment] = tuple(Moment),
+        later: float = LATER_SECONDS,
+    ) -> None:
         self.kills: Counter[str] = Counter()
         self._plane = plane
         self._locations = locations
         self._rng = rng
+        self._most = most
         self._share = share
+        self._aims = aims
+        self._later = later
         self._seen: set[str] = set()
 
     def run(self, calm: threading.Event) -> None:
@@ -52,16 +69,16 @@ class Killer:
 
     def _visit(self, driver: Driver, calm: threading.Event) -> None:
         """Choose how far this driver may come, and kill it there; one that ends earlier has been lucky."""
-        if self._rng.random() >= self._share:
+        if self.kills.total() >= self._most or self._rng.random() >= self._share:
             return
-        aim = self._rng.choice(list(Moment))
+        aim = self._rng.choice(self._aims)
         before = self._pending()
         if aim is Moment.BEFORE:
             self._wait(driver, calm, self._rng.uniform(0, PREPARATION_SECONDS), lambda: False)
         else:
             reached = lambda: any(one.state == aim.name.lower() for one in self._pending() - before)  # noqa: E731
             self._wait(driver, calm, float("inf"), reached)
-            self._wait(driver, calm, self._rng.expovariate(1 / AFTERWARDS_SECONDS), lambda: False)
+            self._wait(driver, calm, self._rng.expovariate(1) * self._later, lambda: False)
         if driver.process.running and not calm.is_set():
             self._kill(driver)
 

@@ -16,8 +16,8 @@ from typing import Any
 from sandbox.harness.wait import wait_until
 from sandbox.hudi.session import bundles
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
-from sandbox.plane import Plane
-from sandbox.plane.processes import Program
+from sandbox.plane import Plane, pod
+from sandbox.plane.processes import Entry, Program
 
 from tests.hudi_storm.compactor import Compactor
 from tests.hudi_storm.killer import Killer
@@ -116,8 +116,18 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path, *, version: str, seed: int, modes: Sequence[MergeMode] = tuple(MergeMode)) -> Iterator[Stage]:
-    """Start locks, writer and plane, with a table for each of these modes; everything lies in `folder`."""
+def staged(
+    folder: Path,
+    *,
+    version: str,
+    seed: int,
+    modes: Sequence[MergeMode] = tuple(MergeMode),
+    entry: Entry = pod.run,
+) -> Iterator[Stage]:
+    """Start locks, writer and plane, with a table for each of these modes; everything lies in `folder`.
+
+    `entry` as a plane's.
+    """
     tables = folder / "tables"
     tables.mkdir(parents=True)
     locations = [tables / mode.name.lower() for mode in modes]
@@ -129,6 +139,7 @@ def staged(folder: Path, *, version: str, seed: int, modes: Sequence[MergeMode] 
             folder / "plane",
             warehouse={"hudi": {"options": {**PATIENCE, **locks.lock_options()}, "locations": [str(tables)]}},
             environment=lambda _arguments: {"HUDI_BUNDLES": str(bundles())},
+            entry=entry,
         )
         try:
             with plane:
@@ -145,9 +156,9 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
     """
     start = time.monotonic()
     with staged(folder, version=version, seed=seed) as stage:
-        killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"))
+        killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"), most=kills)
         compactor = Compactor(stage.plane, stage.locations, Random(f"{seed}/compactor"))
-        with _acting(killer):
+        with acting(killer):
             while killer.kills.total() < kills:
                 if time.monotonic() - start > minutes * 60:
                     raise StormError(f"only {killer.kills.total()} drivers were killed in {minutes:g} minutes")
@@ -161,7 +172,8 @@ def settle(stage: Stage, compactor: Compactor) -> Counter[str]:
     """End the storm: compact and clean all tables, require that nothing is pending, let the writer read all again."""
     stage.writer.be_calm()
     for location in stage.locations:
-        compactor.log(location)
+        if pending_services(location):
+            compactor.log(location)
         compactor.full(location)
         if left := pending_services(location):
             raise StormError(f"{location.name}: left on the timeline after the last compaction: {sorted(left)}")
@@ -169,7 +181,8 @@ def settle(stage: Stage, compactor: Compactor) -> Counter[str]:
 
 
 @contextmanager
-def _acting(killer: Killer) -> Iterator[None]:
+def acting(killer: Killer) -> Iterator[None]:
+    """Let it kill meanwhile."""
     calm = threading.Event()
     thread = threading.Thread(target=killer.run, args=(calm,), name="killer", daemon=True)
     thread.start()
