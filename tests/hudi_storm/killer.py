@@ -16,7 +16,7 @@ from tests.hudi_storm.timeline import Pending, pending_services
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.65
+SHARE = 0.75
 """How many of the drivers are to be killed: the others get something done."""
 LOOK_SECONDS = 0.05
 PREPARATION_SECONDS = 25.0

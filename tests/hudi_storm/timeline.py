@@ -1,4 +1,4 @@
-"""What table services have begun and not completed on a table's timeline, by the names of its files alone."""
+"""What table services have begun and not completed on a table's timelines, by the names of their files alone."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 _PENDING = re.compile(r"(?P<time>[0-9]{17})\.(?P<action>logcompaction|compaction)\.(?P<state>requested|inflight)")
 _COMPLETED = re.compile(r"(?P<time>[0-9]{17})_[0-9]{17}\..+")
+
+
+PARTS = (".hoodie", ".hoodie/metadata/.hoodie")
+"""The folders of the table and of its metadata table."""
 
 
 class Pending(NamedTuple):
@@ -17,8 +21,15 @@ class Pending(NamedTuple):
 
 
 def pending_services(location: Path) -> frozenset[Pending]:
-    """Return the log compactions and compactions of a table (version 8 or later) that have not completed."""
-    names = [path.name for path in (location / ".hoodie" / "timeline").iterdir()]
+    """Return what has not completed of a table (version 8 or later) and of its metadata table.
+
+    NB: of the latter Hudi's writer has compactions of its own.
+    """
+    return frozenset().union(*(_pending(location / part / "timeline") for part in PARTS))
+
+
+def _pending(timeline: Path) -> frozenset[Pending]:
+    names = [path.name for path in timeline.iterdir()]
     completed = {found["time"] for name in names if (found := _COMPLETED.fullmatch(name))}
     states: dict[str, Pending] = {}
     for name in sorted(names, reverse=True):  # NB: an instant that is inflight has both files, `requested` sorts later
