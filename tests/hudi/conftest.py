@@ -16,6 +16,8 @@ VERSIONS = ("1.0.2", "1.2.0")
 NEWEST = {"1.0.2": "8", "1.2.0": "9"}
 """The version of the tables that each version of Hudi writes by itself."""
 
+BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+
 MakeTable = Callable[..., SmallTable]
 MakeSomebody = Callable[..., Somebody]
 

@@ -11,13 +11,13 @@ from py4j.protocol import Py4JJavaError
 from sandbox.hudi.look import actions
 from sandbox.hudi.table import Ordering, SmallTable
 
-from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
 
 
-@pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+@BOTH_ORDERINGS
 def test_a_compaction_that_begins_before_the_log_compaction_commits_harms_neither(
     make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:

@@ -6,7 +6,7 @@ from sandbox.hudi.look import actions, log_blocks, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering
 
-from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.hudi.dying import log_compaction_dies, writer_dies
 from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED, Somebody
 
@@ -66,7 +66,7 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
     table.check("after the compaction")
 
 
-@pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+@BOTH_ORDERINGS
 def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
     hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:

@@ -7,13 +7,12 @@ from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
 from tests.hudi import somebody as by_hand
-from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.hudi.dying import writer_dies
 from tests.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
 TWO = {"hoodie.log.compaction.blocks.threshold": "2"}
 EACH_TIME = {"hoodie.compact.inline.max.delta.commits": "1"}
-BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
 
 SMALL = 20_000
 """More than a log file of a seed has, less than the large one has."""

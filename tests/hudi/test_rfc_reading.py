@@ -10,11 +10,10 @@ from sandbox.hudi.look import LogBlock, Scan, log_blocks, merged_blocks, scan
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
-from tests.hudi.conftest import MakeSomebody, MakeTable
+from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
 
 THRESHOLD = {"hoodie.log.compaction.blocks.threshold": "2"}
-BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
 
 ORIGINALS = Scan(blocks=4, records=190)
 MERGED_RECORDS = 90
