@@ -25,6 +25,7 @@ class Choice:
         """Begin anew, for another plan."""
         self._longest: int | None = None
         self._held_up: str | None = None
+        self._partial: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
         """Return the blocks of a file group to merge, none to leave it alone."""
@@ -45,6 +46,8 @@ class Choice:
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` are those of each file group."""
+        if self._partial:
+            return f"{self._partial}: its records are of changed columns only, which Hudi cannot merge among themselves"
         if self._longest is not None and self._limit is not None:
             run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
             return f"{run}, threshold {self.threshold}"
@@ -58,6 +61,8 @@ class Choice:
     def _note(self, operation: Operation, pending: Collection[str]) -> None:
         if self._run(operation, (), newest_only=self.newest_only):
             self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
+        if partial := [file.name for file in operation.files if file.partial]:
+            self._partial = f"file group {operation.file_id}: {partial[-1]}"
         longest = best_run(operation.files, threshold=1, limit=self._limit, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))
 

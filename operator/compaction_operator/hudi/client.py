@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from compaction_operator.hudi.instants import NEWEST_SEEN_KEY, OWNER_KEY, Action, Instant, State
-from compaction_operator.hudi.java import hudi_errors, items, java_map, streamed, value_of
+from compaction_operator.hudi.java import HudiFailedError, hudi_errors, items, java_map, streamed, value_of
 from compaction_operator.hudi.logfiles import LogFiles
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import HudiTable
@@ -83,23 +84,23 @@ class HudiClient:
     def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
         """Put a plan of a log compaction onto the timeline, of what is chosen of Hudi's own; None: nothing to do.
 
-        NB: all under the table's lock, and nothing is saved before it is narrowed: a wide plan is never there.
+        NB: made under the table's lock, and nothing is saved before it is narrowed: a wide plan is never there. It is
+        made once before, for nothing but that its log files' headers need not be read while writers wait.
         """
-        with hudi_errors("planning a log compaction"), self.locked():
-            table = self._table()
-            meta = table.getMetaClient()
-            if not meta.getCommitsTimeline().filterCompletedInstants().countInstants():
+        with hudi_errors("planning a log compaction"):
+            if self._draft(self._table(), choose) is None:
                 return None
-            time = str(self._client.createNewInstantTime(False))
-            java_plan = self._generate(table, time)
-            plan = None if java_plan is None else self._narrow(meta, java_plan, time, choose)
-            if plan is None or not plan.operations:
-                return None
-            extra = {OWNER_KEY: owner, NEWEST_SEEN_KEY: plan.newest_seen}
-            java_plan.setExtraMetadata(java_map(self._jvm, extra))
-            requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(time)
-            table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
-            return plan
+            with self.locked():
+                table = self._table()
+                draft = self._draft(table, choose)
+                if draft is None:
+                    return None
+                plan, java_plan = draft
+                extra = {OWNER_KEY: owner, NEWEST_SEEN_KEY: plan.newest_seen}
+                java_plan.setExtraMetadata(java_map(self._jvm, extra))
+                requested = table.getMetaClient().getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)
+                table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
+                return plan
 
     def plan_compaction(self, *, owner: str) -> Plan | None:
         """Put Hudi's own plan of a compaction onto the timeline; None: nothing to do."""
@@ -121,6 +122,7 @@ class HudiClient:
             commit = self._client.commitLogCompaction if merged else self._client.commitCompaction
             try:
                 metadata = run(plan.instant)
+                _require_all_written(metadata)
                 confirm()
                 result = metadata.getCommitMetadata().get() if self._old else metadata
                 commit(plan.instant, result, self._none())
@@ -261,40 +263,56 @@ class HudiClient:
         }
 
     def _plan(self, meta: Any, time: str, action: Action) -> Plan:
-        java_plan = self._java_plan(meta, time, action)
-        plain = self._plain(meta)
-        operations = tuple(self._operation(java, action, plain) for java in items(java_plan.getOperations()))
+        found = items(self._java_plan(meta, time, action).getOperations())
+        if action is Action.LOG_COMPACTION:
+            operations = tuple(self._log_operation(java) for java in found)
+        else:
+            plain = self._plain(meta)
+            operations = tuple(self._base_operation(java, plain) for java in found)
         return Plan(time, action, operations, self._extra(meta, time, action).get(NEWEST_SEEN_KEY, ""))
 
-    def _operation(self, java: Any, action: Action, plain: Collection[str]) -> Operation:
+    def _log_operation(self, java: Any) -> Operation:
+        partition, names = str(java.getPartitionPath() or ""), items(java.getDeltaFilePaths())
+        files = tuple(self._logs.read(partition, str(name)) for name in names)
+        return Operation(partition, str(java.getFileId()), files)
+
+    def _base_operation(self, java: Any, plain: Collection[str]) -> Operation:
         partition, base = str(java.getPartitionPath() or ""), java.getDataFilePath()
         names = [str(name) for name in items(java.getDeltaFilePaths())]
+        glances = (self._logs.glance(partition, name, plain=plain) for name in names)
         return Operation(
             partition=partition,
             file_id=str(java.getFileId()),
-            files=tuple(self._logs.read(partition, name, plain=plain) for name in names),
-            base_size=self._logs.size(partition, str(base)) if base and action is Action.COMPACTION else 0,
+            files=tuple(replace(file, size=self._logs.size(partition, file.name)) for file in glances),
+            base_size=self._logs.size(partition, str(base)) if base else 0,
         )
 
-    def _generate(self, table: Any, time: str) -> Any:
-        """Return the plan that Hudi would make, without saving it."""
+    def _draft(self, table: Any, choose: Choose) -> tuple[Plan, Any] | None:
+        """Return the plan that Hudi would make of a log compaction, narrowed and not saved; None: nothing to do."""
+        meta = table.getMetaClient()
+        if not meta.getCommitsTimeline().filterCompletedInstants().countInstants():
+            return None
+        time = str(self._client.createNewInstantTime(False))
         compact = self._hudi.table.action.compact
         kind = self._hudi.common.model.WriteOperationType.LOG_COMPACT
         executor = compact.ScheduleCompactionActionExecutor(
             self._context, self._config, table, time, self._none(), kind
         )
         make = compact.plan.generators.HoodieLogCompactionPlanGenerator
-        return make(table, self._context, self._config, executor).generateCompactionPlan(time)
+        java_plan = make(table, self._context, self._config, executor).generateCompactionPlan(time)
+        if java_plan is None:
+            return None
+        plan = self._narrow(meta, java_plan, time, choose)
+        return (plan, java_plan) if plan.operations else None
 
     def _narrow(self, meta: Any, java_plan: Any, time: str, choose: Choose) -> Plan:
         """Cut the plan down to what is chosen, in Hudi's order of the files, and return what is left of it."""
         instants = self._instants(meta)
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
         pending = {one.time for one in commits if one.is_pending}
-        plain = self._plain(meta)
         kept, operations = self._jvm.java.util.ArrayList(), []
         for java in items(java_plan.getOperations()):
-            whole = self._operation(java, Action.LOG_COMPACTION, plain)
+            whole = self._log_operation(java)
             chosen = {file.name for block in choose(whole, pending) for file in block.files}
             if chosen:
                 files = tuple(file for file in whole.files if file.name in chosen)
@@ -327,7 +345,7 @@ class HudiClient:
         self, partition: str, java_slice: Any, plain: Collection[str], busy: Mapping[tuple[str, str], str]
     ) -> FileGroup:
         names = [str(file.getFileName()) for file in streamed(self._jvm, java_slice.getLogFiles())]
-        files = [self._logs.without_size(partition, name, plain=plain) for name in names]
+        files = [self._logs.glance(partition, name, plain=plain) for name in names]
         file_id = str(java_slice.getFileId())
         return FileGroup(partition, file_id, len(blocks_of(files)), busy.get((partition, file_id)))
 
@@ -373,6 +391,16 @@ class HudiClient:
         """
         if not self._old and plan.action is Action.COMPACTION:
             self._client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
+
+
+def _require_all_written(metadata: Any) -> None:
+    """Write what is not written yet; raises HudiFailedError when a record was not.
+
+    NB: Hudi itself would commit: its handle for log files keeps a failed record to itself (HoodieAppendHandle).
+    """
+    errors = sum(int(status.getTotalErrorRecords()) for status in items(metadata.getWriteStatuses().collect()))
+    if errors:
+        raise HudiFailedError(f"{errors} records could not be written: the log of Spark has the first errors")
 
 
 def _completed_commits(timeline: Any) -> list[Any]:

@@ -45,6 +45,11 @@ class Instant:
         """Whether it is not completed."""
         return self.state is not State.COMPLETED
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is a log compaction that had begun: whoever did is gone, and nobody goes on with it."""
+        return self.action is Action.LOG_COMPACTION and self.state is State.INFLIGHT
+
     def __str__(self) -> str:
         return f"{self.time}.{self.action}.{self.state.lower()}"
 
@@ -70,7 +75,7 @@ def decide(instants: Iterable[Instant], *, action: Action, all_instants: bool) -
     pending = [instant for instant in services if instant.is_pending]
     ours = [instant for instant in pending if instant.owner is not None or all_instants]
     ours = [instant for instant in ours if instant.action is not Action.CLUSTERING]
-    roll_back = tuple(instant for instant in ours if _is_dead(instant))
+    roll_back = tuple(instant for instant in ours if instant.is_dead)
     remove = tuple(instant for instant in stale(found) if instant in ours)
     return Todo(
         roll_back=roll_back,
@@ -98,7 +103,3 @@ def late(instants: Iterable[Instant], *, plan: str, newest_seen: str) -> tuple[I
     """
     found = (one for one in instants if one.action is Action.DELTA_COMMIT)
     return tuple(one for one in found if "" < newest_seen < one.time < plan)
-
-
-def _is_dead(instant: Instant) -> bool:
-    return instant.action is Action.LOG_COMPACTION and instant.state is State.INFLIGHT

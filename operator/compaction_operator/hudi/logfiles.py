@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_operator.hudi.runs import LogFile
@@ -13,6 +13,16 @@ _NAME = re.compile(r"\..+_([0-9]+)\.log\.[0-9]+(_.+)?")
 _COMMAND = "COMMAND_BLOCK"
 
 
+@dataclass(frozen=True)
+class _Header:
+    """What matters of a block's header (HoodieLogBlock.HeaderMetadataType)."""
+
+    kind: str
+    instant: str
+    replaces: frozenset[str]
+    partial: bool
+
+
 class LogFiles:
     """The log files of a table. A file never changes once its instant is complete, so each header is read once."""
 
@@ -21,21 +31,22 @@ class LogFiles:
         self._storage = storage
         self._base = base
         self._names_have_instants = names_have_instants
-        self._known: dict[str, LogFile] = {}
+        self._known: dict[tuple[str, int], LogFile] = {}
+        self._keys = jvm.org.apache.hudi.common.table.log.block.HoodieLogBlock.HeaderMetadataType
 
-    def read(self, partition: str, name: str, *, plain: Collection[str]) -> LogFile:
-        """Return a log file. The headers of a file of one of `plain`, ordinary delta commits, are not read."""
-        return replace(self.without_size(partition, name, plain=plain), size=self.size(partition, name))
+    def read(self, partition: str, name: str) -> LogFile:
+        """Return a log file as its headers describe it."""
+        return self._read(partition, name, self.size(partition, name))
 
-    def without_size(self, partition: str, name: str, *, plain: Collection[str]) -> LogFile:
-        """Return the same, with 0 bytes, for less effort."""
+    def glance(self, partition: str, name: str, *, plain: Collection[str]) -> LogFile:
+        """Return what is known of it for less effort: no size, and no headers where its instant is among `plain`.
+
+        Those are ordinary delta commits: all that is not known of them then is whether they are partial.
+        """
         found = _NAME.fullmatch(name)
         if self._names_have_instants and found is not None and found[1] in plain:
             return LogFile(name, (found[1],), 0)
-        path = self.path(partition, name)
-        if path not in self._known:
-            self._known[path] = self._read(path, name, found[1] if found else "")
-        return self._known[path]
+        return self._read(partition, name, 0)
 
     def size(self, partition: str, name: str) -> int:
         """Return the bytes of a file, base or log."""
@@ -43,32 +54,51 @@ class LogFiles:
 
     def blocks(self, partition: str, name: str) -> int:
         """Return how many blocks with records a log file has."""
-        return sum(1 for kind, _, _ in self._headers(self.path(partition, name)) if kind != _COMMAND)
+        return sum(1 for header in self._headers(self.path(partition, name)) if header.kind != _COMMAND)
 
     def path(self, partition: str, name: str) -> str:
         """Return the whole path of a file of a partition ('' for a table that has none)."""
         return "/".join(part for part in (self._base, partition, name) if part)
 
-    def _read(self, path: str, name: str, named: str) -> LogFile:
-        headers = [header for header in self._headers(path) if header[0] != _COMMAND]
-        instants = tuple(sorted({instant for _, instant, _ in headers})) or (named,)
-        return LogFile(name, instants, 0, frozenset().union(*(replaced for _, _, replaced in headers)))
+    def _read(self, partition: str, name: str, size: int) -> LogFile:
+        path = self.path(partition, name)
+        if (path, size) not in self._known:
+            found = [header for header in self._headers(path) if header.kind != _COMMAND]
+            self._known[path, size] = LogFile(
+                name=name,
+                # A file without a block is one that a writer died in: it has the place that its name gives it.
+                instants=tuple(sorted({header.instant for header in found})) or (_named(name),),
+                size=size,
+                replaces=frozenset().union(*(header.replaces for header in found)),
+                partial=any(header.partial for header in found),
+            )
+        return self._known[path, size]
 
-    def _headers(self, path: str) -> list[tuple[str, str, frozenset[str]]]:
-        """Return type, instant and replaced instants of each block (HoodieLogBlock.HeaderMetadataType)."""
+    def _headers(self, path: str) -> list[_Header]:
         logs = self._jvm.org.apache.hudi.common.table.log
         file = self._jvm.org.apache.hudi.common.model.HoodieLogFile(self._java_path(path))
         reader = logs.HoodieLogFormat.newReader(self._storage, file, None)
         found = []
         try:
             while reader.hasNext():
-                block = reader.next()
-                header = {str(key): str(value) for key, value in dict(block.getLogBlockHeader()).items()}
-                replaced = frozenset(part for part in header.get("COMPACTED_BLOCK_TIMES", "").split(",") if part)
-                found.append((str(block.getBlockType()), header.get("INSTANT_TIME", ""), replaced))
+                found.append(self._header(reader.next()))
         finally:
             reader.close()
         return found
 
+    def _header(self, block: Any) -> _Header:
+        header, keys = block.getLogBlockHeader(), self._keys
+        return _Header(
+            kind=str(block.getBlockType()),
+            instant=str(header.get(keys.INSTANT_TIME) or ""),
+            replaces=frozenset(filter(None, str(header.get(keys.COMPACTED_BLOCK_TIMES) or "").split(","))),
+            partial=str(header.get(keys.IS_PARTIAL)).lower() == "true",
+        )
+
     def _java_path(self, path: str) -> Any:
         return self._jvm.org.apache.hudi.storage.StoragePath(path)
+
+
+def _named(name: str) -> str:
+    found = _NAME.fullmatch(name)
+    return found[1] if found else ""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from compaction_operator.api.hudi import HudiOptions
-from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
+from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.properties import HudiTable
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,19 @@ ALWAYS = {
     # NB: else a client that does not know of an index of the metadata table deletes it (HoodieTable).
     "hoodie.metadata.auto.delete.partitions": "false",
     "hoodie.metadata.log.compaction.enable": "false",
+    # Whether every record was written is looked at before the commit, so the metadata table's part comes with it.
+    "hoodie.metadata.streaming.write.enabled": "false",
 }
 """What no option may change: each table service runs when it is asked for, and never touches the table's version."""
+
+MERGE_STRATEGIES = frozenset(
+    {
+        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+        "00000000-0000-0000-0000-000000000000",
+    }
+)
+"""HoodieRecordMerger's: by event time, by commit time, by the payload class."""
 
 REFUSED_PREFIXES = (
     "hoodie.base.path",
@@ -82,8 +93,10 @@ def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOp
     """Return the options of a write client for the table: the warehouse's, under the compaction's own.
 
     Raises RefusedOptionError naming an option that is not the user's to set, NoLockProviderError when no lock holds
-    between processes and the compaction does not declare that nobody else writes.
+    between processes and the compaction does not declare that nobody else writes, HudiError for a table whose records
+    only its writers can merge.
     """
+    _require_known_merging(table)
     given = {**warehouse, **own.options}
     fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": _concurrency(own)}
     if own.metadata_table:
@@ -119,6 +132,14 @@ def within(partitions: Sequence[str]) -> dict[str, str]:
         "hoodie.compaction.strategy": f"{_STRATEGIES}PartitionRegexBasedCompactionStrategy",
         "hoodie.compaction.partition.path.regex": f"^({paths})(/.*)?$",
     }
+
+
+def _require_known_merging(table: HudiTable) -> None:
+    if table.merge_strategy is not None and table.merge_strategy not in MERGE_STRATEGIES:
+        raise HudiError(
+            f"{table.location} merges records by a strategy of its own ({table.merge_strategy}), which Hudi would "
+            "silently do without here: compact it where its class is known"
+        )
 
 
 def _of_table(table: HudiTable) -> dict[str, str]:

@@ -36,6 +36,12 @@ class Plan:
     operations: tuple[Operation, ...]
     newest_seen: str = ""
 
+    @property
+    def partial(self) -> bool:
+        """Whether it is a log compaction of blocks with partial records, as only others would plan it."""
+        files = (file for operation in self.operations for file in operation.files)
+        return self.action is Action.LOG_COMPACTION and any(file.partial for file in files)
+
 
 @dataclass(frozen=True)
 class Written:

@@ -113,7 +113,9 @@ def _table(location: str, found: Mapping[str, str]) -> HudiTable:
             found.get("hoodie.table.ordering.fields") or found.get("hoodie.table.precombine.field")
         ),
         merge_mode=found.get("hoodie.record.merge.mode"),
-        merge_strategy=found.get("hoodie.record.merge.strategy.id"),
+        merge_strategy=found.get(
+            "hoodie.record.merge.strategy.id", found.get("hoodie.compaction.record.merger.strategy")
+        ),
         payload_class=found.get("hoodie.compaction.payload.class"),
         metadata_partitions=_listed(found.get("hoodie.table.metadata.partitions")),
     )

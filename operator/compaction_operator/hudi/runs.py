@@ -10,12 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log file of a file slice: the instants of its blocks, its bytes, and the instants that its blocks replace."""
+    """A log file of a file slice: the instants of its blocks, its bytes, and the instants that its blocks replace.
+
+    `partial`: some of its records are of changed columns only, as Spark's MERGE INTO writes them.
+    """
 
     name: str
     instants: tuple[str, ...]
     size: int
     replaces: frozenset[str] = frozenset()
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Block:
     last: str
     size: int
     files: tuple[LogFile, ...]
+
+    @property
+    def partial(self) -> bool:
+        """Whether any of its records is partial. NB: Hudi 1.0 loses those in a log compaction, 1.2 fails."""
+        return any(file.partial for file in self.files)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,10 +104,10 @@ def _block(parts: Sequence[Sequence[LogFile]]) -> Block:
 
 
 def _runs(blocks: Sequence[Block], limit: int | None, pending: Collection[str]) -> list[tuple[Block, ...]]:
-    """Cut the blocks at those that are too large and wherever something that is pending would come between."""
+    """Cut the blocks at those that are too large or partial, and wherever something pending would come between."""
     runs: list[list[Block]] = [[]]
     for block in blocks:
-        if limit is not None and block.size > limit:
+        if block.partial or (limit is not None and block.size > limit):
             runs.append([])
             continue
         if runs[-1] and any(runs[-1][-1].last < instant < block.last for instant in pending):

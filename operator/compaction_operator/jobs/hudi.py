@@ -11,7 +11,8 @@ from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, late, stale
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi.instants import Action, Instant, Todo, decide, late, stale
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Plan, Written
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.meter import Report
@@ -158,14 +159,25 @@ class HudiCompaction:
         size = sum(operation.size for operation in plan.operations)
         before = Progress(partitions_total=1, bytes_total=size)
         self._report.update(before, at_once=True)
+        if plan.partial:
+            raise HudiError(f"{plan.action} {plan.instant} has blocks of changed columns only: it would lose records")
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
-        except OvertakenError:
-            self._client.roll_back(Instant(plan.instant, plan.action, State.INFLIGHT))
+        except (HudiError, OvertakenError):
+            self._undo(plan)
             raise
         log.info("%s %s is committed: %d bytes", plan.action, plan.instant, written.bytes)
         self._tell(plan, "Completed", written)
         self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
+
+    def _undo(self, plan: Plan) -> None:
+        """Roll back a log compaction that failed. NB: not one whose lease is lost: somebody else may be at it."""
+        found = [one for one in self._client.instants() if one.time == plan.instant and one.is_dead]
+        for instant in found:
+            try:
+                self._client.roll_back(instant)
+            except HudiError as error:
+                log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
         """Raise JobError unless the plan may be committed: under the lease, and not overtaken where that matters."""

@@ -56,3 +56,10 @@ def test_what_a_reader_would_replay_too_late_is_left_alone() -> None:
     """Three small blocks with a large one after them."""
     assert len(choice()(operation(1, 1, 1, 99), ())) == 3
     assert not choice(newest_only=True)(operation(1, 1, 1, 99), ())
+
+
+def test_blocks_of_changed_columns_only_are_named() -> None:
+    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, partial=n == 2) for n in (1, 2, 3))
+    one = choice()
+    assert not one(Operation("", "f1", files), ())
+    assert one.why_nothing([3]).startswith("file group f1: log.2: its records are of changed columns only")

@@ -1,11 +1,13 @@
 """What Hudi's write client is told, and what a user may not tell it."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from compaction_operator.api.hudi import HudiOptions
-from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
+from compaction_operator.api.request import Reason
+from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.options import threshold, within, write_options
 from compaction_operator.hudi.properties import HudiTable
 
@@ -92,6 +94,15 @@ def test_the_client_is_told_how_the_table_orders_its_records() -> None:
 def test_a_table_without_an_ordering_field_is_given_none() -> None:
     table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
     assert "hoodie.payload.ordering.field" not in options(table)
+
+
+def test_a_table_that_merges_by_a_class_of_its_own_is_left_to_its_writers() -> None:
+    """Hudi 1.0 would merge its records in its own way instead, and say nothing."""
+    table = replace(TABLE, merge_strategy="1897ef5f-18bc-4557-939c-9d6a8afd1519")
+    with pytest.raises(HudiError, match="strategy of its own") as caught:
+        options(table)
+    assert caught.value.reason is Reason.UNSUPPORTED_TABLE
+    assert options(replace(TABLE, merge_strategy="eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"))
 
 
 def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:

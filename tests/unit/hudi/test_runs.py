@@ -94,6 +94,13 @@ def test_merged_again_and_again_it_is_still_one_block() -> None:
     assert (block.first, block.last, block.size) == ("001", "004", 10)
 
 
+def test_blocks_of_changed_columns_only_are_left_alone() -> None:
+    """Hudi 1.0 would lose such records in a log compaction, and say nothing; 1.2 would fail."""
+    partial = LogFile("p", ("003",), 10, partial=True)
+    assert run(file(1), file(2), partial, file(4), file(5), file(6)) == ["004", "005", "006"]
+    assert run(file(1), partial, file(4), limit=None) == []
+
+
 def test_files_that_hold_blocks_of_several_instants_stay_whole() -> None:
     """In table version 6 a file may be appended to."""
     files = (LogFile("a", ("001", "002"), 10), LogFile("b", ("002", "003"), 10), LogFile("c", ("004",), 10))

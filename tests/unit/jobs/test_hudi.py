@@ -10,6 +10,7 @@ from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, State
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.runs import LogFile
@@ -32,6 +33,7 @@ class Timeline:
         self.first_scanner = first_scanner
         self.before_commit: Callable[[], None] = lambda: None
         self.next = "90"
+        self.partial = False
 
     def instants(self) -> tuple[Instant, ...]:
         return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
@@ -79,7 +81,7 @@ class Timeline:
         return 100, 250
 
     def _operation(self) -> Operation:
-        files = tuple(LogFile(f"log.{n}", (f"{n:02}",), 10) for n in range(1, self.blocks + 1))
+        files = tuple(LogFile(f"log.{n}", (f"{n:02}",), 10, partial=self.partial) for n in range(1, self.blocks + 1))
         return Operation("", "f1", files)
 
     def _planned(self, action: Action, owner: str) -> Plan:
@@ -275,6 +277,26 @@ def test_what_writers_overtook_is_rolled_back_where_readers_would_replay_it_last
         compact(timeline)
     assert caught.value.reason is Reason.WAITING_FOR_INSTANT
     assert timeline.calls[-1] == "roll back 90"
+
+
+def test_a_log_compaction_that_fails_is_rolled_back_at_once() -> None:
+    timeline = Timeline()
+
+    def fail() -> None:
+        raise HudiError("3 records could not be written")
+
+    timeline.before_commit = fail
+    with pytest.raises(HudiError, match="3 records"):
+        compact(timeline)
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_somebody_elses_plan_that_would_lose_records_is_never_run() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED, owner=None))
+    timeline.partial = True
+    with pytest.raises(HudiError, match="changed columns"):
+        compact(timeline, all_instants=True)
+    assert not timeline.calls
 
 
 def test_where_readers_put_it_in_its_place_it_is_committed_all_the_same() -> None:
