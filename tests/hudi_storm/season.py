@@ -16,9 +16,10 @@ from typing import Any
 from sandbox.harness.wait import wait_until
 from sandbox.hudi.session import bundles
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
-from sandbox.plane import Plane, pod
-from sandbox.plane.processes import Entry, Program
+from sandbox.plane import Plane
+from sandbox.plane.processes import Program
 
+from tests.hudi_storm import entry
 from tests.hudi_storm.compactor import Compactor
 from tests.hudi_storm.killer import Killer
 from tests.hudi_storm.model import MergeMode
@@ -122,12 +123,8 @@ def staged(
     version: str,
     seed: int,
     modes: Sequence[MergeMode] = tuple(MergeMode),
-    entry: Entry = pod.run,
 ) -> Iterator[Stage]:
-    """Start locks, writer and plane, with a table for each of these modes; everything lies in `folder`.
-
-    `entry` as a plane's.
-    """
+    """Start locks, writer and plane, with a table for each of these modes; everything lies in `folder`."""
     tables = folder / "tables"
     tables.mkdir(parents=True)
     locations = [tables / mode.name.lower() for mode in modes]
@@ -139,7 +136,7 @@ def staged(
             folder / "plane",
             warehouse={"hudi": {"options": {**PATIENCE, **locks.lock_options()}, "locations": [str(tables)]}},
             environment=lambda _arguments: {"HUDI_BUNDLES": str(bundles())},
-            entry=entry,
+            entry=entry.run,
         )
         try:
             with plane:

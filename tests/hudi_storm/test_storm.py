@@ -3,7 +3,6 @@
 from pathlib import Path
 from random import Random
 
-from tests.hudi_storm import entry
 from tests.hudi_storm.compactor import Compactor
 from tests.hudi_storm.killer import Killer, Moment
 from tests.hudi_storm.model import MergeMode
@@ -14,7 +13,7 @@ ENOUGH_BLOCKS_SECONDS = 120.0
 
 def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path) -> None:
     """Its log compaction is rolled back and made anew, beside the writer, which reads exactly what it has written."""
-    with staged(tmp_path, version="1.2.0", seed=1, modes=[MergeMode.EVENT_TIME], entry=entry.run) as stage:
+    with staged(tmp_path, version="1.2.0", seed=1, modes=[MergeMode.EVENT_TIME]) as stage:
         (location,) = stage.locations
         compactor = Compactor(stage.plane, stage.locations, Random(1))
         killer = Killer(stage.plane, stage.locations, Random(1), most=1, share=1.0, aims=[Moment.INFLIGHT], later=0.0)
