@@ -6,7 +6,7 @@ from tests.hudi_storm.model import MergeMode, Model, Row, Write
 
 
 def _model(mode: MergeMode) -> Model:
-    model = Model(mode, deletes=True)
+    model = Model(mode)
     model.apply(Write(upserts=(Row(1, 10, "a"), Row(2, 10, "b"))))
     return model
 
@@ -35,7 +35,7 @@ def test_lost_doubled_wrong_and_resurrected_rows_are_seen() -> None:
 
 def test_a_seed_repeats_the_writes_and_they_hold_late_rows_inserts_and_deletes() -> None:
     def writes() -> list[Write]:
-        model, rng, made = Model(MergeMode.EVENT_TIME, deletes=True), Random(1), []
+        model, rng, made = Model(MergeMode.EVENT_TIME), Random(1), []
         for _ in range(12):
             made.append(model.next_write(rng))
             model.apply(made[-1])

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 _PENDING = re.compile(r"(?P<time>[0-9]{17})\.(?P<action>logcompaction|compaction)\.(?P<state>requested|inflight)")
 _COMPLETED = re.compile(r"(?P<time>[0-9]{17})_[0-9]{17}\..+")
-
-
 PARTS = (".hoodie", ".hoodie/metadata/.hoodie")
 """The folders of the table and of its metadata table."""
 
@@ -21,11 +19,12 @@ class Pending(NamedTuple):
 
 
 def pending_services(location: Path) -> frozenset[Pending]:
-    """Return what has not completed of a table (version 8 or later) and of its metadata table.
+    """Return the log compactions and compactions of a table (version 8 or later) that have not completed.
 
-    NB: of the latter Hudi's writer has compactions of its own.
+    Log compactions of its metadata table count, too; NB: compactions of that are Hudi's writer's own.
     """
-    return frozenset().union(*(_pending(location / part / "timeline") for part in PARTS))
+    table, metadata = (_pending(location / part / "timeline") for part in PARTS)
+    return table | {one for one in metadata if one.action == "logcompaction"}
 
 
 def _pending(timeline: Path) -> frozenset[Pending]:

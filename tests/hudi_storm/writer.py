@@ -32,8 +32,6 @@ BETWEEN_TRIES = 2.0
 BETWEEN_WRITES = 1.5
 READ_EVERY = 3
 OVER_SECONDS = 1800.0
-DELETES_UNSAFE = frozenset({"1.0.2"})
-"""NB: these cannot read a merged block of deletes (ClassCastException: their ordering value is an Integer, 0)."""
 OPTIONS, FIGURES, CALM, OVER = "options.json", "writer.json", "calm", "over"
 
 
@@ -113,13 +111,13 @@ def cause_of(error: Exception) -> str:
     return (lines or [str(error)])[-1].strip()[:300]
 
 
-def targets_of(folder: Path, *, deletes: bool) -> list[Target]:
+def targets_of(folder: Path) -> list[Target]:
     """Return the tables of `options.json`, named by their merge modes, and what they hold: nothing yet."""
     options: dict[str, dict[str, str]] = json.loads((folder / OPTIONS).read_text())
     targets = []
     for location, own in options.items():
         mode = MergeMode[Path(location).name.upper()]
-        targets.append((StormTable(Path(location), mode, own), Model(mode, deletes=deletes)))
+        targets.append((StormTable(Path(location), mode, own), Model(mode)))
     return targets
 
 
@@ -127,7 +125,7 @@ def main(folder: Path, version: str, seed: str) -> int:
     """Write until told otherwise; return 1 after an error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    targets = targets_of(folder, deletes=version not in DELETES_UNSAFE)
+    targets = targets_of(folder)
     with HudiSession(version, cores=1) as session:
         writer = Writer(folder, session.spark, Random(f"{seed}/writer"), targets)
         try:
