@@ -123,4 +123,4 @@ def _write(spark: Any, location: Path, stream: Stream, number: int, more: Mappin
         rows = spark.range(0, stream.upserted).selectExpr(key).dropDuplicates(["id"])
     rows = rows.selectExpr("id", f"cast({number} as long) ts", VALUE.format(write=number) + " v")
     mode = "append" if number else "overwrite"
-    rows.write.format("hudi").options(**BASE, **more).mode(mode).save(str(location))
+    rows.write.format("hudi").options(**{**BASE, **more}).mode(mode).save(str(location))
