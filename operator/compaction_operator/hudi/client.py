@@ -122,7 +122,7 @@ class HudiClient:
             commit = self._client.commitLogCompaction if merged else self._client.commitCompaction
             try:
                 metadata = run(plan.instant)
-                _require_all_written(metadata)
+                _require_all_written(plan, metadata)
                 confirm()
                 result = metadata.getCommitMetadata().get() if self._old else metadata
                 commit(plan.instant, result, self._none())
@@ -393,14 +393,18 @@ class HudiClient:
             self._client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
 
 
-def _require_all_written(metadata: Any) -> None:
-    """Write what is not written yet; raises HudiFailedError when a record was not.
+def _require_all_written(plan: Plan, metadata: Any) -> None:
+    """Write what is not written yet; raises HudiFailedError when a record, or all of a file group, was not.
 
     NB: Hudi itself would commit: its handle for log files keeps a failed record to itself (HoodieAppendHandle).
     """
-    errors = sum(int(status.getTotalErrorRecords()) for status in items(metadata.getWriteStatuses().collect()))
-    if errors:
-        raise HudiFailedError(f"{errors} records could not be written: the log of Spark has the first errors")
+    statuses = items(metadata.getWriteStatuses().collect())
+    errors = sum(int(status.getTotalErrorRecords()) for status in statuses)
+    written = {str(status.getStat().getFileId()) for status in statuses}
+    missing = [operation.file_id for operation in plan.operations if operation.file_id not in written]
+    if errors or (missing and plan.action is Action.LOG_COMPACTION):
+        what = f"{errors} records" if errors else f"file group {missing[0]}"
+        raise HudiFailedError(f"{what} could not be written: Spark's log has the errors")
 
 
 def _completed_commits(timeline: Any) -> list[Any]:
