@@ -122,7 +122,7 @@ class HudiClient:
             commit = self._client.commitLogCompaction if merged else self._client.commitCompaction
             try:
                 metadata = run(plan.instant)
-                _require_all_written(plan, metadata)
+                require_all_written(plan, metadata)
                 confirm()
                 result = metadata.getCommitMetadata().get() if self._old else metadata
                 commit(plan.instant, result, self._none())
@@ -393,7 +393,7 @@ class HudiClient:
             self._client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
 
 
-def _require_all_written(plan: Plan, metadata: Any) -> None:
+def require_all_written(plan: Plan, metadata: Any) -> None:
     """Write what is not written yet; raises HudiFailedError when a record, or all of a file group, was not.
 
     NB: Hudi itself would commit: its handle for log files keeps a failed record to itself (HoodieAppendHandle).
