@@ -27,27 +27,49 @@ LOOKS = 100
 class Client(Protocol):
     """What the flow needs of `HudiClient`; each method raises HudiError."""
 
-    def instants(self) -> tuple[Instant, ...]: ...  # noqa: D102
+    def instants(self) -> tuple[Instant, ...]:
+        """What is on the timeline."""
+        ...
 
-    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None: ...  # noqa: D102
+    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
+        """Plan what is chosen; None when that is nothing."""
+        ...
 
-    def plan_compaction(self, *, owner: str) -> Plan | None: ...  # noqa: D102
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        """Plan a compaction; None when there is nothing to compact."""
+        ...
 
-    def plan_of(self, instant: Instant) -> Plan: ...  # noqa: D102
+    def plan_of(self, instant: Instant) -> Plan:
+        """The plan of a pending instant."""
+        ...
 
-    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written: ...  # noqa: D102
+    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
+        """Execute and commit a plan, with a last question in between."""
+        ...
 
-    def roll_back(self, instant: Instant) -> None: ...  # noqa: D102
+    def roll_back(self, instant: Instant) -> None:
+        """Roll back a log compaction that had begun."""
+        ...
 
-    def remove(self, instant: Instant) -> None: ...  # noqa: D102
+    def remove(self, instant: Instant) -> None:
+        """Remove a plan that can never run."""
+        ...
 
-    def clean(self) -> Cleaned | None: ...  # noqa: D102
+    def clean(self) -> Cleaned | None:
+        """Run Hudi's cleaner; None when it found nothing."""
+        ...
 
-    def archive(self) -> None: ...  # noqa: D102
+    def archive(self) -> None:
+        """Run Hudi's archiver."""
+        ...
 
-    def file_groups(self) -> tuple[FileGroup, ...]: ...  # noqa: D102
+    def file_groups(self) -> tuple[FileGroup, ...]:
+        """The newest slice of each file group."""
+        ...
 
-    def written(self, *, besides: str) -> tuple[int, int]: ...  # noqa: D102
+    def written(self, *, besides: str) -> tuple[int, int]:
+        """The bytes that writers, and that all, wrote since the last full compaction `besides` that one."""
+        ...
 
 
 class Held(Protocol):
@@ -134,7 +156,8 @@ class HudiCompaction:
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
         """Plan now or, where a pending delta commit is in the way, between this one and the writer's next."""
-        looks = iter(range(LOOKS))
+        # NB: of the metadata table no commit can end while its lock is held here.
+        looks = iter(range(0 if self._exclusive else LOOKS))
         while True:
             plan = self._client.plan_log_compaction(owner=owner, choose=self._choice)
             if plan is not None or not self._choice.held_up_by() or not self._quiet(looks):

@@ -323,3 +323,10 @@ def test_on_the_metadata_table_nothing_is_planned_while_anything_is_pending() ->
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
     result = compact(timeline, exclusive=True)
     assert (result.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
+
+
+def test_on_the_metadata_table_no_pending_commit_is_waited_for_as_none_can_end_under_its_lock() -> None:
+    pauses: list[float] = []
+    timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
+    assert compact(timeline, exclusive=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
+    assert not pauses
