@@ -24,11 +24,11 @@ LATER_SECONDS = 3.0
 
 
 class Moment(StrEnum):
-    """What a driver has on the timeline when it is killed."""
+    """What is on the timelines when a driver is killed, of its own or of one that was killed before."""
 
-    BEFORE = "with nothing begun"
-    REQUESTED = "with a plan"
-    INFLIGHT = "executing"
+    BEFORE = "with nothing pending"
+    REQUESTED = "with a plan pending"
+    INFLIGHT = "with one executing"
 
 
 class Killer:
