@@ -94,6 +94,12 @@ def test_merged_again_and_again_it_is_still_one_block() -> None:
     assert (block.first, block.last, block.size) == ("001", "004", 10)
 
 
+def test_merged_again_it_stands_where_the_newest_of_all_its_originals_stood() -> None:
+    """Not where the block stood that was merged in between: that one is younger than a block it never saw."""
+    again = (file(1), file(2), file(3), file(5), file(9, replaces=(1, 2)), file(12, replaces=(9, 3)))
+    assert [(block.first, block.last) for block in blocks_of(again)] == [("001", "003"), ("005", "005")]
+
+
 def test_blocks_of_changed_columns_only_are_left_alone() -> None:
     """Hudi 1.0 would lose such records in a log compaction, and say nothing; 1.2 would fail."""
     partial = LogFile("p", ("003",), 10, partial=True)
