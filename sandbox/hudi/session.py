@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from compaction_operator.jobs.spark import hudi_settings
 HERE = Path(__file__).parent
 
 SETTINGS = {
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.driver.memory": "1200m",
@@ -54,6 +56,7 @@ class HudiSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         _end_jvm()
         builder = SparkSession.builder.master(f"local[{cores}]").appName(f"hudi-{version}")
+        builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp(prefix="spark-warehouse-"))
         for key, value in (SETTINGS | hudi_settings(bundle_jar(version), SETTINGS)).items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()

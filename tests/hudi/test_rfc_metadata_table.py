@@ -14,7 +14,11 @@ WITH_METADATA = {
     "hoodie.metadata.index.partition.stats.enable": "false",
 }
 THRESHOLD = {"hoodie.metadata.log.compaction.blocks.threshold": "3"}
-READ_BY_METADATA = {"hoodie.metadata.enable": "true"}
+READ_BY_METADATA = {
+    "hoodie.metadata.enable": "true",
+    # Readers of 1.0.2 take the second scanner only when they are told to.
+    "hoodie.metadata.optimized.log.blocks.scan.enable": "true",
+}
 
 
 def test_a_read_of_the_metadata_table_opens_one_block_after_its_log_compaction(

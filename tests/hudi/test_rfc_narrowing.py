@@ -125,3 +125,26 @@ def merged_by_hand(table: SmallTable, somebody: MakeSomebody, places: list[int])
     client.narrow(instant, [names[place] for place in places])
     client.run(by_hand.LOG_COMPACTION, instant)
     return table
+
+
+def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table: SmallTable, jobs: Jobs) -> None:
+    """MERGE INTO writes them; Hudi would merge them among themselves and lose the columns that did not change."""
+    hudi.spark.sql(f"create table partial using hudi location '{table.location}'")
+    hudi.spark.conf.set("hoodie.compact.inline", "false")
+    for ids, ts in ((range(20), 60), (range(10, 30), 70)):
+        changed = f"select id, cast({ts} as long) ts from range({ids.start}, {ids.stop})"
+        hudi.spark.sql(
+            f"merge into partial t using ({changed}) s on t.id = s.id when matched then update set t.ts = s.ts"
+        )
+        table.expected |= {number: table.expected[number]._replace(ts=ts) for number in ids}
+    hudi.spark.conf.unset("hoodie.compact.inline")
+    hudi.spark.sql("drop table partial")
+    table.check("before")
+    instants = [block.instant for block in log_blocks(hudi, table.location)]
+    assert len(instants) == 6
+    result = jobs.run(table, LOG_COMPACTION, options=TWO)
+    wanted = [] if hudi.version == "1.0.2" else instants[:4]
+    assert [block.merged for block in merged_blocks(hudi, table.location)] == [frozenset(wanted)] * bool(wanted), result
+    table.check("after the log compaction")
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")
