@@ -4,6 +4,7 @@ Counted are the changes of the warehouse's files (and each task), the calls of t
 the API server: before each the process says so, and does what the orders say of it.
 """
 
+import faulthandler
 import os
 import re
 import signal
@@ -39,8 +40,9 @@ R = TypeVar("R")
 
 
 def run(launch: Launch) -> None:
-    """Be the command line, under observation."""
+    """Be the command line, under observation. SIGUSR1 writes into the log what each thread is doing."""
     move_in(launch)
+    faulthandler.register(signal.SIGUSR1)
     role = Role.DRIVER if "job" in launch.arguments else Role.CONTROLLER
     environment = launch.environment
     signals = Signals(Path(environment[FOLDER_VARIABLE]))

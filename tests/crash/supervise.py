@@ -64,7 +64,8 @@ class Supervision:
 
     def _settled(self) -> bool:
         if time.monotonic() > self._deadline:
-            raise WaitTimeoutError(f"waited {self._seconds:g} s for tcomp/{self._name} and all that follows")
+            what = f"waited {self._seconds:g} s for tcomp/{self._name} and all that follows"
+            raise WaitTimeoutError(f"{what}{self._zombies.tell()}")
         for report in self._signals.new_reports():
             if report.run == self._run:
                 self._heed(report)

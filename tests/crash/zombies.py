@@ -1,5 +1,7 @@
 """Processes that were paused and lost, while others took their place, and that go on later."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +58,13 @@ class Zombies:
                 zombie.is_second_controller = False
                 zombie.process.terminate()
         return not any(zombie.process.running for zombie in self._zombies)
+
+    def tell(self) -> str:
+        """Have those that are left say in their logs what they do, and name them; '' for none."""
+        left = [zombie.process for zombie in self._zombies if zombie.process.running]
+        for process in left:
+            os.kill(process.pid, signal.SIGUSR1)
+        return "".join(f"; process {process.pid}, which was paused, has not ended: see its log" for process in left)
 
     def _stopped_driver(self) -> Driver | None:
         return next((driver for driver in self._plane.drivers.current() if driver.process.paused), None)
