@@ -33,9 +33,7 @@ class Installed:
     driver_secrets: Path
 
 
-def install(
-    plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]
-) -> Installed:
+def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]) -> Installed:
     """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
     objects = _rendered(_values(warehouse, values))
     plane.create(_namespace(SYSTEM_NAMESPACE), _namespace(NAMESPACE))

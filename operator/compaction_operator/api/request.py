@@ -53,6 +53,7 @@ class Reason(StrEnum):
     UNKNOWN_PROFILE = "UnknownProfile"
     NOT_ALLOWED = "NotAllowed"
     METASTORE_UNAVAILABLE = "MetastoreUnavailable"
+    STORAGE_UNAVAILABLE = "StorageUnavailable"
     WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
     WAITING_FOR_LOCK = "WaitingForLock"
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
@@ -96,6 +97,7 @@ SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason
 WAITING_REASONS = frozenset(
     {
         Reason.METASTORE_UNAVAILABLE,
+        Reason.STORAGE_UNAVAILABLE,
         Reason.WAITING_FOR_EXCLUSIVE_LOCK,
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,

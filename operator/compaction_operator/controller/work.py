@@ -31,7 +31,7 @@ from compaction_operator.controller.resources import Cleanup, Compaction, TableK
 from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.options import write_options
-from compaction_operator.hudi.properties import bundle_for, read_table
+from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry
@@ -120,17 +120,25 @@ class RealWork:
         own = spec.hudi or HudiOptions()
         try:
             location = spec.table.location or hudi_table(self._client(spec.warehouse), spec.table).location
-            table = read_table(self._storage(location), location)
+            table = self._read_hudi_table(location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
             write_options(table, warehouse=self._warehouse(spec.warehouse).hudi.options, own=own)
         except (Refused, HudiError) as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:
-            return Verdict(Reason.UNSUPPORTED_TABLE, f"table {spec.table}: {error}")
+            return Verdict(Reason.STORAGE_UNAVAILABLE, f"table {spec.table}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
         return Verdict(location=local_path(location))
+
+    def _read_hudi_table(self, location: str) -> HudiTable:
+        """Return the table; raises Refused for a kind of storage that is not known, StorageError for what may pass."""
+        try:
+            storage = self._storage(location)
+        except StorageError as unknown:
+            raise Refused(Reason.UNSUPPORTED_TABLE, f"table {location}: {unknown}") from unknown
+        return read_table(storage, location)
 
     def _preflight_hive(self, compaction: Compaction) -> Verdict:
         """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""

@@ -43,16 +43,24 @@ class HudiJob:
 
 def prepare(request: JobRequest, location: str) -> HudiJob:
     """Return what the table at a location asks for; raises HudiError, or JobError where it cannot be read."""
-    try:
-        table = read_table(open_storage(location), local_path(location))
-    except StorageError as error:
-        raise JobError(Reason.UNSUPPORTED_TABLE, str(error)) from error
+    table = _read_table(location)
     table.require_merge_on_read()
     if request.hudi.metadata_table:
         _require_metadata_table(request, table)
     bundle = bundle_for(table, request.hudi.bundle)
     options = write_options(table, warehouse=request.warehouse.hudi.options, own=request.hudi)
     return HudiJob(table, bundle, options | within(request.partitions))
+
+
+def _read_table(location: str) -> HudiTable:
+    try:
+        storage = open_storage(location)
+    except StorageError as unknown:
+        raise JobError(Reason.UNSUPPORTED_TABLE, str(unknown)) from unknown
+    try:
+        return read_table(storage, local_path(location))
+    except StorageError as error:
+        raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
 
 
 def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:

@@ -193,6 +193,13 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
     assert preflight(place, metastore=Metastore(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
 
 
+def test_a_table_that_cannot_be_read_now_is_asked_again(tmp_path: Path) -> None:
+    (tmp_path / ".hoodie" / "hoodie.properties").mkdir(parents=True)
+    verdict = preflight(tmp_path)
+    assert verdict.reason is Reason.STORAGE_UNAVAILABLE
+    assert "hoodie.properties" in verdict.message
+
+
 @pytest.mark.parametrize(
     ("properties", "hudi", "reason", "named"),
     [

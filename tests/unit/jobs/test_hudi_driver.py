@@ -91,6 +91,13 @@ def test_a_place_that_cannot_be_read_is_named() -> None:
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
 
 
+def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / ".hoodie" / "hoodie.properties").mkdir(parents=True)
+    with pytest.raises(JobError, match=r"hoodie\.properties") as caught:
+        prepare(request(), str(tmp_path))
+    assert caught.value.reason is Reason.STORAGE_UNAVAILABLE
+
+
 def test_a_bundle_that_is_not_there_is_named(tmp_path: Path) -> None:
     environment = {"HUDI_BUNDLES": str(tmp_path)}
     with pytest.raises(HudiError, match=r"no .*hudi-spark3\.5-bundle_2\.12-1\.0\.2\.jar"):
