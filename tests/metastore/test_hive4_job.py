@@ -199,7 +199,7 @@ def test_a_step_that_fails_leaves_nothing_behind_but_why(
 def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
     try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No snapshot has its first half; but whoever is listing has seen it, and fails when it vanishes (S-2)."""
+    """No snapshot has its first half; but whoever is listing has seen it, and fails when it vanishes."""
     publish, half = LocalStorage.publish, []
 
     def second_fails(self: LocalStorage, source: str, target: str) -> None:

@@ -14,7 +14,7 @@ from compaction_operator.cleanup.deletion import Metastore, Now, list_directory,
 from compaction_operator.cleanup.identity import TableGoneError
 from compaction_operator.cleanup.quarantine import QUARANTINE
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
+from compaction_operator.metastore.queue import QueueEntry, QueueJob
 from compaction_operator.storage import NotFoundError, Storage, join
 
 
@@ -78,18 +78,18 @@ def _ready_entries(
     return {
         (one.partition or "", one.queue_id, one.txn): one
         for one in metastore.compactions(spec.table.database, spec.table.name)
-        if attempt.queued(one) and one.committed is not None and one.state is QueueState.READY_FOR_CLEANING
+        if attempt.queued(one) and one.awaits_cleaning
     }
 
 
 def _mark_cleaned(storage: Storage, metastore: QueueSource, now: Now, entry: PartitionEntry, found: QueueEntry) -> None:
     # The metastore goes by what it is told, so it is told no more than what is looked at here.
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
-    for place in _places(storage, entry.location):
-        listing = list_directory(storage, place)
-        if place == entry.location and not names_in(listing):
-            # NB: forgetting what was aborted would bring it to life when the volume is there again.
-            raise StillThereError(f"{place}: nothing is there, not even what was published: is its volume there?")
+    listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}
+    if not names_in(listings[entry.location]):
+        # NB: forgetting what was aborted would bring it to life when the volume is there again.
+        raise StillThereError(f"{entry.location}: nothing is there, not even what was published: is its volume there?")
+    for place, listing in listings.items():
         recorded = names_in(listing) & {one.name for one in entry.obsolete}
         left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
         if left:

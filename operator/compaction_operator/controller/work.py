@@ -34,7 +34,7 @@ from compaction_operator.hudi.options import write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.queue import QueueEntry
+from compaction_operator.metastore.queue import QueueEntry, say_queued
 from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, partition_names, resolve
 from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
@@ -166,7 +166,8 @@ class RealWork:
         """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
 
         NB: once an attempt was kept out, those count too that only wait to be cleaned: until one of them is, or
-        something is written, a Job would be kept out again. Before that a Job may find that there is nothing to do.
+        something is written, Hive 4 takes no other entry beside it (CompactFunction), and a Job would be kept out
+        again. Before that a Job may find that there is nothing to do.
         """
         ref = compaction.spec.table
         entries = [entry for entry in client.compactions(ref.database, ref.name) if entry.concerns(partitions)]
@@ -174,7 +175,7 @@ class RealWork:
         if busy or not compaction.kept_out:
             return busy
         watermark = client.valid_write_ids(ref.database, ref.name).watermark
-        return [entry for entry in entries if entry.keeps_out(watermark)]
+        return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
     def bury(self, compaction: Compaction) -> str | None:
         """Remove what a failed attempt left in the table's directories and in the metastore.
@@ -326,9 +327,8 @@ def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Ite
 
 def _in_queue(table: TableRef, busy: Iterable[QueueEntry]) -> str:
     """Name the entries, and for what is compacted already what has to happen first."""
-    named = ", ".join(str(entry) for entry in busy)
     until = "" if any(entry.is_open for entry in busy) else "; until it is cleaned up, or something is written"
-    return f"{table} is in the metastore's compaction queue: {named}{until}"
+    return f"{say_queued(table, busy)}{until}"
 
 
 def _trouble(error: Exception) -> Trouble:

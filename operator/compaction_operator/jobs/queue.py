@@ -6,7 +6,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.queue import QueueEntry
+from compaction_operator.metastore.queue import QueueEntry, say_queued
 from compaction_operator.metastore.resolve import Target
 
 
@@ -23,5 +23,4 @@ def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Ta
 
 def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
     """Return the error that names the entries which are in the way."""
-    named = ", ".join(str(entry) for entry in entries)
-    return JobError(Reason.IN_COMPACTION_QUEUE, f"{table} is in the metastore's compaction queue: {named}")
+    return JobError(Reason.IN_COMPACTION_QUEUE, say_queued(table, entries))

@@ -65,13 +65,10 @@ class QueueEntry:
         """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
         return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
 
-    def keeps_out(self, watermark: int) -> bool:
-        """Whether Hive 4 takes no other entry beside it, by the table's present watermark (CompactFunction).
-
-        It does not while what was compacted is not cleaned yet and nothing was written since.
-        """
-        waits = self.state is QueueState.READY_FOR_CLEANING and self.committed is not None
-        return self.is_open or (waits and self.highest_write_id == watermark)
+    @property
+    def awaits_cleaning(self) -> bool:
+        """Whether its compaction is committed, and only what became obsolete is left (Hive 4)."""
+        return self.state is QueueState.READY_FOR_CLEANING and self.committed is not None
 
     def is_of(self, table: TableRef) -> bool:
         """Whether it is about that table, or a partition of it."""
@@ -85,6 +82,12 @@ class QueueEntry:
         where = f" of {self.partition}" if self.partition else ""
         worker = f", worker {self.worker}" if self.worker else ""
         return f"entry {self.queue_id}{where} ({self.state}{worker})"
+
+
+def say_queued(table: TableRef, entries: Iterable[QueueEntry]) -> str:
+    """Return the words for a table of which these entries are in the way."""
+    named = ", ".join(str(entry) for entry in entries)
+    return f"{table} is in the metastore's compaction queue: {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
