@@ -18,7 +18,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntr
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
-from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, is_below, join
 
 READERS_BUSY = "ReadersBusy"
 """Why an entry was skipped: readers may be listing its directory just now."""
@@ -167,8 +167,7 @@ def judge_again(metastore: Metastore, spec: CompactionCleanupSpec, entry: Partit
 
 def volume_of(entry: PartitionEntry, table_location: str) -> str:
     """Return the directory without which nobody knows what is in a partition: the table's, or one elsewhere its own."""
-    below = entry.location == table_location or entry.location.startswith(f"{table_location}/")
-    return table_location if below else entry.location
+    return table_location if is_below(entry.location, table_location) else entry.location
 
 
 def list_directory(storage: Storage, location: str) -> Listing:

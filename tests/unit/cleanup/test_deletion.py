@@ -318,9 +318,13 @@ def test_trash_of_names_that_are_not_recorded_is_left_to_its_own_cleanup(table: 
     assert "_compaction_trash_delta_0000009_0000009" in names(table)
 
 
-def test_a_partition_directory_that_is_gone_has_nothing_left(table: Path) -> None:
-    gone = Partition("prt=p1", ("p1",), f"{table}/prt=p1", 100)
-    spec = journal(table, entry(table / "prt=p1", partition="prt=p1"))
+@pytest.mark.parametrize("spelled", ["{}/prt=p1", "file:{}/prt=p1", "file://{}/prt=p1"])
+def test_a_partition_directory_that_is_gone_has_nothing_left(table: Path, spelled: str) -> None:
+    """However the metastore spells the two places."""
+    location = spelled.format(table)
+    gone = Partition("prt=p1", ("p1",), location, 100)
+    entry_of_it = entry(table / "prt=p1", partition="prt=p1").model_copy(update={"location": location})
+    spec = journal(table, entry_of_it)
     result = _delete(spec, metastore(table, partitions=(gone,)), states={"prt=p1": PublishedState.PUBLISHED})
     assert (result.deleted, result.final) == (DELTAS, True)
 
