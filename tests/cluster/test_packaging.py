@@ -484,6 +484,13 @@ def test_invalid_specs_for_hudi_tables_are_refused(cluster: Cluster, path: str, 
     assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
 
 
+def test_the_metadata_table_is_for_the_driver_alone(cluster: Cluster) -> None:
+    executors = {"spark": {"executors": {"instances": 2}}}
+    manifest = resource(cluster, "TableCompaction", HUDI_COMPACTION | executors | {"hudi": {"metadataTable": True}})
+    named = "spec.hudi.metadataTable: Invalid value: is for spark.executors.instances: 0"
+    assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -104,11 +104,7 @@ def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOp
     for key, value in given.items():
         _refuse(key, value, fixed)
     threshold(given, of_metadata_table=own.metadata_table)
-    if own.max_log_file_size_to_merge is not None and table.table_version < 8:
-        raise RefusedOptionError(
-            f"hudi.maxLogFileSizeToMerge is for tables from version 8 on, and {table.location} is of version "
-            f"{table.table_version}: take it out"
-        )
+    _require_fitting(own, table)
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER))
     return {**given, **fixed}
@@ -139,6 +135,16 @@ def _require_known_merging(table: HudiTable) -> None:
         raise HudiError(
             f"{table.location} merges records by a strategy of its own ({table.merge_strategy}), which Hudi would "
             "silently do without here: compact it where its class is known"
+        )
+
+
+def _require_fitting(own: HudiOptions, table: HudiTable) -> None:
+    if own.metadata_table and not table.metadata_partitions:
+        raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
+    if own.max_log_file_size_to_merge is not None and table.table_version < 8:
+        raise RefusedOptionError(
+            f"hudi.maxLogFileSizeToMerge is for tables from version 8 on, and {table.location} is of version "
+            f"{table.table_version}: take it out"
         )
 
 

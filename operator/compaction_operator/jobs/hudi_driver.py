@@ -46,7 +46,7 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
     table = _read_table(location)
     table.require_merge_on_read()
     if request.hudi.metadata_table:
-        _require_metadata_table(request, table)
+        _require_at_once(request)
     bundle = bundle_for(table, request.hudi.bundle)
     options = write_options(table, warehouse=request.warehouse.hudi.options, own=request.hudi)
     return HudiJob(table, bundle, options | within(request.partitions))
@@ -128,11 +128,12 @@ def _require_partitions(wanted: Sequence[str], partitions: Collection[str], loca
             raise JobError(Reason.PARTITION_NOT_FOUND, f"{location} has no partition path {one!r}: {known}")
 
 
-def _require_metadata_table(request: JobRequest, table: HudiTable) -> None:
-    if not table.metadata_partitions:
-        raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
+def _require_at_once(request: JobRequest) -> None:
+    """Raise RefusedOptionError unless the metadata table's log compaction begins and ends in this driver."""
     if request.type is not CompactionType.LOG_COMPACTION or request.hudi.mode is not HudiMode.SCHEDULE_AND_EXECUTE:
         raise RefusedOptionError(
             "hudi.metadataTable goes with type LogCompaction and mode ScheduleAndExecute only: what is left pending "
             "there keeps the table's writers from compacting their metadata"
         )
+    if request.spark.executors.instances:
+        raise RefusedOptionError("hudi.metadataTable goes with spark.executors.instances: 0 only")

@@ -117,6 +117,8 @@ def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:
 def test_a_table_without_a_metadata_table_gets_none() -> None:
     table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
     assert options(table)["hoodie.metadata.enable"] == "false"
+    with pytest.raises(RefusedOptionError, match="/t has no metadata table"):
+        options(table, metadataTable=True)
 
 
 @pytest.mark.parametrize("provider", [None, "InProcessLockProvider", "NoopLockProvider"])

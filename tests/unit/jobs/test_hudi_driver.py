@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import CompactionType, TableRef
+from compaction_operator.api.compaction import CompactionType, ExecutorResources, SparkOptions, TableRef
 from compaction_operator.api.config import HudiSettings
 from compaction_operator.api.hudi import HudiMode, HudiOptions
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.hudi.client import HudiClient
-from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi.errors import HudiError, RefusedOptionError
 from compaction_operator.jobs import driver, hudi_driver
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hudi_driver import bundle_jar, prepare
@@ -83,6 +83,13 @@ def test_what_cannot_be_done_is_refused_before_spark_starts(
     with pytest.raises(HudiError) as caught:
         prepare(request(**own), written(tmp_path, **changes))
     assert caught.value.reason is reason
+
+
+def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
+    """1.2.0 fails in a JVM that has not loaded the metadata table's classes."""
+    spark = SparkOptions(executors=ExecutorResources(instances=2))
+    with pytest.raises(RefusedOptionError, match=r"spark.executors.instances: 0"):
+        prepare(request(metadata_table=True).model_copy(update={"spark": spark}), location)
 
 
 def test_a_place_that_cannot_be_read_is_named() -> None:
