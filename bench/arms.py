@@ -53,6 +53,11 @@ class Stream:
     every: int = 4
     """Commits between two compactions, and the threshold of blocks."""
 
+    @property
+    def compacted(self) -> int:
+        """How often an arm compacts, before the full compaction in the end."""
+        return (self.commits - 1) // self.every
+
 
 @dataclass(frozen=True)
 class Outcome:

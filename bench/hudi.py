@@ -4,7 +4,7 @@ The same stream of upserts, into a table of its own for each arm: full compactio
 the operator's of small blocks only (`maxLogFileSizeToMerge`), each after every fourth commit. The first two are Hudi's
 inline services, switched on in the writer; the third is the flow of the driver. All three end with one full compaction.
 Nothing is cleaned, so all that was written lies there in the end. The result is `bench/out/hudi.json`; the exit code is
-1 when a target is missed or when the arms' rows differ.
+1 when a target is missed, when the arms' rows differ, or when one did not compact each time.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TARGETS = {"times_less_than_full": 3.0, "less_than_own": 0.2}
 
 
 def main() -> int:
-    """Measure, leave the result, and print it; returns 1 when a target is missed or the arms' rows differ."""
+    """Measure, leave the result, and print it; returns 1 when it is not as it must be."""
     options = _options()
     stream = Stream(commits=options.commits)
     versions = VERSIONS if options.hudi == "both" else (options.hudi,)
@@ -53,7 +53,7 @@ def measure(version: str, stream: Stream) -> dict[str, Any]:
         for arm in Arm:
             outcomes[arm] = run_arm(session.spark, arm, stream, Path(folder) / arm.name.lower())
             print(f"Hudi {version}, {arm}: {said(outcomes[arm])}", flush=True)
-    return judged(version, outcomes)
+    return judged(version, outcomes, compacted=stream.compacted)
 
 
 def said(outcome: Outcome) -> str:
@@ -62,15 +62,22 @@ def said(outcome: Outcome) -> str:
     return f"{parts}; write amplification {outcome.write_amplification:.2f}; {outcome.seconds:.0f} s"
 
 
-def judged(version: str, outcomes: Mapping[Arm, Outcome]) -> dict[str, Any]:
-    """Return the figures of all arms and whether they meet the targets, with the same rows in all of them."""
+def judged(version: str, outcomes: Mapping[Arm, Outcome], *, compacted: int) -> dict[str, Any]:
+    """Return the figures of all arms and whether they meet the targets.
+
+    They must hold the same rows, and each must have compacted so many times in its own way before the last compaction:
+    one that leaves everything alone would write least of all.
+    """
     full, own, small = (outcomes[arm].write_amplification for arm in Arm)
     times, less = full / small, 1 - small / own
     same = len({outcome.check for outcome in outcomes.values()}) == 1
+    all_compacted = all(_did(arm, outcome) == (compacted, 1) for arm, outcome in outcomes.items())
+    met = times >= TARGETS["times_less_than_full"] and less >= TARGETS["less_than_own"]
     return {
         "summary": f"Hudi {version}: {times:.1f} times less than {Arm.FULL}, {less:.0%} less than {Arm.OWN}",
-        "ok": same and times >= TARGETS["times_less_than_full"] and less >= TARGETS["less_than_own"],
+        "ok": same and all_compacted and met,
         "same_rows": same,
+        "all_compacted": all_compacted,
         "times_less_than_full": round(times, 2),
         "less_than_own": round(less, 3),
         "arms": {arm.value: _figures(outcome) for arm, outcome in outcomes.items()},
@@ -82,6 +89,12 @@ def drawn(version: str, result: Mapping[str, Any]) -> str:
     lines = [Line(name, arm["cumulative"]) for name, arm in result["arms"].items()]
     title = f"Bytes written for each byte of the upserts, Hudi {version}"
     return plot(lines, title=title, across="upserts", up="write amplification")
+
+
+def _did(arm: Arm, outcome: Outcome) -> tuple[int, int]:
+    """Return how often an arm compacted in its own way, and fully in the end."""
+    merged, full = outcome.count(By.LOG_COMPACTION), outcome.count(By.COMPACTION)
+    return (full - 1, 1) if arm is Arm.FULL else (merged, full)
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:

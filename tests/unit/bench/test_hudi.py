@@ -55,9 +55,11 @@ def test_write_amplification_is_all_that_was_written_for_each_byte_of_the_upsert
     assert outcome.cumulative() == [pytest.approx(19.0)]
 
 
-def _outcome(more: int, *, check: int = 7) -> Outcome:
+def _outcome(arm: Arm, more: int, *, check: int = 7, compacted: int = 1) -> Outcome:
+    by = By.COMPACTION if arm is Arm.FULL else By.LOG_COMPACTION
     by_upserts = [Commit(str(number), By.UPSERTS, 10) for number in range(2)]
-    return Outcome((*by_upserts, Commit("9", By.COMPACTION, more)), check=(1, check), seconds=1.0)
+    merges = [Commit("8", by, 0)] * compacted
+    return Outcome((*by_upserts, *merges, Commit("9", By.COMPACTION, more)), check=(1, check), seconds=1.0)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,16 @@ def _outcome(more: int, *, check: int = 7) -> Outcome:
     ],
 )
 def test_a_missed_target_and_other_rows_fail(full: int, own: int, small: int, check: int, ok: bool) -> None:
-    outcomes = {Arm.FULL: _outcome(full), Arm.OWN: _outcome(own), Arm.SMALL: _outcome(small, check=check)}
-    result = judged("1.2.0", outcomes)
+    outcomes = {arm: _outcome(arm, more) for arm, more in ((Arm.FULL, full), (Arm.OWN, own))}
+    outcomes[Arm.SMALL] = _outcome(Arm.SMALL, small, check=check)
+    result = judged("1.2.0", outcomes, compacted=1)
     assert result["ok"] is ok
     labels = [text.text or "" for text in ElementTree.fromstring(drawn("1.2.0", result)).iter() if "text" in text.tag]
     assert any(label.startswith(f"{(20 + full) / 20:.1f}") and Arm.FULL.value in label for label in labels)
+
+
+@pytest.mark.parametrize("lazy", list(Arm))
+def test_an_arm_that_does_not_compact_fails_however_little_it_writes(lazy: Arm) -> None:
+    bytes_of = {Arm.FULL: 180, Arm.OWN: 80, Arm.SMALL: 40}
+    outcomes = {arm: _outcome(arm, more, compacted=int(arm is not lazy)) for arm, more in bytes_of.items()}
+    assert judged("1.2.0", outcomes, compacted=1)["ok"] is False
