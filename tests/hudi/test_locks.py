@@ -33,7 +33,7 @@ class KilledError(Exception):
 
 def client_of(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> AbstractContextManager[HudiClient]:
     found = read_table(open_storage(str(table.location)), str(table.location))
-    options = write_options(found, warehouse=locks, own=HudiOptions(options=OPTIONS))
+    options = write_options(found, warehouse=locks, own=HudiOptions(options=OPTIONS), partitions=())
     return HudiClient.open(hudi.spark, found, options, bundle=hudi.version)
 
 

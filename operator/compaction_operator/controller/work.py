@@ -123,7 +123,8 @@ class RealWork:
             table = self._read_hudi_table(location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
-            write_options(table, warehouse=self._warehouse(spec.warehouse).hudi.options, own=own)
+            given = self._warehouse(spec.warehouse).hudi.options
+            write_options(table, warehouse=given, own=own, partitions=spec.partitions)
         except (Refused, HudiError) as refused:
             return Verdict(refused.reason, str(refused))
         except StorageError as error:

@@ -89,8 +89,12 @@ INDEXES = {
 """The indexes of the metadata table by the option that switches each on."""
 
 
-def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOptions) -> dict[str, str]:
+def write_options(
+    table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOptions, partitions: Sequence[str]
+) -> dict[str, str]:
     """Return the options of a write client for the table: the warehouse's, under the compaction's own.
+
+    With `partitions` (paths or their beginnings; none for all) Hudi plans a compaction of these only.
 
     Raises RefusedOptionError naming an option that is not the user's to set, NoLockProviderError when no lock holds
     between processes and the compaction does not declare that nobody else writes, HudiError for a table whose records
@@ -98,13 +102,13 @@ def write_options(table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOp
     """
     _require_known_merging(table)
     given = {**warehouse, **own.options}
-    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": _concurrency(own)}
+    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": _concurrency(own), **_within(partitions)}
     if own.metadata_table:
         fixed["hoodie.metadata.log.compaction.enable"] = "true"
     for key, value in given.items():
         _refuse(key, value, fixed)
     threshold(given, of_metadata_table=own.metadata_table)
-    _require_fitting(own, table)
+    _require_fitting(own, table, partitions)
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER))
     return {**given, **fixed}
@@ -119,8 +123,7 @@ def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
     return int(text)
 
 
-def within(partitions: Sequence[str]) -> dict[str, str]:
-    """Return the options by which Hudi plans a compaction of these partitions, or those below them, only."""
+def _within(partitions: Sequence[str]) -> dict[str, str]:
     if not partitions:
         return {}
     paths = "|".join(re.escape(partition.strip("/")) for partition in partitions)
@@ -138,7 +141,9 @@ def _require_known_merging(table: HudiTable) -> None:
         )
 
 
-def _require_fitting(own: HudiOptions, table: HudiTable) -> None:
+def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[str]) -> None:
+    if own.metadata_table and partitions:
+        raise RefusedOptionError("hudi.metadataTable goes without partitions: take out one of the two")
     if own.metadata_table and not table.metadata_partitions:
         raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
     if own.max_log_file_size_to_merge is not None and table.table_version < 8:

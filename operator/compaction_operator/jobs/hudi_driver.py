@@ -13,7 +13,7 @@ from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.client import HudiClient
 from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
-from compaction_operator.hudi.options import threshold, within, write_options
+from compaction_operator.hudi.options import threshold, write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hudi import Held, HudiCompaction
@@ -48,8 +48,10 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
     if request.hudi.metadata_table:
         _require_at_once(request)
     bundle = bundle_for(table, request.hudi.bundle)
-    options = write_options(table, warehouse=request.warehouse.hudi.options, own=request.hudi)
-    return HudiJob(table, bundle, options | within(request.partitions))
+    given = request.warehouse.hudi.options
+    return HudiJob(
+        table, bundle, write_options(table, warehouse=given, own=request.hudi, partitions=request.partitions)
+    )
 
 
 def _read_table(location: str) -> HudiTable:

@@ -8,7 +8,7 @@ import pytest
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
-from compaction_operator.hudi.options import threshold, within, write_options
+from compaction_operator.hudi.options import threshold, write_options
 from compaction_operator.hudi.properties import HudiTable
 
 ZOOKEEPER = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
@@ -25,8 +25,8 @@ TABLE = HudiTable(
 )
 
 
-def options(table: HudiTable = TABLE, **fields: object) -> dict[str, str]:
-    return write_options(table, warehouse=LOCKS, own=HudiOptions.model_validate(fields))
+def options(table: HudiTable = TABLE, partitions: tuple[str, ...] = (), **fields: object) -> dict[str, str]:
+    return write_options(table, warehouse=LOCKS, own=HudiOptions.model_validate(fields), partitions=partitions)
 
 
 def test_a_users_options_go_over_the_warehouses() -> None:
@@ -74,7 +74,7 @@ def test_what_the_table_decides_is_refused_from_a_user_and_from_a_warehouse(key:
     with pytest.raises(RefusedOptionError, match=key):
         options(options={key: "x"})
     with pytest.raises(RefusedOptionError, match=key):
-        write_options(TABLE, warehouse=LOCKS | {key: "x"}, own=HudiOptions())
+        write_options(TABLE, warehouse=LOCKS | {key: "x"}, own=HudiOptions(), partitions=())
 
 
 def test_what_is_none_of_hudis_options_is_refused() -> None:
@@ -126,18 +126,18 @@ def test_without_a_lock_that_holds_between_processes_nothing_is_done(provider: s
     name = f"org.apache.hudi.client.transaction.lock.{provider}"
     own = HudiOptions(options={} if provider is None else {"hoodie.write.lock.provider": name})
     with pytest.raises(NoLockProviderError, match=r"hudi\.singleWriter"):
-        write_options(TABLE, warehouse={}, own=own)
+        write_options(TABLE, warehouse={}, own=own, partitions=())
 
 
 def test_who_declares_that_nobody_else_writes_needs_no_lock() -> None:
-    found = write_options(TABLE, warehouse={}, own=HudiOptions(single_writer=True))
+    found = write_options(TABLE, warehouse={}, own=HudiOptions(single_writer=True), partitions=())
     assert found["hoodie.write.concurrency.mode"] == "single_writer"
 
 
 def test_locks_by_files_are_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     provider = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}
     with caplog.at_level(logging.WARNING):
-        write_options(TABLE, warehouse=provider, own=HudiOptions())
+        write_options(TABLE, warehouse=provider, own=HudiOptions(), partitions=())
     assert "deletes it" in caplog.text
 
 
@@ -166,8 +166,18 @@ def test_a_limit_of_sizes_is_refused_where_a_file_may_hold_blocks_of_many_commit
 
 
 def test_a_compaction_of_some_partitions_is_planned_by_hudis_own_strategy() -> None:
-    assert within(()) == {}
-    assert (
-        within(("dt=2024-01-01", "/a.b/"))["hoodie.compaction.partition.path.regex"]
-        == r"^(dt=2024\-01\-01|a\.b)(/.*)?$"
-    )
+    key = "hoodie.compaction.partition.path.regex"
+    assert key not in options()
+    assert options(partitions=("dt=2024-01-01", "/a.b/"))[key] == r"^(dt=2024\-01\-01|a\.b)(/.*)?$"
+
+
+def test_a_strategy_beside_partitions_is_refused_as_the_partitions_need_one_of_their_own() -> None:
+    strategy = {"hoodie.compaction.strategy": "org.apache.hudi.table.action.compact.strategy.LogFileNumBasedStrategy"}
+    assert options(options=strategy)["hoodie.compaction.strategy"] == strategy["hoodie.compaction.strategy"]
+    with pytest.raises(RefusedOptionError, match=r"hoodie\.compaction\.strategy"):
+        options(options=strategy, partitions=("dt=2024-01-01",))
+
+
+def test_the_metadata_table_has_none_of_the_tables_partitions() -> None:
+    with pytest.raises(RefusedOptionError, match="without partitions"):
+        options(metadataTable=True, partitions=("dt=2024-01-01",))
