@@ -40,8 +40,13 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A live writer, compactions, and drivers that are killed.")
-    parser.add_argument("--kills", type=int, default=20, help="how many drivers to kill (default: 20)")
-    parser.add_argument("--minutes", type=float, default=90, help="the time for that, per version (default: 90)")
+    parser.add_argument("--kills", type=int, default=20, help="how many drivers to kill at least (default: 20)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=90,
+        help="the time for that and for all kinds of work, per version (default: 90)",
+    )
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6), help="of all choices")
     parser.add_argument("--hudi", choices=[*VERSIONS, "both"], default="both", help="default: one after the other")
     parser.add_argument("--keep", type=Path, help="the folder for log and tables (default: a temporary one)")

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +12,7 @@ from sandbox.hudi.zookeeper import LOCK_KEY
 from sandbox.plane import Plane
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.hudi import HudiMode
+from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.resources import Compaction
 
@@ -31,10 +32,23 @@ FULL = {
     "hoodie.keep.min.commits": "5",
     "hoodie.keep.max.commits": "8",
 }
-FULL_SHARE = 0.25
-METADATA_SHARE = 0.1
 MODES = (*[HudiMode.SCHEDULE_AND_EXECUTE] * 8, HudiMode.SCHEDULE, HudiMode.EXECUTE)
 
+
+class Work(StrEnum):
+    """What the drivers of a storm do, each of which must have happened in one."""
+
+    LOG_COMPACTION = "log compactions"
+    COMPACTION = "compactions"
+    CLEAN = "cleans"
+    METADATA = "log compactions of metadata tables"
+    ROLLBACK = "dead log compactions rolled back"
+
+
+REMOVED = "plans removed"
+NOTHING_TO_CLEAN = "nothing to clean"
+STEPS = (*[Work.LOG_COMPACTION] * 6, *[Work.COMPACTION] * 2, Work.METADATA)
+"""How often each is applied, once all of it has happened."""
 
 ENDS = frozenset(
     {
@@ -62,13 +76,18 @@ class Compactor:
         self._locations = locations
         self._rng = rng
 
+    def missing(self) -> list[Work]:
+        """Return what has not happened yet."""
+        return [work for work in Work if not self.tally[work]]
+
     def step(self) -> None:
-        """Compact one of the tables in one of the ways."""
+        """Compact one of the tables in one of the ways; what has not happened yet goes first."""
         location = self._rng.choice(self._locations)
         mode = self._rng.choice(MODES)
-        if self._rng.random() < FULL_SHARE:
+        work = self._rng.choice(self.missing() or STEPS)
+        if work in (Work.COMPACTION, Work.CLEAN):
             self.full(location, mode)
-        elif self._rng.random() < METADATA_SHARE:
+        elif work is Work.METADATA:
             self.log(location, metadataTable=True)
         else:
             narrow = {"maxLogFileSizeToMerge": SMALL} if self._rng.random() < 0.5 else {}
@@ -91,7 +110,8 @@ class Compactor:
         found = self._plane.wait_ended(name, timeout=END_SECONDS)
         status = found.status
         log.info("%s of %s: %s after %d attempts: %s", name, location.name, hudi, status.attempt, status.hudi)
-        self._count(found)
+        if status.hudi is not None:
+            self.tally += counted(status.hudi, of_metadata_table="metadataTable" in hudi)
         self._require_no_failures(name)
         self._plane.delete(name)
         return found
@@ -103,12 +123,15 @@ class Compactor:
                 if result.reason not in ENDS:
                     raise FailedDriverError(f"{pod}: {result.reason}: {result.message}")
 
-    def _count(self, compaction: Compaction) -> None:
-        found = compaction.status.hudi
-        if found is None:
-            return
-        if found.instant is not None and found.state == "Completed":
-            self.tally[found.action or ""] += 1
-        self.tally["cleans"] += found.cleaned is not None
-        self.tally["rolled back"] += len(found.rolled_back)
-        self.tally["removed"] += len(found.removed)
+
+def counted(found: HudiStatus, *, of_metadata_table: bool) -> Counter[str]:
+    """Return what a compaction has done, by the status of its last attempt, which says nothing of the earlier ones.
+
+    NB: a cleaner that found nothing to delete has not cleaned.
+    """
+    tally = Counter[str]({Work.ROLLBACK: len(found.rolled_back), REMOVED: len(found.removed)})
+    if found.instant is not None and found.state == "Completed":
+        merged = Work.METADATA if of_metadata_table else Work.LOG_COMPACTION
+        tally[merged if found.action == "logcompaction" else Work.COMPACTION] += 1
+    tally[Work.CLEAN] += found.cleaned not in (None, NOTHING_TO_CLEAN)
+    return tally

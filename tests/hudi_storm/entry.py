@@ -8,6 +8,7 @@ from compaction_operator.jobs import lease
 
 def run(launch: Launch) -> None:
     """Be `pod.run` with a lease of some seconds."""
-    lease.DURATION_SECONDS = 15
-    lease.RENEWAL_SECONDS = 3
+    # NB: who waits for a lease comes again after 1 + 10 seconds, then after 20 more.
+    lease.DURATION_SECONDS = 11
+    lease.RENEWAL_SECONDS = 2
     pod.run(launch)

@@ -14,14 +14,15 @@ from random import Random
 from typing import Any
 
 from sandbox.harness.wait import wait_until
-from sandbox.hudi.session import bundles
+from sandbox.hudi.session import SETTINGS, bundles
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 from sandbox.plane import Plane
+from sandbox.plane.install import LOOPBACK
 from sandbox.plane.processes import Program
 
 from tests.hudi_storm import entry
-from tests.hudi_storm.compactor import Compactor
-from tests.hudi_storm.killer import Killer
+from tests.hudi_storm.compactor import REMOVED, Compactor, Work
+from tests.hudi_storm.killer import Killer, Moment
 from tests.hudi_storm.model import MergeMode
 from tests.hudi_storm.timeline import pending_services
 from tests.hudi_storm.writer import CALM, FIGURES, OPTIONS, OVER
@@ -39,7 +40,13 @@ PATIENCE = {
     "hoodie.write.lock.client.num_retries": "50",
 }
 """Options of Hudi's that writer and drivers share, beside those of the locks."""
-FIRST_WRITES_SECONDS = 180.0
+FAST = {
+    key: value
+    for key, value in SETTINGS.items()
+    if ".sql.codegen." in key or key.endswith((".parallelism", ".partitions", ".extraJavaOptions"))
+}
+"""Settings of the drivers' Spark. NB: writer and drivers need one time zone."""
+FIRST_WRITES_SECONDS = 400.0
 LAST_READS_SECONDS = 300.0
 
 
@@ -64,9 +71,8 @@ class Figures:
             f"Hudi {self.version}: {self.seconds / 60:.0f} minutes, "
             f"{writer['writes']} writes ({writer['tried again']} tried again), "
             f"{writer['reads by Spark']} reads by Spark and {writer['reads by the native reader']} without a JVM, "
-            f"{done['logcompaction']} log compactions, {done['compaction']} compactions, {done['cleans']} cleans, "
             f"{self.kills.total()} drivers killed ({kills}), "
-            f"{done['rolled back']} dead log compactions rolled back, {done['removed']} plans removed"
+            + ", ".join(f"{done[work]} {work}" for work in (*Work, REMOVED))
         )
 
 
@@ -134,6 +140,7 @@ def staged(
         writer = LiveWriter(folder / "writer", version=version, seed=seed, options=options)
         plane = Plane(
             folder / "plane",
+            values={"profiles": [{"name": "default", "sparkConf": {**LOOPBACK, **FAST}}]},
             warehouse={"hudi": {"options": {**PATIENCE, **locks.lock_options()}, "locations": [str(tables)]}},
             environment=lambda _arguments: {"HUDI_BUNDLES": str(bundles())},
             entry=entry.run,
@@ -147,22 +154,29 @@ def staged(
 
 
 def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) -> Figures:
-    """Storm until that many drivers were killed, then see that all is well; raises the first error.
+    """Storm until that many drivers were killed and everything has happened, then see that all is well.
 
-    StormError when there were not so many kills in that time.
+    Raises the first error; StormError when it did not come to that in that time.
     """
     start = time.monotonic()
     with staged(folder, version=version, seed=seed) as stage:
-        killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"), most=kills)
+        killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"))
         compactor = Compactor(stage.plane, stage.locations, Random(f"{seed}/compactor"))
         with acting(killer):
-            while killer.kills.total() < kills:
+            while lacking := what_lacks(kills, killed=killer.kills, done=compactor.tally):
                 if time.monotonic() - start > minutes * 60:
-                    raise StormError(f"only {killer.kills.total()} drivers were killed in {minutes:g} minutes")
+                    raise StormError(f"in {minutes:g} minutes there were not enough of these: {', '.join(lacking)}")
                 compactor.step()
                 stage.writer.figures()
         writes = settle(stage, compactor)
     return Figures(version, time.monotonic() - start, writes, compactor.tally, killer.kills)
+
+
+def what_lacks(kills: int, *, killed: Counter[str], done: Counter[str]) -> list[str]:
+    """Return what a storm is still short of: so many kills, one at each moment, each kind of work."""
+    few = [f"drivers killed ({killed.total()} of {kills})"] if killed.total() < kills else []
+    never = [f"drivers killed {moment}" for moment in Moment if not killed[moment]]
+    return few + never + [str(work) for work in Work if not done[work]]
 
 
 def settle(stage: Stage, compactor: Compactor) -> Counter[str]:

@@ -29,7 +29,8 @@ log = logging.getLogger("writer")
 TRIES = 12
 """How often one write is tried. Locks and conflicts pass; a write that never succeeds is what must not be."""
 BETWEEN_TRIES = 2.0
-BETWEEN_WRITES = 1.5
+BETWEEN_WRITES = 5.0
+"""At most. NB: with 1.0.2 a log compaction is planned when no write is pending, and such a moment has to come."""
 READ_EVERY = 3
 OVER_SECONDS = 1800.0
 OPTIONS, FIGURES, CALM, OVER = "options.json", "writer.json", "calm", "over"
