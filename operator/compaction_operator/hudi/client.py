@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from compaction_operator.hudi.instants import NEWEST_SEEN_KEY, OWNER_KEY, Action, Instant, State
+from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant, State
 from compaction_operator.hudi.java import HudiFailedError, hudi_errors, items, java_map, streamed, value_of
 from compaction_operator.hudi.logfiles import LogFiles
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
@@ -32,11 +32,14 @@ SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
 class HudiClient:
     """A write client of one table, or of its metadata table. Every method raises HudiError."""
 
-    def __init__(self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool) -> None:
+    def __init__(
+        self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool, replays_last: bool = False
+    ) -> None:
         self._jvm = jvm
         self._hudi = jvm.org.apache.hudi
         self._client = client
         self._old = bundle.startswith("1.0.")
+        self._replays_last = replays_last
         self._config = client.getConfig()
         self._context = client.getEngineContext()
         self._base = str(self._config.getBasePath())
@@ -50,7 +53,13 @@ class HudiClient:
             scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(java_map(jvm, options))
             create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
             client = create(spark._jsparkSession, table.location, scala, jvm.scala.Option.apply(None))
-            return cls(jvm, client, bundle=bundle, names_have_instants=table.table_version >= 8)
+            return cls(
+                jvm,
+                client,
+                bundle=bundle,
+                names_have_instants=table.table_version >= 8,
+                replays_last=table.replays_merged_blocks_last,
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -96,7 +105,7 @@ class HudiClient:
                 if draft is None:
                     return None
                 plan, java_plan = draft
-                extra = {OWNER_KEY: owner, NEWEST_SEEN_KEY: plan.newest_seen}
+                extra = {OWNER_KEY: owner, SEEN_KEY: ",".join(sorted(plan.seen))}
                 java_plan.setExtraMetadata(java_map(self._jvm, extra))
                 requested = table.getMetaClient().getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)
                 table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
@@ -269,7 +278,8 @@ class HudiClient:
         else:
             plain = self._plain(meta)
             operations = tuple(self._base_operation(java, plain) for java in found)
-        return Plan(time, action, operations, self._extra(meta, time, action).get(NEWEST_SEEN_KEY, ""))
+        seen = self._extra(meta, time, action).get(SEEN_KEY, "")
+        return Plan(time, action, operations, frozenset(seen.split(",")) if seen else frozenset())
 
     def _log_operation(self, java: Any) -> Operation:
         partition, names = str(java.getPartitionPath() or ""), items(java.getDeltaFilePaths())
@@ -302,10 +312,23 @@ class HudiClient:
         java_plan = make(table, self._context, self._config, executor).generateCompactionPlan(time)
         if java_plan is None:
             return None
-        plan = self._narrow(meta, java_plan, time, choose)
+        plan = self._narrow(meta, java_plan, self._instant_of_plan(meta, time), choose)
         return (plan, java_plan) if plan.operations else None
 
-    def _narrow(self, meta: Any, java_plan: Any, time: str, choose: Choose) -> Plan:
+    def _instant_of_plan(self, meta: Any, now: str) -> str:
+        """Return the instant of a log compaction that is planned now.
+
+        NB: readers that replay a merged block at its own instant would put it over the block of a writer who took an
+        instant before and shows it after (Spark's writer of 1.0 does, for as long as its query takes). So it comes
+        right after the newest that is on the timeline, with nothing in between.
+        """
+        if not self._replays_last:
+            return now
+        found = items(meta.getActiveTimeline().getInstants())
+        newest = max(str(instant.requestedTime()) for instant in found)
+        return str(self._hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis(newest, 1))
+
+    def _narrow(self, meta: Any, java_plan: Any, instant: str, choose: Choose) -> Plan:
         """Cut the plan down to what is chosen, in Hudi's order of the files, and return what is left of it."""
         instants = self._instants(meta)
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
@@ -320,8 +343,9 @@ class HudiClient:
                 kept.add(java)
                 operations.append(Operation(whole.partition, whole.file_id, files))
         java_plan.setOperations(kept)
-        newest = max((one.time for one in commits), default="")
-        return Plan(time, Action.LOG_COMPACTION, tuple(operations), newest)
+        first = min((block.first for one in operations for block in one.blocks), default=instant)
+        seen = frozenset(one.time for one in commits if one.time >= first)
+        return Plan(instant, Action.LOG_COMPACTION, tuple(operations), seen)
 
     def _java_list(self, values: Iterable[Any]) -> Any:
         found = self._jvm.java.util.ArrayList()

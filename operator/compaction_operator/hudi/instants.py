@@ -1,14 +1,17 @@
 """What is to be done with the instants that a run finds on a Hudi table's timeline, decided without touching it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 OWNER_KEY = "compaction.dev/compaction"
-"""In the extra metadata of each plan that this operator makes: `<uid>/<attempt>` of the TableCompaction."""
+"""In the extra metadata of each plan that this operator makes: `<namespace>/<uid>/<attempt>` of the TableCompaction."""
 
-NEWEST_SEEN_KEY = "compaction.dev/newest-seen"
-"""Also there, of a log compaction: the newest delta commit that was on the timeline when the plan was made."""
+SEEN_KEY = "compaction.dev/seen"
+"""Also there, of a log compaction: the delta commits that were on the timeline when it was planned, joined by commas.
+
+Those that are older than all that it merges are left out.
+"""
 
 
 class Action(StrEnum):
@@ -30,7 +33,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Instant:
-    """An instant: when it was requested, what it does, where it is, and whose plan it is (`<uid>/<attempt>`).
+    """An instant: when it was requested, what it does, where it is, and whose plan it is (as in OWNER_KEY).
 
     NB: a compaction is a `compaction` here also when it is completed, where Hudi's timeline has a `commit`.
     """
@@ -64,19 +67,26 @@ class Todo:
     left: tuple[Instant, ...] = ()
 
 
-def decide(instants: Iterable[Instant], *, action: Action, all_instants: bool) -> Todo:
-    """Return what a run of that action does with what is on the timeline; `all_instants`: also with what others made.
+def decide(
+    instants: Iterable[Instant], *, action: Action, namespace: str, all_instants: bool, newest_only: bool
+) -> Todo:
+    """Return what a run of that action does with what is on the timeline.
 
     A log compaction that had begun is rolled back, never resumed; a plan of one that a later compaction made
     impossible is removed; what is left of the run's own action is run as it is (BaseHoodieTableServiceClient).
+
+    Only plans of this operator and namespace count, as the table's lease is one of the namespace; with `all_instants`
+    also those of others. NB: with `newest_only` (`best_run`) no log compaction of others is run but removed: nobody
+    knows beside which writers it was planned.
     """
     found = sorted(instants, key=lambda instant: instant.time)
     services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
     pending = [instant for instant in services if instant.is_pending]
-    ours = [instant for instant in pending if instant.owner is not None or all_instants]
-    ours = [instant for instant in ours if instant.action is not Action.CLUSTERING]
+    own = [instant for instant in pending if (instant.owner or "").startswith(f"{namespace}/")]
+    ours = [one for one in pending if one in own or (all_instants and one.action is not Action.CLUSTERING)]
     roll_back = tuple(instant for instant in ours if instant.is_dead)
-    remove = tuple(instant for instant in stale(found) if instant in ours)
+    plans = [one for one in ours if one.action is Action.LOG_COMPACTION and not one.is_dead]
+    remove = tuple(one for one in plans if one in stale(found) or (newest_only and one not in own))
     return Todo(
         roll_back=roll_back,
         remove=remove,
@@ -96,10 +106,10 @@ def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
     return tuple(plan for plan in plans if plan.time < newest)
 
 
-def late(instants: Iterable[Instant], *, plan: str, newest_seen: str) -> tuple[Instant, ...]:
+def late(instants: Iterable[Instant], *, plan: str, seen: Collection[str]) -> tuple[Instant, ...]:
     """Return what came onto the timeline after a log compaction was planned, but with an instant before its own.
 
     NB: the release whose readers replay a merged block at its own instant would put it over these writers' blocks.
     """
-    found = (one for one in instants if one.action is Action.DELTA_COMMIT)
-    return tuple(one for one in found if "" < newest_seen < one.time < plan)
+    found = (one for one in instants if one.action is Action.DELTA_COMMIT and one.time not in seen)
+    return tuple(one for one in found if min(seen, default=plan) < one.time < plan)

@@ -64,6 +64,11 @@ REFUSED_PREFIXES = (
     "hoodie.write.concurrency.mode",
     "hoodie.write.commit.callback.",
     "hoodie.avro.schema",
+    "hoodie.write.schema",
+    "hoodie.schema.",
+    "hoodie.internal.schema",
+    "hoodie.populate.meta.fields",
+    "hoodie.client.init.callback.",
     "hoodie.index.",
     "hoodie.bootstrap.",
     "hoodie.timeline.",
@@ -139,6 +144,11 @@ def _require_known_merging(table: HudiTable) -> None:
             f"{table.location} merges records by a strategy of its own ({table.merge_strategy}), which Hudi would "
             "silently do without here: compact it where its class is known"
         )
+    if table.payload_class is not None and not table.payload_class.startswith("org.apache.hudi."):
+        raise HudiError(
+            f"{table.location} merges records by {table.payload_class}, which is not part of Hudi's bundle: "
+            "compact it where that class is known"
+        )
 
 
 def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[str]) -> None:
@@ -146,6 +156,12 @@ def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[st
         raise RefusedOptionError("hudi.metadataTable goes without partitions: take out one of the two")
     if own.metadata_table and not table.metadata_partitions:
         raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
+    if own.metadata_table and table.table_version < 8:
+        # NB: there its instants are those of the table's commits, and pending ones forbid it (HoodieBackedTable...).
+        raise RefusedOptionError(
+            f"hudi.metadataTable is for tables from version 8 on, and {table.location} is of version "
+            f"{table.table_version}: take it out"
+        )
     if own.max_log_file_size_to_merge is not None and table.table_version < 8:
         raise RefusedOptionError(
             f"hudi.maxLogFileSizeToMerge is for tables from version 8 on, and {table.location} is of version "

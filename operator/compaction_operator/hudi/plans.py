@@ -29,12 +29,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan by its instant. `newest_seen` is the newest delta commit that was on the timeline when it was made."""
+    """A plan by its instant. `seen` are the delta commits that were on the timeline when it was made (SEEN_KEY)."""
 
     instant: str
     action: Action
     operations: tuple[Operation, ...]
-    newest_seen: str = ""
+    seen: frozenset[str] = frozenset()
 
     @property
     def partial(self) -> bool:

@@ -113,7 +113,13 @@ class HudiCompaction:
     def run(self) -> DriverResult:
         """Compact, and return how it went; raises JobError or HudiError when it did not."""
         mode = self._request.hudi.mode
-        todo = decide(self._client.instants(), action=self._action, all_instants=self._request.hudi.all_instants)
+        todo = decide(
+            self._client.instants(),
+            action=self._action,
+            namespace=self._request.namespace,
+            all_instants=self._request.hudi.all_instants,
+            newest_only=self._choice.newest_only,
+        )
         self._put_in_order(todo)
         if self._exclusive and todo.left:
             return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending: it is somebody else's")
@@ -124,7 +130,11 @@ class HudiCompaction:
             self._requested(self._client.plan_of(earlier))
         if mode is not HudiMode.EXECUTE and not (mode is HudiMode.SCHEDULE and self._status.instant):
             self._plan(execute=mode is HudiMode.SCHEDULE_AND_EXECUTE)
-        self._tidy_up()
+        try:
+            self._tidy_up()
+        except HudiError as error:
+            # NB: what was compacted stays compacted, and the status says so.
+            return self._end(error.reason, f"{self._status}; then {error}")
         return self._result(todo)
 
     def _put_in_order(self, todo: Todo) -> None:
@@ -134,14 +144,14 @@ class HudiCompaction:
             self._client.roll_back(instant)
         for instant in todo.remove:
             self._lease.confirm()
-            log.info("removing %s: a later compaction makes it impossible", instant)
+            log.info("removing %s: it may not or can no longer run", instant)
             self._client.remove(instant)
         rolled_back = tuple(instant.time for instant in todo.roll_back)
         self._update(rolled_back=rolled_back, removed=tuple(instant.time for instant in todo.remove))
 
     def _plan(self, *, execute: bool) -> None:
         self._lease.confirm()
-        owner = f"{self._request.uid}/{self._request.attempt}"
+        owner = f"{self._request.namespace}/{self._request.uid}/{self._request.attempt}"
         if self._action is Action.LOG_COMPACTION:
             plan = self._plan_log_compaction(owner)
         else:
@@ -198,8 +208,9 @@ class HudiCompaction:
         found = [one for one in self._client.instants() if one.time == plan.instant and one.is_dead]
         for instant in found:
             try:
+                self._lease.confirm()
                 self._client.roll_back(instant)
-            except HudiError as error:
+            except (HudiError, JobError) as error:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
@@ -208,7 +219,7 @@ class HudiCompaction:
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
         found = self._client.instants()
-        late_ones = late(found, plan=plan.instant, newest_seen=plan.newest_seen)
+        late_ones = late(found, plan=plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
             raise OvertakenError(f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}")
@@ -253,7 +264,10 @@ class HudiCompaction:
         if why := self._choice.held_up_by():
             return Reason.WAITING_FOR_INSTANT, why
         groups = [group for group in self._client.file_groups() if self._choice.covers(group.partition)]
-        busy = {group.busy: group.blocks for group in groups if group.busy}
+        busy: dict[str, int] = {}
+        for group in groups:
+            if group.busy:
+                busy[group.busy] = max(group.blocks, busy.get(group.busy, 0))
         # A pending compaction has all blocks of before in its plan: those that came later are too few themselves.
         enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
         for instant in todo.left:
@@ -274,7 +288,7 @@ class HudiCompaction:
         return DriverResult(reason=reason, message=message, hudi=self._status)
 
     def _is_mine(self, instant: Instant) -> bool:
-        return (instant.owner or "").partition("/")[0] == self._request.uid
+        return (instant.owner or "").startswith(f"{self._request.namespace}/{self._request.uid}/")
 
     def _update(self, **fields: object) -> None:
         self._status = self._status.model_copy(update=fields)

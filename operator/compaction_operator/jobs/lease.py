@@ -20,6 +20,9 @@ DURATION_SECONDS = 60
 RENEWAL_SECONDS = 20
 API_TIMEOUT_SECONDS = 10
 
+CLOCK_TOLERANCE = 5.0
+"""By how many seconds this machine's clock may differ from the API server's, beside the time of the call."""
+
 
 class Leases(Protocol):
     """Leases of one namespace; each method raises kubernetes.client.ApiException."""
@@ -115,19 +118,36 @@ class Lease:
             self._confirmed = asked
         except kubernetes.client.ApiException as error:
             if error.status in (404, 409):
-                log.warning("lease %s is lost: %s", self._name, error.reason)
-                self.lost.set()
+                self._look_again(error.reason)
             else:
                 log.warning("lease %s was not renewed: %s %s", self._name, error.status, error.reason)
         except Exception as error:
             log.warning("lease %s was not renewed: %s", self._name, error)
 
+    def _look_again(self, reason: str) -> None:
+        """Go on where it was this holder's own write that came in between: the server's answer to it had got lost."""
+        try:
+            found = self._leases.read(self._name)
+        except Exception as error:
+            log.warning("lease %s was not read: %s", self._name, error)
+            return
+        if found is not None and found.spec.holder_identity == self._held.spec.holder_identity:
+            self._held = found
+            return
+        log.warning("lease %s is lost: %s", self._name, reason)
+        self.lost.set()
+
 
 @contextmanager
 def table_lease(leases: Leases, location: str, *, holder: str) -> Iterator[Lease]:
-    """Hold the lease of the table at a location; raises JobError (WaitingForLease) naming who else does."""
-    lease = Lease(leases, _taken(leases, lease_name(location), holder))
+    """Hold the lease of the table at a location.
+
+    Raises JobError: WaitingForLease naming who else does, DriverFailed where this machine's clock is wrong.
+    """
+    held = _taken(leases, lease_name(location), holder)
+    lease = Lease(leases, held)
     try:
+        _require_right_time(held)
         yield lease
     finally:
         lease.release()
@@ -157,12 +177,26 @@ def _taken(leases: Leases, name: str, holder: str) -> Any:
         raise JobError(Reason.DRIVER_FAILED, f"lease {name}: {error.status} {error.reason}") from error
 
 
+def _require_right_time(lease: Any) -> None:
+    """Raise JobError when this machine's clock is wrong: its instants would not be in the order of the writers'.
+
+    The API server says when it wrote the lease (`managedFields`), in whole seconds.
+    """
+    served = max((entry.time for entry in lease.metadata.managed_fields or () if entry.time), default=None)
+    if served is None:
+        return
+    ahead = (lease.spec.renew_time - served).total_seconds()
+    behind = (served - datetime.now(UTC)).total_seconds()
+    if (off := max(ahead - 1, behind)) > CLOCK_TOLERANCE:
+        raise JobError(Reason.DRIVER_FAILED, f"this node's clock is {off:.0f} s off the API server's: set it right")
+
+
 def _other_holder(lease: Any, holder: str, now: datetime) -> str | None:
     """Return who else holds a lease that has not run out."""
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == holder or spec.renew_time is None:
         return None
-    ends = spec.renew_time + timedelta(seconds=spec.lease_duration_seconds or DURATION_SECONDS)
+    ends = spec.renew_time + timedelta(seconds=(spec.lease_duration_seconds or DURATION_SECONDS) + 2 * CLOCK_TOLERANCE)
     return str(spec.holder_identity) if ends > now else None
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from compaction_operator.hudi.instants import Action, Instant, State, decide, late, stale
+from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, late, stale
 
-OWN = "6f1c/2"
+OWN = "team/6f1c/2"
 
 
 def log_compaction(time: str, state: State = State.REQUESTED, owner: str | None = OWN) -> Instant:
@@ -19,10 +19,14 @@ def commit(time: str, state: State = State.COMPLETED) -> Instant:
     return Instant(time, Action.DELTA_COMMIT, state)
 
 
+def decided(instants: list[Instant], *, action: Action, all_instants: bool = False, newest_only: bool = False) -> Todo:
+    return decide(instants, action=action, namespace="team", all_instants=all_instants, newest_only=newest_only)
+
+
 def test_a_log_compaction_that_had_begun_is_rolled_back_and_never_run_again() -> None:
     dead = log_compaction("2", State.INFLIGHT)
     for action in (Action.LOG_COMPACTION, Action.COMPACTION):
-        todo = decide([commit("1"), dead], action=action, all_instants=False)
+        todo = decided([commit("1"), dead], action=action)
         assert (todo.roll_back, todo.remove, todo.run, todo.left) == ((dead,), (), (), ())
 
 
@@ -30,7 +34,7 @@ def test_a_log_compaction_that_had_begun_is_rolled_back_and_never_run_again() ->
 def test_a_plan_is_removed_once_a_later_compaction_is_on_the_timeline(state: State) -> None:
     plan = log_compaction("2")
     later = compaction("3", state, owner=None)
-    todo = decide([plan, later], action=Action.LOG_COMPACTION, all_instants=False)
+    todo = decided([plan, later], action=Action.LOG_COMPACTION)
     assert todo.remove == (plan,)
     assert not todo.run
     assert stale([plan, later]) == (plan,)
@@ -38,20 +42,20 @@ def test_a_plan_is_removed_once_a_later_compaction_is_on_the_timeline(state: Sta
 
 def test_a_plan_with_an_earlier_compaction_is_run() -> None:
     plan = log_compaction("3")
-    todo = decide([compaction("2", State.COMPLETED), plan], action=Action.LOG_COMPACTION, all_instants=False)
+    todo = decided([compaction("2", State.COMPLETED), plan], action=Action.LOG_COMPACTION)
     assert (todo.run, todo.remove) == ((plan,), ())
 
 
 def test_a_dead_compaction_is_run_again_as_it_is() -> None:
     dead, waiting = compaction("2", State.INFLIGHT), compaction("3")
-    todo = decide([waiting, dead], action=Action.COMPACTION, all_instants=False)
+    todo = decided([waiting, dead], action=Action.COMPACTION)
     assert todo.run == (dead, waiting)
 
 
 def test_a_run_leaves_plans_of_the_other_action_to_the_other_one() -> None:
     found = [log_compaction("3"), compaction("2")]
-    assert decide(found, action=Action.LOG_COMPACTION, all_instants=False).run == (found[0],)
-    assert decide(found, action=Action.COMPACTION, all_instants=False).run == (found[1],)
+    assert decided(found, action=Action.LOG_COMPACTION).run == (found[0],)
+    assert decided(found, action=Action.COMPACTION).run == (found[1],)
 
 
 def test_what_others_made_is_named_and_left_alone_unless_that_is_asked_for() -> None:
@@ -59,19 +63,44 @@ def test_what_others_made_is_named_and_left_alone_unless_that_is_asked_for() -> 
     waiting = compaction("3", owner=None)
     clustering = Instant("4", Action.CLUSTERING, State.REQUESTED)
     found = [dead, plan, waiting, clustering, commit("5", State.INFLIGHT)]
-    todo = decide(found, action=Action.COMPACTION, all_instants=False)
+    todo = decided(found, action=Action.COMPACTION)
     assert (todo.roll_back, todo.remove, todo.run) == ((), (), ())
     assert todo.left == (dead, plan, waiting, clustering)
-    todo = decide(found, action=Action.COMPACTION, all_instants=True)
+    todo = decided(found, action=Action.COMPACTION, all_instants=True)
     assert (todo.roll_back, todo.remove, todo.run) == ((dead,), (plan,), (waiting,))
     assert todo.left == (clustering,)
 
 
-def test_a_commit_is_late_when_its_instant_is_older_than_the_plan_that_did_not_see_it() -> None:
-    found = [commit("1"), commit("2"), commit("3", State.INFLIGHT), commit("5"), log_compaction("4")]
-    assert late(found, plan="4", newest_seen="2") == (found[2],)
-    assert late(found, plan="4", newest_seen="3") == ()
-    assert late(found, plan="4", newest_seen="") == ()
+def test_what_another_namespace_made_is_somebody_elses_as_its_lease_is_another() -> None:
+    dead = log_compaction("1", State.INFLIGHT, owner="team-2/6f1c/2")
+    todo = decided([dead], action=Action.LOG_COMPACTION)
+    assert (todo.roll_back, todo.left) == ((), (dead,))
+
+
+def test_a_plan_of_somebody_else_is_not_run_where_merged_blocks_are_replayed_last() -> None:
+    """It may span what was written beside it; of this operator's own plans it is known."""
+    plan, own = log_compaction("2", owner=None), log_compaction("3")
+    todo = decided([plan, own], action=Action.LOG_COMPACTION, all_instants=True, newest_only=True)
+    assert (todo.remove, todo.run) == ((plan,), (own,))
+    todo = decided([plan, own], action=Action.LOG_COMPACTION, newest_only=True)
+    assert (todo.remove, todo.run, todo.left) == ((), (own,), (plan,))
+
+
+@pytest.mark.parametrize(
+    ("seen", "overtaken"),
+    [
+        pytest.param("24", "3", id="one-between-those-that-were-seen"),
+        pytest.param("2", "34", id="those-after-all-that-were-seen"),
+        pytest.param("234", "", id="all-were-seen"),
+        pytest.param("4", "", id="older-than-all-that-is-merged"),
+        pytest.param("", "", id="none-was-seen"),
+    ],
+)
+def test_a_commit_is_late_when_its_instant_is_older_than_the_plan_that_did_not_see_it(
+    seen: str, overtaken: str
+) -> None:
+    found = [*(commit(time) for time in "124"), commit("3", State.INFLIGHT), commit("6"), log_compaction("5")]
+    assert {one.time for one in late(found, plan="5", seen=set(seen))} == set(overtaken)
 
 
 def test_an_instant_is_named_as_on_the_timeline() -> None:

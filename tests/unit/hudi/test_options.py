@@ -68,6 +68,10 @@ def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) ->
         "hoodie.metadata.enable",
         "hoodie.metadata.index.bloom.filter.enable",
         "hoodie.write.commit.callback.http.url",
+        "hoodie.write.schema",
+        "hoodie.internal.schema",
+        "hoodie.populate.meta.fields",
+        "hoodie.client.init.callback.classes",
     ],
 )
 def test_what_the_table_decides_is_refused_from_a_user_and_from_a_warehouse(key: str) -> None:
@@ -103,6 +107,12 @@ def test_a_table_that_merges_by_a_class_of_its_own_is_left_to_its_writers() -> N
         options(table)
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
     assert options(replace(TABLE, merge_strategy="eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"))
+
+
+def test_a_table_that_merges_by_a_payload_class_of_its_own_is_left_to_its_writers() -> None:
+    """Its strategy is one of Hudi's, but the class is not here: the plan would stay pending, and fail each time."""
+    with pytest.raises(HudiError, match=r"com\.acme\.Payload"):
+        options(replace(TABLE, payload_class="com.acme.Payload"))
 
 
 def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:
@@ -176,6 +186,11 @@ def test_a_strategy_beside_partitions_is_refused_as_the_partitions_need_one_of_t
     assert options(options=strategy)["hoodie.compaction.strategy"] == strategy["hoodie.compaction.strategy"]
     with pytest.raises(RefusedOptionError, match=r"hoodie\.compaction\.strategy"):
         options(options=strategy, partitions=("dt=2024-01-01",))
+
+
+def test_the_metadata_table_of_version_6_is_left_to_its_writers() -> None:
+    with pytest.raises(RefusedOptionError, match="from version 8 on"):
+        options(replace(TABLE, table_version=6), metadataTable=True)
 
 
 def test_the_metadata_table_has_none_of_the_tables_partitions() -> None:

@@ -19,7 +19,7 @@ from compaction_operator.jobs.hudi import HudiCompaction
 
 from .support import REQUEST, Reports
 
-MINE = f"{REQUEST.uid}/1"
+MINE = f"team/{REQUEST.uid}/1"
 
 
 class Timeline:
@@ -34,6 +34,8 @@ class Timeline:
         self.before_commit: Callable[[], None] = lambda: None
         self.next = "90"
         self.partial = False
+        self.cleaner_fails = False
+        self.more_groups: tuple[FileGroup, ...] = ()
 
     def instants(self) -> tuple[Instant, ...]:
         return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
@@ -69,13 +71,15 @@ class Timeline:
 
     def clean(self) -> Cleaned | None:
         self.calls.append("clean")
+        if self.cleaner_fails:
+            raise HudiError("cleaning: no space left")
         return Cleaned("95", 7)
 
     def archive(self) -> None:
         self.calls.append("archive")
 
     def file_groups(self) -> tuple[FileGroup, ...]:
-        return (FileGroup("", "f1", self.blocks, self.busy),)
+        return (FileGroup("", "f1", self.blocks, self.busy), *self.more_groups)
 
     def written(self, *, besides: str) -> tuple[int, int]:
         return 100, 250
@@ -87,7 +91,8 @@ class Timeline:
     def _planned(self, action: Action, owner: str) -> Plan:
         self.calls.append(f"plan {self.next} for {owner}")
         self._put(self.next, action, State.REQUESTED, owner)
-        return Plan(self.next, action, (self._operation(),), newest_seen=f"{self.blocks:02}")
+        seen = frozenset(f"{n:02}" for n in range(1, self.blocks + 1))
+        return Plan(self.next, action, (self._operation(),), seen)
 
     def _put(self, time: str, action: Action, state: State, owner: str | None = MINE) -> None:
         self.found[time] = Instant(time, action, state, owner)
@@ -154,7 +159,7 @@ def test_a_log_compaction_is_planned_run_and_told() -> None:
     result = compact(timeline, report=report)
     assert result.reason is Reason.COMPACTED
     assert result.message == "logcompaction 90 Completed: 1 file group, 5 blocks (50 bytes) became 1 (40 bytes)"
-    assert timeline.calls == [f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert timeline.calls == [f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
     assert status_of(result).write_amplification == "2.50"
     assert report.said[-1] == Progress(partitions_done=1, partitions_total=1, bytes_done=50, bytes_total=50)
 
@@ -168,19 +173,19 @@ def test_too_few_blocks_are_said() -> None:
 def test_a_dead_log_compaction_is_rolled_back_before_another_is_planned() -> None:
     timeline = Timeline(log_compaction(State.INFLIGHT))
     assert status_of(compact(timeline)).rolled_back == ("10",)
-    assert timeline.calls == ["roll back 10", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert timeline.calls == ["roll back 10", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
 
 
 def test_an_impossible_plan_is_removed_before_another_is_planned() -> None:
     timeline = Timeline(log_compaction(State.REQUESTED), compaction(State.COMPLETED))
     assert status_of(compact(timeline)).removed == ("10",)
-    assert timeline.calls == ["remove 10", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert timeline.calls == ["remove 10", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
 
 
 def test_a_dead_compaction_is_run_again_before_another_is_planned() -> None:
     timeline = Timeline(compaction(State.INFLIGHT))
     result = compact(timeline, CompactionType.COMPACTION)
-    assert timeline.calls == ["run 20", f"plan 90 for {REQUEST.uid}/2", "run 90"]
+    assert timeline.calls == ["run 20", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
     assert status_of(result).file_groups == 2
 
 
@@ -190,16 +195,16 @@ def test_what_is_only_scheduled_waits_on_the_timeline_and_is_not_planned_twice()
         result = compact(timeline, mode=HudiMode.SCHEDULE)
         assert result.reason is Reason.SCHEDULED, attempt
         assert status_of(result).pending == ("90.logcompaction.requested",)
-    assert timeline.calls == [f"plan 90 for {REQUEST.uid}/2"]
+    assert timeline.calls == [f"plan 90 for team/{REQUEST.uid}/2"]
 
 
 def test_what_was_scheduled_for_another_resource_does_not_keep_this_one_from_its_own() -> None:
-    timeline = Timeline(compaction(State.REQUESTED, owner="other/1"))
+    timeline = Timeline(compaction(State.REQUESTED, owner="team/other/1"))
     assert status_of(compact(timeline, CompactionType.COMPACTION, mode=HudiMode.SCHEDULE)).instant == "90"
 
 
 def test_what_was_scheduled_is_executed_by_another_run() -> None:
-    timeline = Timeline(compaction(State.REQUESTED, owner="other/1"))
+    timeline = Timeline(compaction(State.REQUESTED, owner="team/other/1"))
     result = compact(timeline, CompactionType.COMPACTION, mode=HudiMode.EXECUTE)
     assert (result.reason, timeline.calls) == (Reason.COMPACTED, ["run 20"])
 
@@ -291,6 +296,19 @@ def test_a_log_compaction_that_fails_is_rolled_back_at_once() -> None:
     assert timeline.calls[-1] == "roll back 90"
 
 
+def test_a_log_compaction_that_fails_without_the_lease_is_left_to_who_has_it() -> None:
+    """A driver that was stopped for long: its successor is at the same rollback."""
+    timeline = Timeline()
+
+    def fail() -> None:
+        raise HudiError("3 records could not be written")
+
+    timeline.before_commit = fail
+    with pytest.raises(HudiError, match="3 records"):
+        compact(timeline, lease=Lease(looks=2))
+    assert timeline.calls[-1] == "run 90"
+
+
 def test_somebody_elses_plan_that_would_lose_records_is_never_run() -> None:
     timeline = Timeline(log_compaction(State.REQUESTED, owner=None))
     timeline.partial = True
@@ -312,6 +330,22 @@ def test_the_cleaner_and_the_archiver_run_when_they_are_asked_for() -> None:
     result = compact(timeline, clean=True, archive=True)
     assert timeline.calls == ["clean", "archive"]
     assert status_of(result).cleaned == "95: 7 files"
+
+
+def test_what_was_compacted_is_told_though_the_cleaner_fails() -> None:
+    timeline = Timeline()
+    timeline.cleaner_fails = True
+    result = compact(timeline, clean=True)
+    assert result.reason is HudiError.reason
+    assert result.message.endswith("became 1 (40 bytes); then cleaning: no space left")
+    assert status_of(result).state == "Completed"
+
+
+def test_one_small_file_group_of_somebodys_plan_does_not_hide_one_that_is_worth_waiting_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    timeline.more_groups = (FileGroup("", "f2", 1, "20"),)
+    assert compact(timeline).reason is Reason.WAITING_FOR_INSTANT
 
 
 def test_an_empty_compaction_says_why() -> None:

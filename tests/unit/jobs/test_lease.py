@@ -24,6 +24,7 @@ class Server:
     def __init__(self) -> None:
         self.stored: Any = None
         self.down = False
+        self.off = timedelta()
         self._version = 0
         self._writes = threading.Semaphore(0)
 
@@ -60,6 +61,8 @@ class Server:
         self._version += 1
         self.stored = copy.deepcopy(body)
         self.stored.metadata.resource_version = str(self._version)
+        wrote = (datetime.now(UTC) + self.off).replace(microsecond=0)
+        self.stored.metadata.managed_fields = [kubernetes.client.V1ManagedFieldsEntry(time=wrote)]
         return copy.deepcopy(self.stored)
 
 
@@ -101,7 +104,7 @@ def test_who_else_holds_it_is_named(server: Server) -> None:
 
 
 def test_a_dead_holders_lease_is_taken_once_it_has_run_out(server: Server) -> None:
-    server.take("pod-7", renewed=timedelta(seconds=61))
+    server.take("pod-7", renewed=timedelta(seconds=71))
     with table_lease(server, PLACE, holder="pod-1") as lease:
         lease.confirm()
         assert server.stored.spec.holder_identity == "pod-1"
@@ -124,6 +127,23 @@ def test_a_lease_that_somebody_took_is_lost(server: Server, held: module.Lease) 
     assert caught.value.reason is Reason.LOCK_LOST
     held.release()
     assert server.stored.spec.holder_identity == "pod-7"
+
+
+def test_a_lost_answer_to_a_renewal_is_no_loss(server: Server, held: module.Lease) -> None:
+    """The server had written it: the next renewal is a conflict with the holder's own."""
+    server.take("pod-1")
+    server.await_writes(3)
+    held.confirm()
+
+
+@pytest.mark.parametrize("off", [timedelta(minutes=-1), timedelta(minutes=1)], ids=["ahead", "behind"])
+def test_a_machine_whose_clock_is_wrong_does_nothing(server: Server, off: timedelta) -> None:
+    """Its instants would not be in the order of the writers'; the server tells the time by what it has written."""
+    server.off = off
+    with pytest.raises(JobError, match=r"clock is [56]. s off") as caught, table_lease(server, PLACE, holder="pod-1"):
+        pass
+    assert caught.value.reason is Reason.DRIVER_FAILED
+    assert server.stored.spec.holder_identity is None
 
 
 def test_a_server_that_is_away_for_a_while_is_no_loss(server: Server, held: module.Lease) -> None:
