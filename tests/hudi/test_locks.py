@@ -4,9 +4,11 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from sandbox.hudi.look import timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
+from sandbox.hudi.zookeeper import LOCK_KEY
 
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
@@ -18,6 +20,7 @@ from compaction_operator.hudi.properties import read_table
 from compaction_operator.hudi.runs import Block
 from compaction_operator.storage import open_storage
 from tests.hudi.job import LOG_COMPACTION, Jobs
+from tests.hudi.somebody import SHARED
 
 OPTIONS = {
     "hoodie.log.compaction.blocks.threshold": "2",
@@ -46,6 +49,22 @@ def test_a_job_that_does_not_get_the_lock_plans_nothing_and_may_try_again(
     assert refused.value.reason is Reason.WAITING_FOR_LOCK
     assert timeline(table.location) == before
     jobs.done(table, LOG_COMPACTION, options=OPTIONS)
+    table.check("after the next attempt")
+
+
+def test_without_a_lock_key_writers_and_jobs_have_the_same_lock(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
+    """It is then the table's name, as manifests/samples/hudi-schedule.yaml has it."""
+    unnamed = {key: value for key, value in locks.items() if key != LOCK_KEY}
+    table.options |= SHARED | unnamed | OPTIONS
+    with client_of(hudi, table, unnamed) as holder, holder.locked():
+        with pytest.raises(Py4JJavaError, match="LockException"):
+            table.upsert(range(20), 50)
+        # The other tests' jobs have the table's name as their key.
+        with pytest.raises(HudiLockError):
+            jobs.run(table, LOG_COMPACTION, options=OPTIONS)
+    table.upsert(range(20), 50)
     table.check("after the next attempt")
 
 

@@ -24,6 +24,18 @@ def test_fewer_blocks_than_the_threshold_are_not_planned(table: SmallTable, some
     assert somebody(table, {THRESHOLD: "4"}).schedule(LOG_COMPACTION)
 
 
+@pytest.mark.only("1.2.0")
+def test_hudi_wants_as_many_delta_commits_since_the_last_log_compaction_and_the_operator_does_not(
+    table: SmallTable, somebody: MakeSomebody, jobs: Jobs
+) -> None:
+    client = somebody(table, TWO)
+    client.all_of(LOG_COMPACTION)
+    table.upsert(range(20), 50)
+    assert client.schedule(LOG_COMPACTION) is None
+    assert jobs.done(table, CompactionType.LOG_COMPACTION, options=TWO).blocks_in == 2
+    table.check("after the second log compaction")
+
+
 def test_the_timeline_shows_requested_then_inflight_then_a_delta_commit(
     table: SmallTable, somebody: MakeSomebody
 ) -> None:
@@ -62,7 +74,7 @@ def two_groups(hudi: HudiSession, table: SmallTable) -> SmallTable:
 def test_file_groups_of_a_pending_plan_are_left_out(
     hudi: HudiSession, table: SmallTable, somebody: MakeSomebody, jobs: Jobs, action: str
 ) -> None:
-    """By the operator's job: 1.2.0 itself plans nothing at all while a log compaction is pending."""
+    """By the operator's job: 1.2.0 itself plans nothing on the whole table while a log compaction is pending."""
     groups = two_groups(hudi, table)
     pending = somebody(groups, TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}).schedule(action)
     assert pending
@@ -73,6 +85,8 @@ def test_file_groups_of_a_pending_plan_are_left_out(
     assert result.message.startswith(f"file group in pending {pending}.{action}.requested")
     for ts in (30, 20):
         groups.upsert(range(100, 100 + ts), ts, part="b")
+    if action == LOG_COMPACTION and hudi.version == "1.2.0":
+        assert somebody(groups, TWO).schedule(LOG_COMPACTION) is None
     status = jobs.done(groups, CompactionType.LOG_COMPACTION, options=TWO)
     assert (status.file_groups, status.blocks_in) == (1, 2)
     assert {block.file.parent.name for block in merged_blocks(hudi, groups.location)} == {"b"}

@@ -50,13 +50,16 @@ def hudi_errors(what: str) -> Iterator[None]:
     """Turn what Hudi throws into a HudiError that says `what` was being done and the deepest cause.
 
     NB: on 1.2.0 a compaction that somebody seems to be running is refused with a HoodieLockException as well.
+    PySpark makes its own errors of some of Java's (IllegalArgumentException: a file of the timeline is gone).
     """
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - of PySpark, which the controller does not load
+    from pyspark.errors.exceptions.captured import CapturedException  # noqa: PLC0415
 
     try:
         yield
-    except Py4JJavaError as error:
-        causes = _causes(error.java_exception)
+    except (Py4JJavaError, CapturedException) as error:
+        thrown = error._origin if isinstance(error, CapturedException) else error.java_exception
+        causes = _causes(thrown) or [(type(error).__name__, str(error))]
         message = f"{what}: {_said(causes)}"
         if any("heartbeat" in text for name, text in causes if name == "HoodieLockException"):
             raise WaitingForInstantError(message) from error

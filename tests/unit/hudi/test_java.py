@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi.errors import HudiError
@@ -54,6 +55,13 @@ def test_the_deepest_cause_is_said_in_one_line() -> None:
     error = caught(Thrown("SparkException", "Job aborted", Thrown("FileNotFoundException", "no\n  file " + "x" * 9999)))
     assert str(error).startswith("planning: FileNotFoundException: no file xxx")
     assert len(str(error)) < 600
+
+
+def test_what_pyspark_made_an_error_of_its_own_of_is_hudis_all_the_same() -> None:
+    error = IllegalArgumentException.__new__(IllegalArgumentException)
+    error._origin = Thrown("IllegalArgumentException", "20.logcompaction.inflight does not exist!")
+    with pytest.raises(HudiError, match=r"planning: IllegalArgumentException: 20\.log"), hudi_errors("planning"):
+        raise error
 
 
 def test_other_errors_are_let_through() -> None:
