@@ -44,12 +44,13 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
-    """One by location; one by name, which an executor pod works on; one by location on a schedule."""
+    """One by location; one by name, which an executor pod works on; one by location on a schedule; one of nobody's."""
     scene, folder = shared_scene, tmp_path_factory.mktemp("hudi")
     older, newer = written(folder / "by_location", "1.0.2"), written(folder / "by_name", "1.2.0")
     located = scene.hudi_table(older.location)
     named = scene.hudi_table(newer.location, name="named")
     regular = scene.hudi_table(Path(shutil.copytree(older.location, folder / "scheduled")))
+    nobodys = scene.hudi_table(Path(shutil.copytree(older.location, folder / "nobodys")))
     merge = sample("hudi-log-compaction")
     first = scene.compact(located, "LogCompaction", hudi=merge, spark=DRIVER)
     second = scene.compact(named, "LogCompaction", hudi=shared(merge), spark=EXECUTOR)
@@ -58,6 +59,7 @@ def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iter
             "by_location": Case(located, older.expected, first),
             "by_name": Case(named, newer.expected, second),
             "scheduled": Case(regular, older.expected, third),
+            "nobodys": Case(nobodys, older.expected, ""),
         }
 
 
@@ -182,4 +184,13 @@ def test_log_compaction_by_name(shared_scene: Scene, cases: dict[str, Case]) -> 
     assert (merged.table_version, merged.bundle) == (9, "1.2.0")
     assert (merged.action, merged.state, merged.file_groups) == ("logcompaction", "Completed", 1)
     assert (merged.blocks_in, merged.blocks_out) == (BLOCKS, 1)
+    check_rows(scene, case)
+
+
+def test_nothing_is_done_to_a_table_that_no_resource_names(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """RFC-48: not enabled by default. It was a copy of one that was compacted beside it, and has what that had then."""
+    scene, case = shared_scene, cases["nobodys"]
+    assert not {name for name in timeline(scene, case) if ".logcompaction." in name or ".compaction." in name}
+    names = scene.warehouse.toolbox.names(case.table.location)
+    assert len([name for name in names if ".log." in name and not name.endswith(".crc")]) == BLOCKS
     check_rows(scene, case)
