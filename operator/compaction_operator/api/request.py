@@ -29,6 +29,7 @@ class JobRequest(Model):
     type: CompactionType
     format: Format = Format.AUTO
     hudi: HudiOptions = HudiOptions()
+    cleaner_held: bool = False
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
 

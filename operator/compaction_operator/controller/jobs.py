@@ -87,6 +87,7 @@ def job_request(
         type=spec.type,
         format=spec.type.table_format,
         hudi=spec.hudi or HudiOptions(),
+        cleaner_held=config.cleanup.suspend,
         cleanup=spec.cleanup,
         spark=spec.spark,
     )

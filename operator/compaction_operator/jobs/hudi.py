@@ -238,7 +238,9 @@ class HudiCompaction:
         )
 
     def _tidy_up(self) -> None:
-        if self._request.hudi.clean:
+        if self._request.hudi.clean and self._request.cleaner_held:
+            self._update(cleaned="not cleaned: the operator's cleanup.suspend is set")
+        elif self._request.hudi.clean:
             self._lease.confirm()
             cleaned = self._client.clean()
             self._update(cleaned=f"{cleaned.instant}: {cleaned.files} files" if cleaned else "nothing to clean")

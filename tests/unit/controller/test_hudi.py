@@ -250,6 +250,14 @@ def test_the_driver_is_told_the_format_and_hudis_options() -> None:
     assert (hive.format, hive.hudi) == (Format.HIVE_ACID, HudiOptions())
 
 
+def test_the_driver_is_told_when_all_deletion_is_held() -> None:
+    held = CONFIG.model_copy(update={"cleanup": CONFIG.cleanup.model_copy(update={"suspend": True})})
+    spec = compaction(**BY_LOCATION).spec
+    for config, told in ((CONFIG, False), (held, True)):
+        request = job_request(spec, name="nightly", namespace="default", uid="u", attempt=1, config=config)
+        assert request.cleaner_held is told
+
+
 # --- How an attempt's end is judged
 
 

@@ -118,10 +118,11 @@ def compact(
     report: Reports | None = None,
     exclusive: bool = False,
     pause: Callable[[float], None] = lambda _: None,
+    cleaner_held: bool = False,
     **own: Any,
 ) -> DriverResult:
     hudi = HudiOptions(**own)
-    request = REQUEST.model_copy(update={"type": type_, "hudi": hudi})
+    request = REQUEST.model_copy(update={"type": type_, "hudi": hudi, "cleaner_held": cleaner_held})
     choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.first_scanner)
     status = HudiStatus(table_version=9, bundle="1.2.0")
     flow = HudiCompaction(
@@ -330,6 +331,14 @@ def test_the_cleaner_and_the_archiver_run_when_they_are_asked_for() -> None:
     result = compact(timeline, clean=True, archive=True)
     assert timeline.calls == ["clean", "archive"]
     assert status_of(result).cleaned == "95: 7 files"
+
+
+def test_who_holds_all_deletion_holds_the_cleaner_too() -> None:
+    timeline = Timeline()
+    result = compact(timeline, clean=True, cleaner_held=True)
+    assert "clean" not in timeline.calls
+    assert result.reason is Reason.COMPACTED
+    assert status_of(result).cleaned == "not cleaned: the operator's cleanup.suspend is set"
 
 
 def test_what_was_compacted_is_told_though_the_cleaner_fails() -> None:
