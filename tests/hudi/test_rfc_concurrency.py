@@ -1,17 +1,23 @@
 """RFC-48, scenario 4 and conflict resolution: log compactions beside delta commits and compactions."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from sandbox.hudi.look import actions
+from sandbox.hudi.look import actions, log_blocks, merged_blocks, timeline
+from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.jobs.errors import JobError
+from tests.hudi import job
 from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
+from tests.hudi.job import Jobs
 from tests.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
@@ -49,6 +55,103 @@ def test_a_log_compaction_that_a_later_compaction_overtook_never_runs(
     with pytest.raises(Py4JJavaError, match="greater timestamp"):
         client.execute(LOG_COMPACTION, instant)
     table.check("with a stale plan")
+
+
+def merge(jobs: Jobs, table: SmallTable, meanwhile: Callable[[str], None]) -> DriverResult:
+    """Run the operator's log compaction, and do something with its instant between what it executes and its commit."""
+    begun: list[str] = []
+
+    def lost() -> bool:
+        found = [name for name in timeline(table.location) if name.endswith(".logcompaction.inflight")]
+        if found and not begun:
+            begun.append(found[0].partition(".")[0])
+            meanwhile(begun[0])
+        return False
+
+    result = jobs.run(table, job.LOG_COMPACTION, options=OPTIONS, lost=lost)
+    assert begun
+    return result
+
+
+def not_committed(hudi: HudiSession, table: SmallTable, run: Callable[[], DriverResult]) -> None:
+    """Run a log compaction that is overtaken; see that the operator rolls it back, to be planned anew."""
+    with pytest.raises(JobError, match="overtaken") as refused:
+        run()
+    assert refused.value.reason is Reason.WAITING_FOR_INSTANT
+    assert not merged_blocks(hudi, table.location)
+    assert not [name for name in timeline(table.location) if ".logcompaction." in name]
+    assert [name for name in timeline(table.location) if name.endswith(".rollback")]
+
+
+def test_a_compaction_that_begins_before_the_operators_log_compaction_commits(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    """With 1.0.2 it is not committed, as readers would put it over the compacted rows; with 1.2.0 both are."""
+    table, planned = make_table(Ordering.COMMIT_TIME), list[str]()
+    client = somebody(table)
+
+    def meanwhile(_: str) -> None:
+        table.upsert(range(30, 65), 35)
+        planned.append(client.schedule(COMPACTION) or "")
+
+    if hudi.version == "1.0.2":
+        not_committed(hudi, table, lambda: merge(jobs, table, meanwhile))
+    else:
+        assert merge(jobs, table, meanwhile).reason is Reason.COMPACTED
+        assert len(merged_blocks(hudi, table.location)) == 1
+    table.check("with the compaction pending")
+    client.run(COMPACTION, planned[0])
+    table.check("after the compaction")
+
+
+@pytest.mark.only("1.0.2")
+def test_a_delta_commit_that_comes_late_with_an_earlier_instant_overtakes_the_operators_log_compaction(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    """Its writer took the instant before the plan was made, and wrote it down afterwards: its rows are the newer."""
+    table = make_table(Ordering.COMMIT_TIME)
+    planned = jobs.run(table, job.LOG_COMPACTION, options=OPTIONS, mode="Schedule").hudi
+    assert planned is not None
+    table.upsert(range(30, 65), 35)
+    later = str(somebody(table).client.createNewInstantTime(False))
+    folder = table.location / ".hoodie" / "timeline"
+    (folder / f"{planned.instant}.logcompaction.requested").rename(folder / f"{later}.logcompaction.requested")
+    not_committed(hudi, table, lambda: jobs.run(table, job.LOG_COMPACTION, options=OPTIONS, mode="Execute"))
+    table.check("after the rollback")
+    assert jobs.done(table, job.LOG_COMPACTION, options=OPTIONS).blocks_in == 5
+    table.check("after the next")
+
+
+@pytest.mark.parametrize("version", [None, "6"], ids=["newest", "6"])
+def test_a_delta_commit_that_completes_before_the_operators_log_compaction_commits_stays_above_it(
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody, version: str | None
+) -> None:
+    table = make_table(Ordering.COMMIT_TIME, version=version)
+    assert merge(jobs, table, lambda _: table.upsert(range(30, 65), 35)).reason is Reason.COMPACTED
+    (merged,) = merged_blocks(hudi, table.location)
+    instants = sorted(block.instant for block in log_blocks(hudi, table.location))
+    assert merged.merged == set(instants[:4])
+    assert (merged.instant, len(instants)) == (instants[4], 6)
+    table.check("after the log compaction")
+    somebody(table).all_of(COMPACTION)
+    table.check("after the compaction")
+
+
+def test_a_log_compaction_that_somebody_rolled_back_meanwhile_is_not_committed(
+    hudi: HudiSession, table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+) -> None:
+    """Its driver was taken for dead, and is not."""
+
+    def meanwhile(instant: str) -> None:
+        with pytest.raises(Py4JJavaError, match="Inflight logcompaction"):
+            somebody(table).execute(LOG_COMPACTION, instant)
+        assert actions(table.location, instant) == []
+
+    with pytest.raises(HudiError, match=r"logcompaction\.inflight does not exist"):
+        merge(jobs, table, meanwhile)
+    assert not merged_blocks(hudi, table.location)
+    assert len([name for name in timeline(table.location) if name.endswith(".deltacommit")]) == 5
+    table.check("after it failed")
 
 
 class SlowWriter:
