@@ -5,24 +5,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Row
 
 
 class LogBlock(NamedTuple):
-    """A block of a log file: its instant, the instants that were merged into it, where its content lies in the file."""
+    """A block of a log file: its instant, the instants that were merged into it, where its content lies in the file.
+
+    `target` is the instant that it rolls back, empty for a block that does not.
+    """
 
     file: Path
     kind: str
     instant: str
     merged: frozenset[str]
+    target: str
     position: int
     size: int
 
 
 class Scan(NamedTuple):
-    """What a reader of log files opened: blocks, and records of all of them."""
+    """What a reader of log files opened: blocks, records of all of them, and the rows that it made of these by id."""
 
     blocks: int
     records: int
+    rows: dict[int, Row]
 
 
 def timeline(location: Path) -> list[str]:
@@ -65,19 +71,13 @@ def scan(session: HudiSession, location: Path, *, optimized: bool) -> Scan:
 
     NB: Hudi 1.2.0 has the second only.
     """
-    hudi = session.jvm.org.apache.hudi
     client = meta_client(session, location)
-    last = client.getActiveTimeline().filterCompletedInstants().lastInstant().get().requestedTime()
-    paths = session.jvm.java.util.ArrayList([str(path) for path in log_files(location)])
-    builder = hudi.common.table.log.HoodieMergedLogRecordScanner.newBuilder()
-    builder.withStorage(client.getStorage()).withBasePath(str(location)).withLogFilePaths(paths)
-    builder.withReaderSchema(_schema(session, client)).withLatestInstantTime(last).withBufferSize(1 << 20)
-    builder.withMaxMemorySizeInBytes(1 << 24).withReverseReader(False).withTableMetaClient(client)
-    builder.withSpillableMapBasePath(str(location / ".hoodie" / ".temp"))
+    builder = _scanner(session, client, location)
     if session.version.startswith("1.0."):
         builder.withOptimizedLogBlocksScan(optimized)
     found = builder.build()
-    opened = Scan(found.getTotalLogBlocks(), found.getTotalLogRecords())
+    rows = _rows(session, found, _schema(session, client))
+    opened = Scan(found.getTotalLogBlocks(), found.getTotalLogRecords(), rows)
     found.close()
     return opened
 
@@ -86,16 +86,29 @@ def opened_blocks(session: HudiSession, folder: Path) -> int:
     """Return how many blocks Hudi's second scanner opens of the log files in a folder of a table's only file group."""
     client = meta_client(session, folder.parent)
     last = client.getActiveTimeline().filterCompletedInstants().lastInstant().get().requestedTime()
-    paths = sorted((path for path in folder.glob(".*.log.*") if path.suffix != ".crc"), key=_log_order)
+    paths = session.jvm.java.util.ArrayList([str(path) for path in log_files(folder)])
     builder = session.jvm.org.apache.hudi.common.table.log.HoodieUnMergedLogRecordScanner.newBuilder()
     builder.withStorage(client.getStorage()).withBasePath(str(folder.parent)).withLatestInstantTime(last)
-    builder.withLogFilePaths(session.jvm.java.util.ArrayList([str(path) for path in paths])).withBufferSize(1 << 20)
-    builder.withReverseReader(False).withTableMetaClient(client)
+    builder.withLogFilePaths(paths).withBufferSize(1 << 20).withReverseReader(False).withTableMetaClient(client)
     if session.version.startswith("1.0."):
         builder.withOptimizedLogBlocksScan(True)
     found = builder.build()
     found.scan(True)
     return int(found.getCurrentInstantLogBlocks().size())
+
+
+def opened_by_the_first_scanner(session: HudiSession, folder: Path) -> int:
+    """Return how many blocks it opens of the log files in a partition of a metadata table, as `opened_blocks` does.
+
+    NB: of Hudi 1.0 only; it reads the content of each block that it counts.
+    """
+    builder = _scanner(session, meta_client(session, folder.parent), folder)
+    builder.withOptimizedLogBlocksScan(False)
+    builder.withPartition(folder.name).withKeyFieldOverride("key")
+    found = builder.build()
+    blocks = int(found.getTotalLogBlocks())
+    found.close()
+    return blocks
 
 
 def meta_client(session: HudiSession, location: Path) -> Any:
@@ -104,6 +117,29 @@ def meta_client(session: HudiSession, location: Path) -> Any:
     settings = session.spark.sparkContext._jsc.hadoopConfiguration()
     configuration = hudi.storage.hadoop.HadoopStorageConfiguration(settings)
     return hudi.common.table.HoodieTableMetaClient.builder().setConf(configuration).setBasePath(str(location)).build()
+
+
+def _scanner(session: HudiSession, client: Any, folder: Path) -> Any:
+    """Return the builder of what merges the log files below a folder."""
+    last = client.getActiveTimeline().filterCompletedInstants().lastInstant().get().requestedTime()
+    paths = session.jvm.java.util.ArrayList([str(path) for path in log_files(folder)])
+    base = str(client.getBasePath())
+    builder = session.jvm.org.apache.hudi.common.table.log.HoodieMergedLogRecordScanner.newBuilder()
+    builder.withStorage(client.getStorage()).withBasePath(base).withLogFilePaths(paths)
+    builder.withReaderSchema(_schema(session, client)).withLatestInstantTime(last).withBufferSize(1 << 20)
+    builder.withMaxMemorySizeInBytes(1 << 24).withReverseReader(False).withTableMetaClient(client)
+    builder.withSpillableMapBasePath(f"{base}/.hoodie/.temp")
+    return builder
+
+
+def _rows(session: HudiSession, scanner: Any, schema: Any) -> dict[int, Row]:
+    properties = session.jvm.java.util.Properties()
+    found = {}
+    # NB: py4j does not iterate over a map that may spill.
+    for record in session.jvm.java.util.ArrayList(scanner.getRecords().values()):
+        data = record.toIndexedRecord(schema, properties).get().getData()
+        found[data.get("id")] = Row(data.get("ts"), str(data.get("v")))
+    return found
 
 
 def _schema(session: HudiSession, client: Any) -> Any:
@@ -127,5 +163,6 @@ def _blocks_of(session: HudiSession, storage: Any, path: Path) -> Iterator[LogBl
         merged = frozenset(filter(None, header.get("COMPACTED_BLOCK_TIMES", "").split(",")))
         content = block.getBlockContentLocation().get()
         where, size = content.getContentPositionInLogFile(), content.getBlockSize()
-        yield LogBlock(path, str(block.getBlockType()), header["INSTANT_TIME"], merged, where, size)
+        target = header.get("TARGET_INSTANT_TIME", "")
+        yield LogBlock(path, str(block.getBlockType()), header["INSTANT_TIME"], merged, target, where, size)
     reader.close()

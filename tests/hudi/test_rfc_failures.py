@@ -21,46 +21,56 @@ def roll_back(client: Somebody, instant: str) -> None:
         client.execute(LOG_COMPACTION, instant)
 
 
-@pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
+@BOTH_ORDERINGS
 def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:
     """Other than the RFC has it, the rollback is no block: the log file of the dead one is deleted."""
-    table = make_table(options=SHARED)
+    table = make_table(ordering, options=SHARED)
     client = somebody(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     assert [block.instant for block in merged_blocks(hudi, table.location)] == [dead]
+    table.upsert(range(55, 65), 35)
     table.check("with a dead log compaction")
-    if later:
-        table.upsert(range(55, 65), 35)
     roll_back(client, dead)
     assert actions(table.location, dead) == []
     assert [name for name in timeline(table.location) if name.endswith(".rollback")]
-    assert not merged_blocks(hudi, table.location)
+    originals = log_blocks(hudi, table.location)
+    assert len(originals) == 5
+    assert not any(block.target or block.merged for block in originals)
     table.check("after the rollback")
     client.all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
-    assert len(merged.merged) == 4 + later
+    assert merged.merged == {block.instant for block in originals}
     table.check("after the next log compaction")
     client.all_of(COMPACTION)
     table.check("after the compaction")
 
 
 @pytest.mark.only("1.0.2")
+@BOTH_ORDERINGS
 @pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
 def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_block(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, later: bool
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering, later: bool
 ) -> None:
-    table = make_table(version="6", options=SHARED)
+    """It comes right after the dead one's block, or later, above another writer's."""
+    table = make_table(ordering, version="6", options=SHARED)
+    originals = [block.instant for block in log_blocks(hudi, table.location)]
     client = somebody(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     if later:
         table.upsert(range(55, 65), 35)
+        originals.append(log_blocks(hudi, table.location)[-1].instant)
+    table.check("with a dead log compaction")
     roll_back(client, dead)
-    kinds = [block.kind for block in log_blocks(hudi, table.location)]
-    assert kinds.count("COMMAND_BLOCK") == 1
+    *blocks, rollback = log_blocks(hudi, table.location)
+    assert (rollback.kind, rollback.target) == ("COMMAND_BLOCK", dead)
+    assert [block.instant for block in blocks] == [*originals[:4], dead, *originals[4:]]
+    assert actions(table.location, dead) == []
     table.check("after the rollback")
     client.all_of(LOG_COMPACTION)
+    *_, merged = merged_blocks(hudi, table.location)
+    assert merged.merged == set(originals)
     table.check("after the next log compaction")
     client.all_of(COMPACTION)
     table.check("after the compaction")
@@ -88,17 +98,23 @@ def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_bac
 
 
 @pytest.mark.only("1.0.2")
+@BOTH_ORDERINGS
 def test_in_a_table_of_version_6_a_dead_writers_block_is_rolled_back_by_a_block_that_comes_later(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:
-    table = make_table(version="6", options=SHARED)
-    writer_dies(table, range(70), 90)
+    table = make_table(ordering, version="6", options=SHARED)
+    dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     client = somebody(table, OPTIONS | SHARED | BY_LISTING)
     client.roll_back_failed_writes()
-    assert [block.kind for block in log_blocks(hudi, table.location)].count("COMMAND_BLOCK") == 1
+    *blocks, rollback = log_blocks(hudi, table.location)
+    assert (rollback.kind, rollback.target) == ("COMMAND_BLOCK", dead)
+    assert [block.instant for block in blocks].index(dead) == 4
+    assert actions(table.location, dead) == []
     table.check("after the rollback")
     client.all_of(LOG_COMPACTION)
+    (merged,) = merged_blocks(hudi, table.location)
+    assert merged.merged == {block.instant for block in blocks} - {dead}
     table.check("after the log compaction")
     client.all_of(COMPACTION)
     table.check("after the compaction")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
 from py4j.protocol import Py4JJavaError
-from sandbox.hudi.look import LogBlock, Scan, log_blocks, merged_blocks, scan
+from sandbox.hudi.look import LogBlock, Scan, log_blocks, log_files, merged_blocks, scan
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
@@ -15,7 +15,7 @@ from tests.hudi.somebody import COMPACTION, LOG_COMPACTION
 
 THRESHOLD = {"hoodie.log.compaction.blocks.threshold": "2"}
 
-ORIGINALS = Scan(blocks=4, records=190)
+ORIGINAL_RECORDS = 190
 MERGED_RECORDS = 90
 """The four log files of a seed have 190 records, of 90 keys."""
 
@@ -32,6 +32,14 @@ def wipe(blocks: Iterable[LogBlock]) -> None:
         block.file.with_name(f".{block.file.name}.crc").unlink(missing_ok=True)
 
 
+def scans(hudi: HudiSession, table: SmallTable) -> list[Scan]:
+    """Read the log files with the second scanner and, on 1.0.2, with the first; raise unless the rows are right."""
+    found = [scan(hudi, table.location, optimized=optimized) for optimized in (True, False)]
+    logged = {number: row for number, row in table.expected.items() if number < MERGED_RECORDS}
+    assert [one.rows for one in found] == [logged, logged]
+    return found[:1] if hudi.version == "1.2.0" else found
+
+
 def test_the_header_of_the_merged_block_names_the_instants_that_it_replaces(
     hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
 ) -> None:
@@ -44,13 +52,20 @@ def test_the_header_of_the_merged_block_names_the_instants_that_it_replaces(
 
 
 @BOTH_ORDERINGS
-def test_rows_are_right_after_a_log_compaction_and_after_the_full_compaction(
-    make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+def test_rows_are_right_for_each_reader_after_a_log_compaction_and_after_the_full_compaction(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:
+    """The second scanner opens the merged block alone; the first, other than the RFC has it, the originals as well."""
     table = make_table(ordering)
+    assert {(one.blocks, one.records) for one in scans(hudi, table)} == {(4, ORIGINAL_RECORDS)}
     client = somebody(table, THRESHOLD)
     client.all_of(LOG_COMPACTION)
+    second, *first = scans(hudi, table)
+    assert second.records == MERGED_RECORDS
+    assert [(one.blocks, one.records) for one in first] in ([], [(5, ORIGINAL_RECORDS + MERGED_RECORDS)])
     table.check("after the log compaction")
+    read = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(table.location)).build().read()).to_pylist()
+    assert sorted((row["id"], (row["ts"], row["v"])) for row in read) == sorted(table.expected.items())
     client.all_of(COMPACTION)
     table.check("after the compaction")
 
@@ -68,30 +83,35 @@ def test_a_block_that_a_writer_appends_between_plan_and_run_stays_above_the_merg
     client.run(LOG_COMPACTION, instant)
     (merged,) = merged_blocks(hudi, table.location)
     assert len(merged.merged) == 4
+    assert scans(hudi, table)[0].records == MERGED_RECORDS + 35
     table.check("after the log compaction")
     client.all_of(COMPACTION)
     table.check("after the compaction")
 
 
-def test_the_second_scanner_opens_the_merged_block_alone(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
+@BOTH_ORDERINGS
+def test_both_scanners_read_the_same_rows_after_a_narrowed_log_compaction(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
 ) -> None:
-    assert scan(hudi, table.location, optimized=True) == ORIGINALS
-    somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
-    assert scan(hudi, table.location, optimized=True).records == MERGED_RECORDS
-
-
-@pytest.mark.only("1.0.2")
-def test_the_first_scanner_opens_merged_and_original_blocks(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
-) -> None:
-    """Other than the RFC says; `test_rows_are_right_...` shows that the rows are right nevertheless."""
-    somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
-    assert scan(hudi, table.location, optimized=False) == Scan(5, ORIGINALS.records + MERGED_RECORDS)
+    """As the operator narrows them: on 1.0.2 to the newest blocks, on 1.2.0 to any that are consecutive."""
+    table = make_table(ordering)
+    names = [path.name for path in log_files(table.location)]
+    client = somebody(table, THRESHOLD)
+    instant = client.schedule(LOG_COMPACTION)
+    assert instant
+    client.narrow(instant, names[2:] if hudi.version == "1.0.2" else names[:2])
+    client.run(LOG_COMPACTION, instant)
+    # Both runs have 40 keys and 50 or 80 records of their own.
+    assert scans(hudi, table)[0].records < ORIGINAL_RECORDS
+    table.check("after the log compaction")
 
 
 @pytest.mark.only("1.2.0")
-def test_spark_never_opens_what_was_merged(hudi: HudiSession, table: SmallTable, somebody: MakeSomebody) -> None:
+@BOTH_ORDERINGS
+def test_spark_never_opens_what_was_merged(
+    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+) -> None:
+    table = make_table(ordering)
     originals = log_blocks(hudi, table.location)
     client = somebody(table, THRESHOLD)
     client.all_of(LOG_COMPACTION)
@@ -111,16 +131,6 @@ def test_spark_opens_what_was_merged_whatever_scanner_it_is_told(
     wipe(originals)
     with pytest.raises(Py4JJavaError):
         table.read(**{"hoodie.optimized.log.blocks.scan.enable": "true"})
-
-
-@BOTH_ORDERINGS
-def test_the_reader_without_a_jvm_reads_the_same_rows(
-    make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
-) -> None:
-    table = make_table(ordering)
-    somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
-    read = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(table.location)).build().read()).to_pylist()
-    assert sorted((row["id"], (row["ts"], row["v"])) for row in read) == sorted(table.expected.items())
 
 
 def commit_times(table: SmallTable) -> set[str]:
