@@ -23,7 +23,8 @@ def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path, version: str
         (location,) = stage.locations
         compactor = Compactor(stage.plane, stage.locations, Random(1))
         killer = Killer(stage.plane, stage.locations, Random(1), most=1, share=1.0, aims=[Moment.EXECUTING])
-        stage.writer.wait_written(3, timeout=THRESHOLD_SECONDS)
+        # The first write makes base files, and each of the others one block at most of a file group.
+        stage.writer.wait_written(5, timeout=THRESHOLD_SECONDS)
         with acting(killer):
             done = compactor.log(location)
         assert killer.kills == {Moment.EXECUTING: 1}

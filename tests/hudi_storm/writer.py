@@ -29,8 +29,9 @@ log = logging.getLogger("writer")
 TRIES = 12
 """How often one write is tried. Locks and conflicts pass; a write that never succeeds is what must not be."""
 BETWEEN_TRIES = 2.0
-BETWEEN_WRITES = 5.0
-"""At most. NB: with 1.0.2 a log compaction is planned when no write is pending, and such a moment has to come."""
+BETWEEN_WRITES = 1.5
+REST_SECONDS = 10.0
+"""After each read. NB: with 1.0.2 a log compaction is planned when no write is pending, so such a time has to come."""
 READ_EVERY = 3
 OVER_SECONDS = 1800.0
 OPTIONS, FIGURES, CALM, OVER = "options.json", "writer.json", "calm", "over"
@@ -62,10 +63,11 @@ class Writer:
         while not (self._folder / CALM).exists():
             table, model = self._rng.choice(self._targets)
             self._write(table, model)
-            if self.tally["writes"] % READ_EVERY == 0:
+            due = self.tally["writes"] % READ_EVERY == 0
+            if due:
                 self._read(table, model)
             self.tell()
-            self._pause.wait(self._rng.uniform(0, BETWEEN_WRITES))
+            self._pause.wait(REST_SECONDS if due else self._rng.uniform(0, BETWEEN_WRITES))
         wait_until((self._folder / OVER).exists, timeout=OVER_SECONDS, what="the last compactions to end")
         for table, model in self._targets:
             self._read(table, model)
