@@ -343,9 +343,7 @@ class HudiClient:
                 kept.add(java)
                 operations.append(Operation(whole.partition, whole.file_id, files))
         java_plan.setOperations(kept)
-        first = min((block.first for one in operations for block in one.blocks), default=instant)
-        seen = frozenset(one.time for one in commits if one.time >= first)
-        return Plan(instant, Action.LOG_COMPACTION, tuple(operations), seen)
+        return Plan(instant, Action.LOG_COMPACTION, tuple(operations), frozenset(one.time for one in commits))
 
     def _java_list(self, values: Iterable[Any]) -> Any:
         found = self._jvm.java.util.ArrayList()

@@ -8,10 +8,7 @@ OWNER_KEY = "compaction.dev/compaction"
 """In the extra metadata of each plan that this operator makes: `<namespace>/<uid>/<attempt>` of the TableCompaction."""
 
 SEEN_KEY = "compaction.dev/seen"
-"""Also there, of a log compaction: the delta commits that were on the timeline when it was planned, joined by commas.
-
-Those that are older than all that it merges are left out.
-"""
+"""Also there, of a log compaction: the delta commits that the timeline had when it was planned, joined by commas."""
 
 
 class Action(StrEnum):
@@ -106,10 +103,11 @@ def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
     return tuple(plan for plan in plans if plan.time < newest)
 
 
-def late(instants: Iterable[Instant], *, plan: str, seen: Collection[str]) -> tuple[Instant, ...]:
-    """Return what came onto the timeline after a log compaction was planned, but with an instant before its own.
+def late(instants: Iterable[Instant], *, before: str | None, seen: Collection[str]) -> tuple[Instant, ...]:
+    """Return the delta commits that were not seen when a log compaction was planned, of instants `before` its own.
 
-    NB: the release whose readers replay a merged block at its own instant would put it over these writers' blocks.
+    NB: a reader that replays a merged block at its own instant would put it over these writers' blocks. With `before`
+    None all count: before table version 8 log files are read in the order of their numbers, whatever their instants.
     """
     found = (one for one in instants if one.action is Action.DELTA_COMMIT and one.time not in seen)
-    return tuple(one for one in found if min(seen, default=plan) < one.time < plan)
+    return tuple(one for one in found if before is None or one.time < before)

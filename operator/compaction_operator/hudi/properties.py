@@ -48,6 +48,11 @@ class HudiTable:
         """
         return self.table_version < 9
 
+    @property
+    def numbers_log_files(self) -> bool:
+        """Whether log files are read in the order in which they were written (FSUtils: `.log.<number>`)."""
+        return self.table_version < 8
+
     def require_merge_on_read(self) -> None:
         """Raise NotMergeOnReadError for a copy-on-write table."""
         if not self.is_merge_on_read:

@@ -84,7 +84,7 @@ class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
     `status` is what is known of the table beforehand. `exclusive`: nothing else may be pending, as the order of the
-    metadata table's own services is that of its index of records.
+    metadata table's own services is that of its index of records. `numbered` as HudiTable.numbers_log_files.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class HudiCompaction:
         report: Report,
         status: HudiStatus,
         exclusive: bool = False,
+        numbered: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
@@ -106,6 +107,7 @@ class HudiCompaction:
         self._report = report
         self._status = status
         self._exclusive = exclusive
+        self._numbered = numbered
         self._pause = pause
         merges_logs = request.type is CompactionType.LOG_COMPACTION
         self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
@@ -219,7 +221,7 @@ class HudiCompaction:
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
         found = self._client.instants()
-        late_ones = late(found, plan=plan.instant, seen=plan.seen)
+        late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
             raise OvertakenError(f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}")

@@ -104,7 +104,14 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: Held, rep
     )
     status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
     return HudiCompaction(
-        client, request, choice=choice, lease=held, report=report, status=status, exclusive=own.metadata_table
+        client,
+        request,
+        choice=choice,
+        lease=held,
+        report=report,
+        status=status,
+        exclusive=own.metadata_table,
+        numbered=job.table.numbers_log_files,
     )
 
 

@@ -87,20 +87,17 @@ def test_a_plan_of_somebody_else_is_not_run_where_merged_blocks_are_replayed_las
 
 
 @pytest.mark.parametrize(
-    ("seen", "overtaken"),
+    ("seen", "before", "overtaken"),
     [
-        pytest.param("24", "3", id="one-between-those-that-were-seen"),
-        pytest.param("2", "34", id="those-after-all-that-were-seen"),
-        pytest.param("234", "", id="all-were-seen"),
-        pytest.param("4", "", id="older-than-all-that-is-merged"),
-        pytest.param("", "", id="none-was-seen"),
+        pytest.param("1246", "5", "3", id="older-than-the-plan"),
+        pytest.param("1236", "5", "4", id="older-than-the-plan-and-completed"),
+        pytest.param("1234", "5", "", id="newer-than-the-plan"),
+        pytest.param("1234", None, "6", id="newer-where-readers-go-by-the-order-of-writing"),
     ],
 )
-def test_a_commit_is_late_when_its_instant_is_older_than_the_plan_that_did_not_see_it(
-    seen: str, overtaken: str
-) -> None:
+def test_what_was_not_seen_when_it_was_planned_is_late(seen: str, before: str | None, overtaken: str) -> None:
     found = [*(commit(time) for time in "124"), commit("3", State.INFLIGHT), commit("6"), log_compaction("5")]
-    assert {one.time for one in late(found, plan="5", seen=set(seen))} == set(overtaken)
+    assert {one.time for one in late(found, before=before, seen=set(seen))} == set(overtaken)
 
 
 def test_an_instant_is_named_as_on_the_timeline() -> None:

@@ -119,6 +119,7 @@ def compact(
     exclusive: bool = False,
     pause: Callable[[float], None] = lambda _: None,
     cleaner_held: bool = False,
+    numbered: bool = False,
     **own: Any,
 ) -> DriverResult:
     hudi = HudiOptions(**own)
@@ -133,6 +134,7 @@ def compact(
         report=report or Reports(),
         status=status,
         exclusive=exclusive,
+        numbered=numbered,
         pause=pause,
     )
     return flow.run()
@@ -282,6 +284,15 @@ def test_what_writers_overtook_is_rolled_back_where_readers_would_replay_it_last
     with pytest.raises(JobError, match=newcomer.time) as caught:
         compact(timeline)
     assert caught.value.reason is Reason.WAITING_FOR_INSTANT
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_where_log_files_have_numbers_any_newcomer_overtakes_it() -> None:
+    """Its block may lie below the merged one, though its instant is newer."""
+    timeline = Timeline(first_scanner=True)
+    timeline.before_commit = lambda: timeline.found.update({"95": commit("95")})
+    with pytest.raises(JobError, match=r"overtaken by 95\.deltacommit"):
+        compact(timeline, numbered=True)
     assert timeline.calls[-1] == "roll back 90"
 
 
