@@ -87,5 +87,5 @@ def test_a_plan_is_narrowed_under_the_lock_before_anybody_sees_it(
         raise KilledError
 
     with client_of(hudi, table, locks) as client, pytest.raises(KilledError):
-        client.plan_log_compaction(owner="uid/1", choose=killed)
+        client.plan_log_compaction(owner="team/uid/1", choose=killed, beside=False)
     assert timeline(table.location) == before

@@ -90,18 +90,20 @@ class HudiClient:
         with hudi_errors("reading the timeline"):
             return self._instants(self._meta())
 
-    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
         """Put a plan of a log compaction onto the timeline, of what is chosen of Hudi's own; None: nothing to do.
+
+        `beside`: also with pending delta commits that are newer than the plan, where their blocks come after it.
 
         NB: made under the table's lock, and nothing is saved before it is narrowed: a wide plan is never there. It is
         made once before, for nothing but that its log files' headers need not be read while writers wait.
         """
         with hudi_errors("planning a log compaction"):
-            if self._draft(self._table(), choose) is None:
+            if self._draft(self._table(), choose, beside=beside) is None:
                 return None
             with self.locked():
                 table = self._table()
-                draft = self._draft(table, choose)
+                draft = self._draft(table, choose, beside=beside)
                 if draft is None:
                     return None
                 plan, java_plan = draft
@@ -297,7 +299,7 @@ class HudiClient:
             base_size=self._logs.size(partition, str(base)) if base else 0,
         )
 
-    def _draft(self, table: Any, choose: Choose) -> tuple[Plan, Any] | None:
+    def _draft(self, table: Any, choose: Choose, *, beside: bool) -> tuple[Plan, Any] | None:
         """Return the plan that Hudi would make of a log compaction, narrowed and not saved; None: nothing to do."""
         meta = table.getMetaClient()
         if not meta.getCommitsTimeline().filterCompletedInstants().countInstants():
@@ -312,7 +314,7 @@ class HudiClient:
         java_plan = make(table, self._context, self._config, executor).generateCompactionPlan(time)
         if java_plan is None:
             return None
-        plan = self._narrow(meta, java_plan, self._instant_of_plan(meta, time), choose)
+        plan = self._narrow(java_plan, self._instants(meta), self._instant_of_plan(meta, time), choose, beside=beside)
         return (plan, java_plan) if plan.operations else None
 
     def _instant_of_plan(self, meta: Any, now: str) -> str:
@@ -320,19 +322,20 @@ class HudiClient:
 
         NB: readers that replay a merged block at its own instant would put it over the block of a writer who took an
         instant before and shows it after (Spark's writer of 1.0 does, for as long as its query takes). So it comes
-        right after the newest that is on the timeline, with nothing in between.
+        right after the newest that is on the timeline but for delta commits that are under way.
         """
         if not self._replays_last:
             return now
         found = items(meta.getActiveTimeline().getInstants())
-        newest = max(str(instant.requestedTime()) for instant in found)
+        newest = max(str(one.requestedTime()) for one in found if one.isCompleted() or not _is_delta_commit(one))
         return str(self._hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis(newest, 1))
 
-    def _narrow(self, meta: Any, java_plan: Any, instant: str, choose: Choose) -> Plan:
+    def _narrow(
+        self, java_plan: Any, instants: Iterable[Instant], instant: str, choose: Choose, *, beside: bool
+    ) -> Plan:
         """Cut the plan down to what is chosen, in Hudi's order of the files, and return what is left of it."""
-        instants = self._instants(meta)
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
-        pending = {one.time for one in commits if one.is_pending}
+        pending = {one.time for one in commits if one.is_pending and not (beside and one.time > instant)}
         kept, operations = self._jvm.java.util.ArrayList(), []
         for java in items(java_plan.getOperations()):
             whole = self._log_operation(java)
@@ -431,6 +434,10 @@ def require_all_written(plan: Plan, metadata: Any) -> None:
 
 def _completed_commits(timeline: Any) -> list[Any]:
     return items(timeline.getCommitsTimeline().filterCompletedInstants().getInstants())
+
+
+def _is_delta_commit(instant: Any) -> bool:
+    return str(instant.getAction()) == Action.DELTA_COMMIT
 
 
 def _key(file_group: Any) -> tuple[str, str]:

@@ -31,8 +31,8 @@ class Client(Protocol):
         """What is on the timeline."""
         ...
 
-    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
-        """Plan what is chosen; None when that is nothing."""
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
+        """Plan what is chosen, also `beside` newer pending delta commits; None when that is nothing."""
         ...
 
     def plan_compaction(self, *, owner: str) -> Plan | None:
@@ -167,14 +167,24 @@ class HudiCompaction:
             self._requested(plan)
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
-        """Plan now or, where a pending delta commit is in the way, between this one and the writer's next."""
+        """Plan now or, where a pending delta commit is in the way, between this one and the writer's next.
+
+        Where there is no such moment, plan beside them, if their blocks come after the merged one: they may have to
+        try again then. NB: before table version 8 that is not known.
+        """
         # NB: of the metadata table no commit can end while its lock is held here.
         looks = iter(range(0 if self._exclusive else LOOKS))
         while True:
-            plan = self._client.plan_log_compaction(owner=owner, choose=self._choice)
-            if plan is not None or not self._choice.held_up_by() or not self._quiet(looks):
+            plan = self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=False)
+            if plan is not None or not self._choice.held_up_by():
                 return plan
+            if not self._quiet(looks):
+                break
             self._choice.forget()
+        if self._numbered or self._exclusive or not self._choice.newest_only:
+            return None
+        self._choice.forget()
+        return self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=True)
 
     def _quiet(self, looks: Iterator[int]) -> bool:
         """Wait until no delta commit is pending; False when there are no looks left."""

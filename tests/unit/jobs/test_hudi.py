@@ -15,7 +15,7 @@ from compaction_operator.hudi.instants import Action, Instant, State
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.runs import LogFile
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.hudi import HudiCompaction
+from compaction_operator.jobs.hudi import LOOKS, HudiCompaction
 
 from .support import REQUEST, Reports
 
@@ -40,8 +40,10 @@ class Timeline:
     def instants(self) -> tuple[Instant, ...]:
         return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
 
-    def plan_log_compaction(self, *, owner: str, choose: Choose) -> Plan | None:
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
         pending = [one.time for one in self.instants() if one.action is Action.DELTA_COMMIT and one.is_pending]
+        if beside:
+            pending = [time for time in pending if time <= f"{self.blocks:02}"]
         if self.busy or not choose(self._operation(), pending):
             return None
         return self._planned(Action.LOG_COMPACTION, owner)
@@ -91,7 +93,7 @@ class Timeline:
     def _planned(self, action: Action, owner: str) -> Plan:
         self.calls.append(f"plan {self.next} for {owner}")
         self._put(self.next, action, State.REQUESTED, owner)
-        seen = frozenset(f"{n:02}" for n in range(1, self.blocks + 1))
+        seen = frozenset(one.time for one in self.instants() if one.action is Action.DELTA_COMMIT)
         return Plan(self.next, action, (self._operation(),), seen)
 
     def _put(self, time: str, action: Action, state: State, owner: str | None = MINE) -> None:
@@ -260,6 +262,17 @@ def test_the_moment_between_two_commits_of_a_writer_is_waited_for() -> None:
 
     assert compact(timeline, pause=pause).reason is Reason.COMPACTED
     assert len(pauses) == 2
+
+
+def test_a_writer_that_never_rests_does_not_keep_blocks_below_its_own_from_being_merged() -> None:
+    timeline, pauses = Timeline(commit("07", State.INFLIGHT), first_scanner=True), list[float]()
+    assert compact(timeline, pause=pauses.append).reason is Reason.COMPACTED
+    assert len(pauses) == LOOKS
+
+
+def test_where_log_files_have_numbers_a_moment_without_writers_is_needed() -> None:
+    timeline = Timeline(commit("07", State.INFLIGHT), first_scanner=True)
+    assert compact(timeline, numbered=True).reason is Reason.WAITING_FOR_INSTANT
 
 
 def test_a_pending_commit_that_stays_in_the_way_is_named() -> None:
