@@ -21,6 +21,7 @@ class _Header:
     instant: str
     replaces: frozenset[str]
     partial: bool
+    target: str
 
 
 class LogFiles:
@@ -63,14 +64,15 @@ class LogFiles:
     def _read(self, partition: str, name: str, size: int) -> LogFile:
         path = self.path(partition, name)
         if (path, size) not in self._known:
-            found = [header for header in self._headers(path) if header.kind != _COMMAND]
+            headers = self._headers(path)
+            found = [header for header in headers if header.kind != _COMMAND]
             self._known[path, size] = LogFile(
                 name=name,
-                # A file without a block is one that a writer died in: it has the place that its name gives it.
-                instants=tuple(sorted({header.instant for header in found})) or (_named(name),),
+                instants=tuple(sorted({header.instant for header in found})) or self._named(name),
                 size=size,
                 replaces=frozenset().union(*(header.replaces for header in found)),
                 partial=any(header.partial for header in found),
+                rolls_back=frozenset(header.target for header in headers if header.target),
             )
         return self._known[path, size]
 
@@ -88,17 +90,19 @@ class LogFiles:
 
     def _header(self, block: Any) -> _Header:
         header, keys = block.getLogBlockHeader(), self._keys
+        kind = str(block.getBlockType())
         return _Header(
-            kind=str(block.getBlockType()),
+            kind=kind,
             instant=str(header.get(keys.INSTANT_TIME) or ""),
             replaces=frozenset(filter(None, str(header.get(keys.COMPACTED_BLOCK_TIMES) or "").split(","))),
             partial=str(header.get(keys.IS_PARTIAL)).lower() == "true",
+            target=str(header.get(keys.TARGET_INSTANT_TIME) or "") if kind == _COMMAND else "",
         )
 
     def _java_path(self, path: str) -> Any:
         return self._jvm.org.apache.hudi.storage.StoragePath(path)
 
-
-def _named(name: str) -> str:
-    found = _NAME.fullmatch(name)
-    return found[1] if found else ""
+    def _named(self, name: str) -> tuple[str, ...]:
+        """Return the place of a file without records: one that a writer died in, or that only rolls back."""
+        found = _NAME.fullmatch(name)
+        return (found[1],) if found and self._names_have_instants else ()

@@ -5,14 +5,15 @@ put a merged block in order (HoodieLogFile's comparator, BaseHoodieLogRecordRead
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class LogFile:
     """A log file of a file slice: the instants of its blocks, its bytes, and the instants that its blocks replace.
 
-    `partial`: some of its records are of changed columns only, as Spark's MERGE INTO writes them.
+    `partial`: some of its records are of changed columns only, as Spark's MERGE INTO writes them. `rolls_back` are the
+    instants whose blocks a reader leaves out for it (before table version 8).
     """
 
     name: str
@@ -20,6 +21,7 @@ class LogFile:
     size: int
     replaces: frozenset[str] = frozenset()
     partial: bool = False
+    rolls_back: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,18 @@ class Block:
 
 
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
-    """Return the blocks that a reader of the slice opens, oldest first."""
+    """Return the blocks that a reader of the slice opens, oldest first.
+
+    NB: what was rolled back goes with the oldest, together with the rollback: a merge takes both or none.
+    """
+    found = list(files)
+    gone = frozenset().union(*(file.rolls_back for file in found))
+    empty = tuple(file for file in found if not frozenset(file.instants) - gone)
+    blocks = _live_blocks(file for file in found if file not in empty)
+    return tuple(replace(block, files=(*empty, *block.files)) if block is blocks[0] else block for block in blocks)
+
+
+def _live_blocks(files: Iterable[LogFile]) -> tuple[Block, ...]:
     groups = _by_instant(files)
     # A merged block is younger than all that it replaces: seen from the youngest on, each group meets its replacement.
     replaced_by: dict[str, str] = {}

@@ -116,6 +116,17 @@ def test_files_that_hold_blocks_of_several_instants_stay_whole() -> None:
 HISTORIES = st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=10)
 
 
+def test_what_was_rolled_back_counts_for_nothing_and_goes_with_its_rollback() -> None:
+    """A merge that took the one without the other would bring to life what was rolled back (table version 6)."""
+    dead, rollback = file(3, replaces=(1, 2)), LogFile("rollback", (), 10, rolls_back=frozenset({"003"}))
+    one, two, four, five = (file(instant) for instant in (1, 2, 4, 5))
+    blocks = blocks_of([one, two, dead, rollback, four, five])
+    assert [block.last for block in blocks] == ["001", "002", "004", "005"]
+    assert blocks[0].files == (dead, rollback, one)
+    assert sum(block.size for block in blocks) == 40
+    assert blocks_of([dead, rollback]) == ()
+
+
 @given(HISTORIES, st.integers(1, 4), st.integers(5, 40), st.lists(st.integers(0, 11), max_size=3), st.booleans())
 def test_whatever_is_merged_no_readers_answer_changes(
     history: list[tuple[int, bool]], threshold: int, limit: int, gaps: list[int], newest_only: bool
