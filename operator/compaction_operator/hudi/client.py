@@ -1,5 +1,6 @@
 """Hudi's own write client by py4j: the only module that knows Hudi's classes and how its releases differ."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,9 @@ ACTIONS: Mapping[str, Action] = {
 
 SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
 """WriteOperationType's names of what no writer does."""
+
+_COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit)")
+"""Names on the timeline of what is completed; from table version 8 on with the time of completion."""
 
 
 class HudiClient:
@@ -160,6 +164,36 @@ class HudiClient:
                 table.rollbackInflightLogCompaction(begun)
             else:
                 table.rollbackInflightLogCompaction(begun, self._client.getTransactionManager())
+
+    def cut_short(self) -> tuple[Instant, ...]:
+        """Return the log compactions and compactions whose commit has no content: who made it died right then.
+
+        NB: but for HDFS Hudi creates the file and fills it afterwards (HoodieStorage.createImmutableFileInPath).
+        Readers take it for committed; Hudi 1.0 fails wherever a commit is checked against it (ConcurrentOperation).
+        """
+        with hudi_errors("looking for commits that were cut short"):
+            meta = self._meta()
+            sizes = self._timeline_files(meta)
+            found = []
+            for time in _empty_commits(sizes):
+                for action in (Action.LOG_COMPACTION, Action.COMPACTION):
+                    if f"{time}.{action}.requested" in sizes:
+                        owner = self._extra(meta, time, action).get(OWNER_KEY)
+                        found.append(Instant(time, action, State.COMPLETED, owner))
+            return tuple(found)
+
+    def reopen(self, instant: Instant) -> bool:
+        """Take such a commit back, so that it has only begun; False where that cannot be, as something rests on it.
+
+        That is a later compaction's plan with a merged block in it, or a later cleaning of what a compaction replaced.
+        """
+        with hudi_errors(f"reopening {instant}"), self.locked():
+            meta = self._meta()
+            name = _empty_commits(self._timeline_files(meta)).get(instant.time)
+            if name is None or _has_successor(meta, instant):
+                return False
+            meta.getStorage().deleteFile(self._jvm.org.apache.hudi.storage.StoragePath(meta.getTimelinePath(), name))
+            return True
 
     def remove(self, instant: Instant) -> None:
         """Remove a plan of a log compaction that can never run."""
@@ -354,10 +388,14 @@ class HudiClient:
             found.add(value)
         return found
 
+    def _timeline_files(self, meta: Any) -> dict[str, int]:
+        """Return the bytes of each file of the active timeline by its name."""
+        entries = items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
+        return {str(entry.getPath().getName()): int(entry.getLength()) for entry in entries}
+
     def _plain(self, meta: Any) -> frozenset[str]:
         """Return the instants of the delta commits that are no log compactions: those begin under another name."""
-        entries = items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
-        names = (str(entry.getPath().getName()) for entry in entries)
+        names = self._timeline_files(meta)
         return frozenset(name.partition(".")[0] for name in names if name.endswith(".deltacommit.requested"))
 
     def _partitions(self, table: Any) -> tuple[str, ...]:
@@ -434,6 +472,20 @@ def require_all_written(plan: Plan, metadata: Any) -> None:
 
 def _completed_commits(timeline: Any) -> list[Any]:
     return items(timeline.getCommitsTimeline().filterCompletedInstants().getInstants())
+
+
+def _empty_commits(sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return the names of the commits without content by their instants."""
+    found = ((_COMMIT.fullmatch(name), name) for name, size in sizes.items() if not size)
+    return {match[1]: name for match, name in found if match}
+
+
+def _has_successor(meta: Any, instant: Instant) -> bool:
+    """Whether something later on the timeline rests on a commit, as in `HudiClient.reopen`."""
+    later = (one for one in items(meta.getActiveTimeline().getInstants()) if str(one.requestedTime()) > instant.time)
+    if instant.action is Action.COMPACTION:
+        return any(str(one.getAction()) == "clean" for one in later)
+    return any(str(one.getAction()) == Action.COMPACTION and not one.isCompleted() for one in later)
 
 
 def _is_delta_commit(instant: Any) -> bool:

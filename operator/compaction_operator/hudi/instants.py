@@ -79,7 +79,7 @@ def decide(
     found = sorted(instants, key=lambda instant: instant.time)
     services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
     pending = [instant for instant in services if instant.is_pending]
-    own = [instant for instant in pending if (instant.owner or "").startswith(f"{namespace}/")]
+    own = [instant for instant in pending if is_own(instant, namespace)]
     ours = [one for one in pending if one in own or (all_instants and one.action is not Action.CLUSTERING)]
     roll_back = tuple(instant for instant in ours if instant.is_dead)
     plans = [one for one in ours if one.action is Action.LOG_COMPACTION and not one.is_dead]
@@ -90,6 +90,11 @@ def decide(
         run=tuple(one for one in ours if one.action is action and one not in roll_back and one not in remove),
         left=tuple(instant for instant in pending if instant not in ours),
     )
+
+
+def is_own(instant: Instant, namespace: str) -> bool:
+    """Whether this operator planned it, for a TableCompaction of that namespace."""
+    return (instant.owner or "").startswith(f"{namespace}/")
 
 
 def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:

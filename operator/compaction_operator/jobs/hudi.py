@@ -12,7 +12,7 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action, Instant, Todo, decide, late, stale
+from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Plan, Written
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.meter import Report
@@ -53,6 +53,14 @@ class Client(Protocol):
 
     def remove(self, instant: Instant) -> None:
         """Remove a plan that can never run."""
+        ...
+
+    def cut_short(self) -> tuple[Instant, ...]:
+        """Log compactions and compactions whose commit has no content."""
+        ...
+
+    def reopen(self, instant: Instant) -> bool:
+        """Take such a commit back; False where something rests on it."""
         ...
 
     def clean(self) -> Cleaned | None:
@@ -115,6 +123,8 @@ class HudiCompaction:
     def run(self) -> DriverResult:
         """Compact, and return how it went; raises JobError or HudiError when it did not."""
         mode = self._request.hudi.mode
+        for instant in self._client.cut_short():
+            self._reopen(instant)
         todo = decide(
             self._client.instants(),
             action=self._action,
@@ -138,6 +148,13 @@ class HudiCompaction:
             # NB: what was compacted stays compacted, and the status says so.
             return self._end(error.reason, f"{self._status}; then {error}")
         return self._result(todo)
+
+    def _reopen(self, instant: Instant) -> None:
+        """Take a commit of ours back that its driver died in, so that it is rolled back or run again."""
+        if is_own(instant, self._request.namespace) or self._request.hudi.all_instants:
+            self._lease.confirm()
+            done = self._client.reopen(instant)
+            log.info("%s was committed without content: %s", instant, "reopened" if done else "left as it is")
 
     def _put_in_order(self, todo: Todo) -> None:
         for instant in todo.roll_back:

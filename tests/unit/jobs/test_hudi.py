@@ -35,6 +35,7 @@ class Timeline:
         self.next = "90"
         self.partial = False
         self.cleaner_fails = False
+        self.empty: tuple[Instant, ...] = ()
         self.more_groups: tuple[FileGroup, ...] = ()
 
     def instants(self) -> tuple[Instant, ...]:
@@ -70,6 +71,14 @@ class Timeline:
     def remove(self, instant: Instant) -> None:
         self.calls.append(f"remove {instant.time}")
         del self.found[instant.time]
+
+    def cut_short(self) -> tuple[Instant, ...]:
+        return self.empty
+
+    def reopen(self, instant: Instant) -> bool:
+        self.calls.append(f"reopen {instant.time}")
+        self._put(instant.time, instant.action, State.INFLIGHT)
+        return True
 
     def clean(self) -> Cleaned | None:
         self.calls.append("clean")
@@ -179,6 +188,22 @@ def test_a_dead_log_compaction_is_rolled_back_before_another_is_planned() -> Non
     timeline = Timeline(log_compaction(State.INFLIGHT))
     assert status_of(compact(timeline)).rolled_back == ("10",)
     assert timeline.calls == ["roll back 10", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
+
+
+def test_a_commit_without_content_is_taken_back_and_what_had_begun_rolled_back() -> None:
+    """Its driver died between the file and its content."""
+    timeline = Timeline()
+    timeline.empty = (log_compaction(State.COMPLETED),)
+    assert status_of(compact(timeline)).rolled_back == ("10",)
+    assert timeline.calls[:2] == ["reopen 10", "roll back 10"]
+
+
+def test_somebody_elses_commit_without_content_is_left_alone_unless_the_user_opts_in() -> None:
+    for all_instants in (False, True):
+        timeline = Timeline()
+        timeline.empty = (log_compaction(State.COMPLETED, owner="team-2/other/1"),)
+        compact(timeline, all_instants=all_instants)
+        assert ("reopen 10" in timeline.calls) is all_instants
 
 
 def test_an_impossible_plan_is_removed_before_another_is_planned() -> None:

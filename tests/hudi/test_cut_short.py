@@ -1,0 +1,65 @@
+"""A driver that dies between the file of its commit and the content of it: Hudi writes in place but on HDFS."""
+
+from pathlib import Path
+
+import pytest
+from sandbox.hudi.look import actions, timeline
+from sandbox.hudi.table import Ordering, SmallTable
+
+from compaction_operator.api.request import Reason
+from tests.hudi.conftest import MakeTable
+from tests.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+from tests.hudi.somebody import LATEST_ONLY
+
+OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1", **LATEST_ONLY}
+
+
+def cut_short(table: SmallTable, instant: str | None) -> Path:
+    """Leave the commit of an instant without content, and return its file."""
+    assert instant is not None
+    (name,) = (name for name in timeline(table.location) if name.startswith(f"{instant}_"))
+    commit = table.location / ".hoodie" / "timeline" / name
+    for path in (commit, commit.with_name(f".{name}.crc")):
+        path.write_bytes(b"")
+    return commit
+
+
+def test_a_log_compaction_is_rolled_back_and_made_anew(make_table: MakeTable, jobs: Jobs) -> None:
+    """1.0.2 would fail each time it checks a commit against the empty one."""
+    table = make_table(Ordering.COMMIT_TIME)
+    first = jobs.done(table, LOG_COMPACTION, options=OPTIONS).instant
+    assert first is not None
+    cut_short(table, first)
+    table.upsert(range(30, 65), 35)
+    table.check("with a commit without content")
+    status = jobs.done(table, LOG_COMPACTION, options=OPTIONS)
+    assert (status.rolled_back, status.blocks_in) == ((first,), 5)
+    assert actions(table.location, first) == []
+    table.check("after the next log compaction")
+    jobs.done(table, COMPACTION, options=OPTIONS)
+    table.check("after the compaction")
+
+
+def test_a_compaction_is_run_again(make_table: MakeTable, jobs: Jobs) -> None:
+    table = make_table(Ordering.COMMIT_TIME)
+    first = jobs.done(table, COMPACTION, options=OPTIONS).instant
+    commit = cut_short(table, first)
+    table.upsert(range(30, 65), 35)
+    table.check("with a commit without content")
+    waits = jobs.run(table, LOG_COMPACTION, options=OPTIONS)
+    assert (waits.reason, commit.exists()) == (Reason.NOTHING_TO_COMPACT, False)
+    table.check("with a compaction that has begun")
+    status = jobs.done(table, COMPACTION, options=OPTIONS)
+    assert status.file_groups == 2
+    assert cut_short(table, first).exists()
+    table.check("after it, and one more")
+
+
+@pytest.mark.only("1.0.2")
+def test_a_compaction_is_left_as_it_is_once_what_it_replaced_is_cleaned(make_table: MakeTable, jobs: Jobs) -> None:
+    """To roll it back would lose all."""
+    table = make_table(Ordering.COMMIT_TIME)
+    commit = cut_short(table, jobs.done(table, COMPACTION, options=OPTIONS, clean=True).instant)
+    jobs.run(table, COMPACTION, options=OPTIONS)
+    assert commit.exists()
+    table.check("after the next run")
