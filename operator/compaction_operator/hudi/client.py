@@ -185,12 +185,13 @@ class HudiClient:
     def reopen(self, instant: Instant) -> bool:
         """Take such a commit back, so that it has only begun; False where that cannot be, as something rests on it.
 
-        That is a later compaction's plan with a merged block in it, or a later cleaning of what a compaction replaced.
+        That is a later compaction's plan with a merged block in it, or a later cleaning of what a compaction replaced:
+        all that was merged must still be there.
         """
         with hudi_errors(f"reopening {instant}"), self.locked():
             meta = self._meta()
             name = _empty_commits(self._timeline_files(meta)).get(instant.time)
-            if name is None or _has_successor(meta, instant):
+            if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
             meta.getStorage().deleteFile(self._jvm.org.apache.hudi.storage.StoragePath(meta.getTimelinePath(), name))
             return True
@@ -332,6 +333,16 @@ class HudiClient:
             files=tuple(replace(file, size=self._logs.size(partition, file.name)) for file in glances),
             base_size=self._logs.size(partition, str(base)) if base else 0,
         )
+
+    def _has_inputs(self, meta: Any, instant: Instant) -> bool:
+        """Whether all files that a plan merges are still there."""
+        storage, path = meta.getStorage(), self._jvm.org.apache.hudi.storage.StoragePath
+        for java in items(self._java_plan(meta, instant.time, instant.action).getOperations()):
+            names = [*items(java.getDeltaFilePaths()), *filter(None, [java.getDataFilePath()])]
+            places = [self._logs.path(str(java.getPartitionPath() or ""), str(name)) for name in names]
+            if not all(storage.exists(path(place)) for place in places):
+                return False
+        return True
 
     def _draft(self, table: Any, choose: Choose, *, beside: bool) -> tuple[Plan, Any] | None:
         """Return the plan that Hudi would make of a log compaction, narrowed and not saved; None: nothing to do."""
