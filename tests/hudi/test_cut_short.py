@@ -1,11 +1,13 @@
-"""A driver that dies between the file of its commit and the content of it: Hudi writes in place but on HDFS."""
+"""A driver that dies between the file of its plan or commit and the content of it: Hudi writes in place but on HDFS."""
 
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from sandbox.hudi.look import actions, timeline
 from sandbox.hudi.table import Ordering, SmallTable
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from tests.hudi.conftest import MakeTable
 from tests.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
@@ -16,12 +18,33 @@ OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline
 
 def cut_short(table: SmallTable, instant: str | None) -> Path:
     """Leave the commit of an instant without content, and return its file."""
-    assert instant is not None
     (name,) = (name for name in timeline(table.location) if name.startswith(f"{instant}_"))
-    commit = table.location / ".hoodie" / "timeline" / name
-    for path in (commit, commit.with_name(f".{name}.crc")):
-        path.write_bytes(b"")
-    return commit
+    return emptied(table.location / ".hoodie" / "timeline" / name)
+
+
+def emptied(path: Path) -> Path:
+    """Leave nothing in a file, as Hadoop's local file system does until it is closed."""
+    for one in (path, path.with_name(f".{path.name}.crc")):
+        one.write_bytes(b"")
+    return path
+
+
+@pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION], ids=str)
+def test_a_plan_without_content_is_removed_and_writers_can_write_again(
+    make_table: MakeTable, jobs: Jobs, kind: CompactionType
+) -> None:
+    """Nobody can even read the table's pending plans with it: neither readers nor writers."""
+    table = make_table(Ordering.COMMIT_TIME)
+    planned = jobs.run(table, kind, options=OPTIONS, mode="Schedule").hudi
+    assert planned is not None
+    assert planned.instant is not None
+    emptied(table.location / ".hoodie" / "timeline" / f"{planned.instant}.{planned.action}.requested")
+    with pytest.raises(Py4JJavaError, match="EOFException"):
+        table.read()
+    status = jobs.done(table, kind, options=OPTIONS)
+    assert status.removed == (planned.instant,)
+    table.upsert(range(30, 65), 35)
+    table.check("after the next write")
 
 
 def test_a_log_compaction_is_rolled_back_and_made_anew(make_table: MakeTable, jobs: Jobs) -> None:

@@ -26,8 +26,9 @@ from tests.hudi_storm.table import StormTable
 
 log = logging.getLogger("writer")
 
-TRIES = 12
-"""How often one write is tried. Locks and conflicts pass; a write that never succeeds is what must not be."""
+TRIES = 40
+"""How often one write is tried. Locks and conflicts pass, and what a dead driver left is put in order by the next one,
+once its lease has ended; a write that never succeeds is what must not be."""
 BETWEEN_TRIES = 2.0
 BETWEEN_WRITES = 1.5
 REST_SECONDS = 10.0

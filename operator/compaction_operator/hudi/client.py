@@ -29,6 +29,7 @@ ACTIONS: Mapping[str, Action] = {
 SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
 """WriteOperationType's names of what no writer does."""
 
+_PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction)\.requested")
 _COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit)")
 """Names on the timeline of what is completed; from table version 8 on with the time of completion."""
 
@@ -165,6 +166,21 @@ class HudiClient:
             else:
                 table.rollbackInflightLogCompaction(begun, self._client.getTransactionManager())
 
+    def remove_empty_plans(self) -> tuple[str, ...]:
+        """Remove plans without content, and return the instants. NB: with one of them no writer can write any more.
+
+        Whoever made it died right then (see `cut_short`): plans are made under the table's lock, which is held here.
+        """
+        with hudi_errors("removing plans without content"):
+            if not _empty_plans(self._timeline_files(self._meta())):
+                return ()
+            with self.locked():
+                meta = self._meta()
+                found = _empty_plans(self._timeline_files(meta))
+                for name in found.values():
+                    self._delete_from_timeline(meta, name)
+                return tuple(sorted(found))
+
     def cut_short(self) -> tuple[Instant, ...]:
         """Return the log compactions and compactions whose commit has no content: who made it died right then.
 
@@ -193,7 +209,7 @@ class HudiClient:
             name = _empty_commits(self._timeline_files(meta)).get(instant.time)
             if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
-            meta.getStorage().deleteFile(self._jvm.org.apache.hudi.storage.StoragePath(meta.getTimelinePath(), name))
+            self._delete_from_timeline(meta, name)
             return True
 
     def remove(self, instant: Instant) -> None:
@@ -399,6 +415,9 @@ class HudiClient:
             found.add(value)
         return found
 
+    def _delete_from_timeline(self, meta: Any, name: str) -> None:
+        meta.getStorage().deleteFile(self._jvm.org.apache.hudi.storage.StoragePath(meta.getTimelinePath(), name))
+
     def _timeline_files(self, meta: Any) -> dict[str, int]:
         """Return the bytes of each file of the active timeline by its name."""
         entries = items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
@@ -483,6 +502,12 @@ def require_all_written(plan: Plan, metadata: Any) -> None:
 
 def _completed_commits(timeline: Any) -> list[Any]:
     return items(timeline.getCommitsTimeline().filterCompletedInstants().getInstants())
+
+
+def _empty_plans(sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return the names of the plans without content by their instants."""
+    found = ((_PLAN.fullmatch(name), name) for name, size in sizes.items() if not size)
+    return {match[1]: name for match, name in found if match and name.replace("requested", "inflight") not in sizes}
 
 
 def _empty_commits(sizes: Mapping[str, int]) -> dict[str, str]:

@@ -55,6 +55,10 @@ class Client(Protocol):
         """Remove a plan that can never run."""
         ...
 
+    def remove_empty_plans(self) -> tuple[str, ...]:
+        """Remove plans that have no content, and return their instants."""
+        ...
+
     def cut_short(self) -> tuple[Instant, ...]:
         """Log compactions and compactions whose commit has no content."""
         ...
@@ -123,6 +127,8 @@ class HudiCompaction:
     def run(self) -> DriverResult:
         """Compact, and return how it went; raises JobError or HudiError when it did not."""
         mode = self._request.hudi.mode
+        self._lease.confirm()
+        self._update(removed=self._client.remove_empty_plans())
         for instant in self._client.cut_short():
             self._reopen(instant)
         todo = decide(
@@ -166,7 +172,8 @@ class HudiCompaction:
             log.info("removing %s: it may not or can no longer run", instant)
             self._client.remove(instant)
         rolled_back = tuple(instant.time for instant in todo.roll_back)
-        self._update(rolled_back=rolled_back, removed=tuple(instant.time for instant in todo.remove))
+        removed = (*self._status.removed, *(instant.time for instant in todo.remove))
+        self._update(rolled_back=rolled_back, removed=removed)
 
     def _plan(self, *, execute: bool) -> None:
         self._lease.confirm()
