@@ -51,7 +51,7 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
     [
         ({"type": "Medium"}, "spec.type"),
         ({"table": {"database": "a.b", "name": "c"}}, "spec.table.database"),
-        ({"partitions": ["p1"]}, "spec.partitions[0]"),
+        ({"partitions": ["p1"]}, "spec.partitions"),
         ({"cleanup": {"interval": "soon"}}, "spec.cleanup.interval"),
         ({"retry": {"maxAttempts": 0}}, "spec.retry.maxAttempts"),
     ],
