@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES
 from tests.oracle.histories import RandomTable
 from tests.oracle.hive import HiveOracle
 from tests.oracle.laws import Broken, Case, Refused, check, check_deletion
@@ -53,7 +53,7 @@ def run_table(hive: HiveOracle, seed: int, directory: Path) -> Outcome:
 
 def _compact(table: RandomTable, rng: Random) -> None:
     txn = table.next_txn()
-    kind = rng.choice(list(CompactionType))
+    kind = rng.choice(HIVE_TYPES)
     table.steps.append(kind.value)
     case = Case(
         hive=table.hive,

@@ -11,7 +11,7 @@ from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import INTENT
 from compaction_operator.jobs import hive3 as protocol
@@ -285,7 +285,7 @@ def outcomes(table: LivingTable) -> list[Seen]:
     return [table.see(table.now(open=set())), table.see(table.now(open=set(), aborted=table.open))]
 
 
-@pytest.mark.parametrize("kind", CompactionType)
+@pytest.mark.parametrize("kind", HIVE_TYPES)
 @pytest.mark.parametrize("version", [3, 4])
 def test_an_open_write_may_end_as_it_likes(
     version: int, kind: CompactionType, oracles: dict[int, HiveOracle], tmp_path: Path
@@ -299,7 +299,7 @@ def test_an_open_write_may_end_as_it_likes(
     assert outcomes(table) == ends
 
 
-@pytest.mark.parametrize("kind", CompactionType)
+@pytest.mark.parametrize("kind", HIVE_TYPES)
 @pytest.mark.parametrize("version", [3, 4])
 def test_above_an_open_write_its_rows_are_lost(
     version: int, kind: CompactionType, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -363,7 +363,7 @@ def test_overlapping_compactions_double_rows(
     assert table.rows() == sorted([*before, *(found for found in before if found.write_id <= 2)], key=lambda r: r[:3])
 
 
-@pytest.mark.parametrize("kind", CompactionType)
+@pytest.mark.parametrize("kind", HIVE_TYPES)
 def test_what_an_aborted_compaction_published_is_neither_read_nor_makes_anything_obsolete(
     kind: CompactionType, hive4: HiveOracle, tmp_path: Path
 ) -> None:

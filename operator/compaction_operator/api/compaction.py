@@ -35,13 +35,16 @@ class CompactionType(StrEnum):
     @property
     def table_format(self) -> Format:
         """The one format that has compactions of this type."""
-        hive = self in (CompactionType.MINOR, CompactionType.MAJOR)
-        return Format.HIVE_ACID if hive else Format.HUDI
+        return Format.HIVE_ACID if self in HIVE_TYPES else Format.HUDI
 
     @property
     def noun(self) -> str:
         """What it is called in a sentence."""
         return self.value if self.table_format is Format.HUDI else f"{self.value} compaction"
+
+
+HIVE_TYPES = (CompactionType.MINOR, CompactionType.MAJOR)
+"""Those of Hive ACID tables."""
 
 
 class Phase(StrEnum):

@@ -6,7 +6,7 @@ from compaction_operator.acid.inputs import RawFile, original_inputs
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
 from compaction_operator.acid.snapshot import UnsupportedLayout
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from tests.unit.acid.listings import listing, with_files, write_ids
 
 BUCKET_0, BUCKET_1, STATEMENT_1 = 536870912, 536936448, 536870913
@@ -26,7 +26,7 @@ def test_originals_have_write_id_0_and_come_by_path():
     }
 
 
-@pytest.mark.parametrize("kind", [*CompactionType])
+@pytest.mark.parametrize("kind", HIVE_TYPES)
 def test_rows_of_load_data_have_their_directorys_write_id_and_statement(kind):
     loaded = with_files("delta_0000002_0000002_0001", "000000_0_copy_1", "000000_0")
     found = Listing((loaded, with_files("delta_3_3", "000000_0"), *listing("delta_4_4_0000").directories), ())

@@ -17,7 +17,7 @@ from compaction_operator.acid.names import METADATA_ACID, AcidDirectory, Directo
 from compaction_operator.acid.plan import CompactionPlan, Layout, check_still_publishable, plan_compaction, with_guard
 from compaction_operator.acid.snapshot import NotEnoughHistory, obsolete_now, snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from tests.unit.acid.listings import recorded_listing, txns, write_ids
 
 
@@ -154,7 +154,7 @@ WRITE = st.tuples(
     st.sampled_from(["committed", "committed", "committed", "committed", "aborted", "open"]),
 )
 END = st.tuples(st.just("end"), st.sampled_from(["committed", "aborted"]))
-STEP = st.one_of(WRITE, WRITE, END, st.sampled_from([*CompactionType]), st.just("clean"))
+STEP = st.one_of(WRITE, WRITE, END, st.sampled_from(HIVE_TYPES), st.just("clean"))
 ORIGINALS = {
     name: frozenset({Event(0, number, name)}) for number, name in enumerate(["000000_0", "HIVE_UNION_SUBDIR_1"])
 }
@@ -194,7 +194,7 @@ def _obsolete_now(table: Table) -> dict[str, str]:
 
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
-KINDS = pytest.mark.parametrize("kind", [*CompactionType])
+KINDS = pytest.mark.parametrize("kind", HIVE_TYPES)
 LAW = settings(deadline=None, derandomize=True)
 
 
@@ -295,7 +295,7 @@ def test_the_order_of_the_listing_does_not_matter(kind, table, data):
 
 @KINDS
 @LAW
-@given(table=tables(), other=st.sampled_from([*CompactionType]), late=st.lists(WRITE, max_size=3))
+@given(table=tables(), other=st.sampled_from(HIVE_TYPES), late=st.lists(WRITE, max_size=3))
 def test_of_two_overlapping_compactions_the_later_one_is_refused_or_harmless(kind, table, other, late):
     """H23: both were planned before either was published, or the other one when more had been written."""
     plan = table.plan(kind)

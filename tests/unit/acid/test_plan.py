@@ -8,7 +8,7 @@ from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
 from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from tests.unit.acid.listings import ACID_FILES, FIXTURES, listing, published, read_listing, txns, with_files, write_ids
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -238,7 +238,7 @@ def test_when_a_minor_has_something_to_do(names, hive3, hive4):
 
 
 def test_aborted_deltas_are_nothing_to_do_but_obsolete():
-    for kind in CompactionType:
+    for kind in HIVE_TYPES:
         plan = _plan(listing("base_1*", "delta_2_2_0000", "delta_3_3_0000"), write_ids(3, aborted=(2, 3)), kind)
         assert plan.outputs == ()
         assert _obsolete(plan) == {"delta_2_2_0000": "aborted", "delta_3_3_0000": "aborted"}
@@ -302,7 +302,7 @@ def test_files_that_are_not_understood_are_refused_in_what_is_read(file):
     """H15: and a minor does not mind what is in the base."""
     odd = with_files("delta_2_2_0000", "_orc_acid_version", file)
     found = Listing((*listing("delta_1_1_0000").directories, odd), ())
-    for kind in CompactionType:
+    for kind in HIVE_TYPES:
         with pytest.raises(UnsupportedLayout, match=f"delta_2_2_0000/{file}"):
             _plan(found, write_ids(2), kind)
     base = Listing((with_files("base_1", file), *listing("delta_2_2_0000", "delta_3_3_0000").directories), ())
@@ -385,7 +385,7 @@ def test_an_original_of_unknown_name_is_refused_where_it_would_be_read():
 @pytest.mark.parametrize("name", ["delta_2", "base_x", "delete_delta_3_2"])
 def test_a_broken_acid_name_is_refused_whatever_is_asked(name):
     found = Listing((*listing("delta_1_1_0000").directories, Directory(name, ACID_FILES)), ())
-    for kind in CompactionType:
+    for kind in HIVE_TYPES:
         with pytest.raises(UnsupportedLayout, match=f"{name} is not a name"):
             _plan(found, write_ids(3), kind)
 
@@ -422,7 +422,7 @@ def test_two_directories_of_one_range_are_refused():
 
 
 def test_what_was_published_leaves_nothing_to_do():
-    for kind in CompactionType:
+    for kind in HIVE_TYPES:
         before = listing(*INSERTS, *UPDATE)
         plan = _plan(before, write_ids(4), kind)
         again = _plan(published(before, tuple(_outputs(plan))), write_ids(4), kind)

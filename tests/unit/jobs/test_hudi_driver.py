@@ -144,7 +144,7 @@ class Client:
     def partitions(self) -> tuple[str, ...]:
         return ("dt=1/hour=2", "dt=3/hour=1")
 
-    def instants(self) -> None:
+    def remove_empty_plans(self) -> None:
         raise NotImplementedError("the flow has begun")
 
 
