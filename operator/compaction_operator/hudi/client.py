@@ -62,7 +62,7 @@ class HudiClient:
                 jvm,
                 client,
                 bundle=bundle,
-                names_have_instants=table.table_version >= 8,
+                names_have_instants=not table.numbers_log_files,
                 replays_last=table.replays_merged_blocks_last,
             )
 

@@ -156,17 +156,15 @@ def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[st
         raise RefusedOptionError("hudi.metadataTable goes without partitions: take out one of the two")
     if own.metadata_table and not table.metadata_partitions:
         raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
-    if own.metadata_table and table.table_version < 8:
-        # NB: there its instants are those of the table's commits, and pending ones forbid it (HoodieBackedTable...).
-        raise RefusedOptionError(
-            f"hudi.metadataTable is for tables from version 8 on, and {table.location} is of version "
-            f"{table.table_version}: take it out"
-        )
-    if own.max_log_file_size_to_merge is not None and table.table_version < 8:
-        raise RefusedOptionError(
-            f"hudi.maxLogFileSizeToMerge is for tables from version 8 on, and {table.location} is of version "
-            f"{table.table_version}: take it out"
-        )
+    # NB: before, a log file may hold blocks of many commits, and the metadata table's instants are those of the table's
+    # commits, of which pending ones forbid its compaction (HoodieBackedTableMetadataWriter).
+    newer = {"metadataTable": own.metadata_table, "maxLogFileSizeToMerge": own.max_log_file_size_to_merge is not None}
+    for field, asked in newer.items():
+        if asked and table.table_version < 8:
+            raise RefusedOptionError(
+                f"hudi.{field} is for tables from version 8 on, and {table.location} is of version "
+                f"{table.table_version}: take it out"
+            )
 
 
 def _of_table(table: HudiTable) -> dict[str, str]:
