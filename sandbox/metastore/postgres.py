@@ -59,6 +59,10 @@ class PostgresServer:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def execute(self, statement: str) -> None:
+        """Run one SQL statement in the metastore's database."""
+        self._run("psql", *self._address, "-d", DATABASE, "-v", "ON_ERROR_STOP=1", "-c", statement)
+
     @property
     def _log(self) -> Path:
         return self._data.parent / "log"

@@ -123,6 +123,12 @@ class MetastoreServer:
         """End a pause."""
         self._signal(signal.SIGCONT)
 
+    def skip_txn_id(self) -> None:
+        """Use a transaction id up, as an opening does that has not ended (PostgreSQL only)."""
+        if self._postgres is None:
+            raise RuntimeError("only a metastore on PostgreSQL can do this")
+        self._postgres.execute("SELECT nextval('\"TXNS_TXN_ID_seq\"')")
+
     def _signal(self, number: signal.Signals) -> None:
         if self._process:
             os.killpg(self._process.pid, number)

@@ -1,5 +1,6 @@
 """What this project asks of a Hive metastore (3.1 or 4.0), as calls that either answer or raise."""
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -10,12 +11,17 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.metastore import hive4, replies
 from compaction_operator.metastore.compactor import CompactorCalls
-from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.errors import HungUp, LockLost, MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions
 from compaction_operator.metastore.tables import Partition, Table
 
 BATCH = 500
 """Partitions asked for in one call: large enough to be quick, small enough for a metastore's memory."""
+
+GAP_SECONDS = 3.0
+"""How long a metastore that hangs up at the list of transactions is asked again: some times as long as a gap lasts."""
+
+GAP_PAUSE = 0.2
 
 _ALL = -1
 _LOCK_TYPES = {
@@ -28,8 +34,8 @@ _LOCK_TYPES = {
 class MetastoreClient(CompactorCalls):
     """A client of one metastore, for many threads; close it, or use it as a context manager.
 
-    Each method sends its call once. It raises MetastoreUnavailable when there is no answer within the timeout (the
-    next call connects anew), and MetastoreError when the metastore refuses or its answer is not whole.
+    Each method but open_transactions sends its call once. It raises MetastoreUnavailable when there is no answer within
+    the timeout (the next call connects anew), and MetastoreError when the metastore refuses or its answer is not whole.
     """
 
     def get_table(self, database: str, name: str) -> Table:
@@ -129,8 +135,21 @@ class MetastoreClient(CompactorCalls):
         return self._call(lambda client: replies.locks_of(client.show_locks(request), database=database, table=table))
 
     def open_transactions(self) -> OpenTransactions:
-        """Return the open transactions of the whole metastore and the highest transaction id given out."""
-        return self._call(lambda client: replies.open_transactions_of(client.get_open_txns_info()))
+        """Return the open transactions of the whole metastore and the highest transaction id given out.
+
+        NB: Hive 4 counts an id that was given out but is not in its database (yet) as an open transaction. It has no
+        user for it, which this answer must have, and hangs up (GetOpenTxnsListHandler, OpenTxn.toTxnInfo). That is so
+        while somebody opens a transaction, and for metastore.txn.opentxn.timeout, 1 s, after an opening that took
+        longer than that. So this one call, which changes nothing, is sent again for GAP_SECONDS.
+        """
+        until = time.monotonic() + GAP_SECONDS
+        while True:
+            try:
+                return self._call(lambda client: replies.open_transactions_of(client.get_open_txns_info()))
+            except HungUp:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(GAP_PAUSE)
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
         def request(client: Any) -> list[Partition]:

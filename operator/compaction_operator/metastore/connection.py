@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from http.client import HTTPException
+from itertools import starmap
 from typing import Any, TypeVar
 
 from thrift.protocol.TProtocol import TProtocolException
@@ -12,12 +13,15 @@ from thrift.transport.TTransport import TTransportException
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.channel import Deadline
 from compaction_operator.metastore.endpoint import Connection, Endpoint
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.errors import HungUp, MetastoreError, MetastoreUnavailable
 
 Answer = TypeVar("Answer")
 
 NO_ANSWER = (TTransportException, OSError, EOFError)
 """What says that the other end is not there (any more)."""
+
+HANG_UPS = (TTransportException.END_OF_FILE, TTransportException.UNKNOWN)
+"""Of those, the other end's own doing: the end of the stream, and HTTP's server errors."""
 
 NO_SENSE = (
     TApplicationException,
@@ -49,8 +53,8 @@ class ConnectionPool:
 
         Where one URI cannot be connected to, the next one is tried. From the moment a call may have been sent it is
         not sent again: after an error the caller decides whether to repeat it. Exceptions that Hive's interface
-        declares come through as they are; raises MetastoreUnavailable when there is no answer and MetastoreError when
-        the answer makes no sense.
+        declares come through as they are; raises MetastoreUnavailable when there is no answer, HungUp among
+        them, and MetastoreError when the answer makes no sense.
         """
         deadline = Deadline.after(self._settings.timeout)
         if not self._free.acquire(timeout=self._settings.timeout):
@@ -71,7 +75,8 @@ class ConnectionPool:
             answer = request(connection.client)
         except NO_ANSWER as error:
             self._abandon(connection)
-            raise self._unavailable([(connection.endpoint, error)]) from error
+            kind = HungUp if getattr(error, "type", None) in HANG_UPS else MetastoreUnavailable
+            raise kind(self._told(connection.endpoint, error)) from error
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
@@ -112,7 +117,7 @@ class ConnectionPool:
             except NO_ANSWER as error:
                 failures.append((endpoint, error))
                 self._put_last(endpoint)
-        raise self._unavailable(failures) from failures[-1][1]
+        raise MetastoreUnavailable("; ".join(starmap(self._told, failures))) from failures[-1][1]
 
     def _abandon(self, connection: Connection) -> None:
         """Close it, and all idle ones to the same end: what broke it is likely to have broken them."""
@@ -143,11 +148,7 @@ class ConnectionPool:
         for connection in gone:
             connection.close()
 
-    def _unavailable(self, failures: list[tuple[Endpoint, Exception]]) -> MetastoreUnavailable:
-        told = (f"metastore {endpoint.uri}: {self._reason(error)}" for endpoint, error in failures)
-        return MetastoreUnavailable("; ".join(told))
-
-    def _reason(self, error: Exception) -> str:
-        if isinstance(error, TimeoutError):
-            return f"no answer in {self._settings.timeout:g} s"
-        return str(error) or type(error).__name__
+    def _told(self, endpoint: Endpoint, error: Exception) -> str:
+        late = isinstance(error, TimeoutError)
+        reason = f"no answer in {self._settings.timeout:g} s" if late else str(error) or type(error).__name__
+        return f"metastore {endpoint.uri}: {reason}"

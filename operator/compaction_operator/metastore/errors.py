@@ -12,6 +12,10 @@ class MetastoreUnavailable(MetastoreError):  # noqa: N818 - a state of the world
     """
 
 
+class HungUp(MetastoreUnavailable):
+    """The metastore took the call and ended the connection, or over HTTP answered with a server error."""
+
+
 class TableNotFound(MetastoreError):  # noqa: N818 - a state of the world, in its own words
     """There is no such table (or database)."""
 
