@@ -19,7 +19,7 @@ BATCH = 500
 """Partitions asked for in one call: large enough to be quick, small enough for a metastore's memory."""
 
 GAP_SECONDS = 3.0
-"""How long a metastore that hangs up at the list of transactions is asked again: some times as long as a gap lasts."""
+"""How long a metastore that hangs up at the list of transactions is asked again: three times as long as a gap lasts."""
 
 GAP_PAUSE = 0.2
 
