@@ -193,7 +193,7 @@ def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: Met
     output = _renamed(three_inserts, stranger)
     forged = replace(stranger, attempt=1)
     spec = journal_of(three_inserts, forged, output)
-    settled = real_work(three_inserts, server.uri).settle(cleanup(spec))
+    settled = real_work(three_inserts, server.uri).settle(cleanup(spec), driver_ended=True)
     assert isinstance(settled, Trouble)
     assert f"transaction {stranger.txn} is neither committed nor aborted" in settled.message
     assert stranger.txn in three_inserts.own_transactions()

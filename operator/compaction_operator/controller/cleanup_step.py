@@ -73,13 +73,15 @@ class Settled:
 class Sight:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
-    `silent` is for how many seconds, at each look, the metastore has known of nothing that the attempt holds. `left`
+    `at_work` says that the attempt's driver runs and may be at work on what is recorded; `lost` why it is lost, by the
+    metastore. `left`
     says that an earlier pass may have left a lock of the cleanup's own.
     `planned` is a pass that only looked; `needed` says that the compaction still counts with this journal.
     """
 
     job: JobView | None = None
-    silent: float = 0.0
+    at_work: bool = False
+    lost: str | None = None
     settled: Settled | Trouble | None = None
     look: Look | None = None
     planned: tuple[PartitionDeletion, ...] | Trouble | None = None

@@ -35,8 +35,6 @@ READERS_GONE = "ReadersGone"
 APPROVED = "Approved"
 
 JOB_CHECK = 30.0
-LOST_AFTER = 60.0
-"""Seconds. NB: a driver holds nothing for up to about 30 of them between two tries for an EXCLUSIVE lock."""
 NEEDED_CHECK = 600.0
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -59,22 +57,22 @@ class _Step(DeletingStep):
     """The first half of the way: until nothing holds the deletion any more, and what comes after the end."""
 
     def before_baseline(self) -> Decision:
-        """Nothing is known yet: wait for the Job's end, then settle.
+        """Nothing is known yet: wait until the driver has let go of what is recorded, then settle.
 
-        Unless its driver is lost: paused or cut off, it may have published half of a pair, and once the metastore has
-        taken its EXCLUSIVE lock away, readers see that half (hazard H3). Settling before the Job's end is safe. The
+        It has when its Job is over, and when it holds nothing in the metastore any more. Or it is lost: paused or cut
+        off, it may have published half of a pair, which readers see as soon as the metastore takes its EXCLUSIVE lock
+        away (hazard H3). Settling before the Job's end is safe. The
         fence takes the staging folder, so that no rename of the driver's finds its source, and no pair is begun that
         the roll-forward did not see. It completes the pair itself. The locks that are given back and the transactions
         that are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there
         all the time, publishes nothing more of these partitions, and fails.
         """
-        runs = self._sight.job is not None and not self._sight.job.ended
-        if runs and self._sight.silent < LOST_AFTER:
+        if self._sight.at_work:
             return self._wait_for_job()
         settled = self._sight.settled
         if settled is None:
-            if runs:
-                self._tell_lost()
+            if self._sight.lost is not None:
+                self._tell_lost(self._sight.lost)
             return self._decision(Action.SETTLE)
         if isinstance(settled, Trouble):
             self._draft.set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
@@ -86,12 +84,11 @@ class _Step(DeletingStep):
         self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
         return self._stay(CleanupPhase.PENDING, "JobRunning", message, again_in=JOB_CHECK)
 
-    def _tell_lost(self) -> None:
+    def _tell_lost(self, why: str) -> None:
         """Say it once, and not with each try to settle."""
         known = self._draft.find(PUBLISHED)
         if known is None or known.reason == "JobRunning":
-            silence = f"has held nothing in the metastore for {self._sight.silent:.0f} s"
-            message = f"job {self._spec.compaction.job} runs, but {silence}: what it published is found out now"
+            message = f"job {self._spec.compaction.job} runs, but {why}: what it published is determined now"
             self._draft.event("DriverLost", message, EventType.WARNING)
 
     def after_baseline(self) -> Decision:

@@ -161,7 +161,6 @@ class CleanupReconciler:
         self._pools = pools
         self._clock = clock
         self._ticks = ticks
-        self._silent_since: dict[Key, float] = {}
 
     async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
         """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
@@ -171,7 +170,6 @@ class CleanupReconciler:
         cleanup = self._cache.cleanups.get(key)
         if cleanup is None:
             self._gatekeeper.forget(key)
-            self._silent_since.pop(key, None)
             return None, False
         sight = await self._look(cleanup, failures)
         while True:
@@ -190,21 +188,25 @@ class CleanupReconciler:
         if cleanup.ended:
             return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
-            self._silent_since.pop(cleanup.key, None)
             return Sight(look=self._gatekeeper.view(cleanup.key), left=True, failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
-        runs = job is not None and not job.ended
-        return Sight(job=job, silent=await self._silent(cleanup) if runs else 0.0, failures=failures)
+        if job is None or job.ended:
+            return Sight(job=job, failures=failures)
+        held = await run_in(self._pools.of_warehouse(cleanup.spec.warehouse).tables, self._work.held, cleanup)
+        self._count_errors(cleanup, "held", held)
+        if isinstance(held, Trouble):
+            return Sight(job=job, at_work=True, failures=failures)
+        lost = held.silence(self._clock())
+        return Sight(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
-    async def _silent(self, cleanup: Cleanup) -> float:
-        """Ask what the attempt holds; return for how long it is known, by unbroken looks, to hold nothing."""
-        holds = await run_in(self._pools.of_warehouse(cleanup.spec.warehouse).tables, self._work.holds, cleanup)
-        self._count_errors(cleanup, "holds", holds)
-        if holds is not False:
-            self._silent_since.pop(cleanup.key, None)
-            return 0.0
-        now = self._ticks()
-        return now - self._silent_since.setdefault(cleanup.key, now)
+    def _is_own(self, cleanup: Cleanup) -> bool:
+        """Whether the compaction that a cleanup names is there, in its own namespace: nobody else may end its attempt.
+
+        One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
+        """
+        ref = cleanup.spec.compaction
+        compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction is not None and compaction.meta.uid == ref.uid
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""
@@ -230,7 +232,8 @@ class CleanupReconciler:
     async def _act(self, decision: Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         pools = self._pools.of_warehouse(cleanup.spec.warehouse)
         if decision.action is Action.SETTLE:
-            settled = await run_in(pools.tables, self._work.settle, cleanup)
+            ended = (sight.job is None or sight.job.ended) and self._is_own(cleanup)
+            settled = await run_in(pools.tables, self._work.settle, cleanup, driver_ended=ended)
             self._count_errors(cleanup, "settle", settled)
             return replace(sight, settled=settled)
         if decision.action is Action.PLAN:

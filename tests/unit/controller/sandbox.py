@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.identity import Change
+from compaction_operator.cleanup.lost import Holdings
 from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
@@ -333,7 +334,8 @@ class FakeWork:
 
     time: Time
     verdict: Verdict = field(default_factory=Verdict)
-    held: bool = True
+    holding: bool = True
+    last_heartbeat: datetime | None = None
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -357,15 +359,18 @@ class FakeWork:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
-        self.calls.append(f"holds {cleanup.meta.name}")
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else self.held
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+        self.calls.append(f"held {resource.meta.name}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        beat = self.last_heartbeat or self.time.now
+        return Holdings((replace(reader(8), last_heartbeat=beat),)) if self.holding else Holdings()
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"release {cleanup.meta.name}")
         return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settled | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")

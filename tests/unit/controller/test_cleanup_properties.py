@@ -11,7 +11,7 @@ from compaction_operator.api.cleanup import Blocker, BlockerKind, PublishedState
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
-from compaction_operator.controller.cleanups import LOST_AFTER, decide
+from compaction_operator.controller.cleanups import decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
 from compaction_operator.controller.outcomes import Pass, Trouble
@@ -56,7 +56,7 @@ class Way:
         return decision
 
     def _note(self, settled: bool, ended: bool, sight: Sight) -> None:
-        running = sight.job is not None and not sight.job.ended and sight.silent < LOST_AFTER
+        running = sight.at_work
         if not settled and not running and isinstance(sight.settled, Settled):
             self.baseline_at = self.seconds
             states = sight.settled.states
@@ -111,7 +111,7 @@ states = st.sampled_from(PublishedState)
 sights = st.builds(
     Sight,
     job=st.sampled_from([None, job(JobState.ACTIVE), job(JobState.FAILED)]),
-    silent=st.sampled_from([0.0, 59.0, 60.0]),
+    at_work=st.booleans(),
     settled=st.one_of(
         st.none(),
         st.just(TROUBLE),

@@ -69,23 +69,23 @@ def outcome(status: CompactionCleanupStatus, type_: str) -> str | None:
 
 def test_pending_while_the_job_runs() -> None:
     """The driver may still publish: nothing is fenced, listed or asked."""
-    decision = step(None, Sight(job=view(JobState.ACTIVE)))
+    decision = step(None, Sight(job=view(JobState.ACTIVE), at_work=True))
     assert summary(decision) == ("Unknown", "JobRunning", "Pending")
     assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
 
 
-def test_a_driver_that_has_held_nothing_for_long_is_lost_though_its_job_runs() -> None:
+def test_a_driver_that_is_lost_is_settled_though_its_job_runs() -> None:
     """It may have published half of a pair, which readers see: it is settled, and once said why."""
     running = view(JobState.ACTIVE)
-    waiting = step(None, Sight(job=running, silent=59.9))
+    waiting = step(None, Sight(job=running, at_work=True))
     assert (waiting.action, waiting.again_in, waiting.events) == (Action.NONE, 30.0, ())
-    lost = step(waiting.status, Sight(job=running, silent=60.0))
+    lost = step(waiting.status, Sight(job=running, lost="lock 8 is silent"))
     assert (lost.action, [event.reason for event in lost.events]) == (Action.SETTLE, ["DriverLost"])
-    assert "has held nothing in the metastore for 60 s" in lost.events[0].message
-    failed = step(lost.status, Sight(job=running, silent=60.0, settled=Trouble("UndecidedError", "half")))
-    again = step(failed.status, Sight(job=running, silent=61.0))
+    assert "runs, but lock 8 is silent" in lost.events[0].message
+    failed = step(lost.status, Sight(job=running, lost="", settled=Trouble("UndecidedError", "half")))
+    again = step(failed.status, Sight(job=running, lost="lock 8 is silent"))
     assert (again.action, again.events) == (Action.SETTLE, ())
-    done = step(again.status, Sight(job=running, silent=61.0, settled=Settled({"": PUBLISHED}, baseline(12))))
+    done = step(again.status, Sight(job=running, lost="", settled=Settled({"": PUBLISHED}, baseline(12))))
     assert outcome(done.status, "Published") == "True"
 
 
