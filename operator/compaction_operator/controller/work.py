@@ -23,8 +23,7 @@ from compaction_operator.cleanup.lost import holds_anything
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
-from compaction_operator.cleanup.settlement import settle
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement, settle
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
@@ -68,7 +67,7 @@ class Work(Protocol):
     def holds(self, cleanup: Cleanup) -> bool | Trouble:
         """Return whether a cleanup's attempt holds anything in the metastore now, or why nobody knows."""
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup) -> Settlement | Trouble:
         """Fence, give locks back, compute what is published, then take the reader baseline."""
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
@@ -222,14 +221,13 @@ class RealWork:
         except TROUBLES as error:
             return _trouble(error)
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup) -> Settlement | Trouble:
         """Do what comes right after an attempt's end."""
         try:
             client, manners = self._client_for(cleanup), self._manners(cleanup)
-            found = settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
+            return settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
         except TROUBLES as error:
             return _trouble(error)
-        return Settled(found.states, found.baseline, found.gone, found.needed)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, then once for all transactions."""
