@@ -17,7 +17,7 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World, blockers
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Meta
 from compaction_operator.controller.work import RealWork
@@ -59,7 +59,7 @@ class Keeper:
     def settle(self) -> dict[str, PublishedState]:
         """Settle and store the result; return the states by partition."""
         settled = self.work.settle(self.cleanup, driver_ended=True)
-        assert isinstance(settled, Settled), settled
+        assert isinstance(settled, Settlement), settled
         partitions = tuple(PartitionStatus(partition=name, state=state) for name, state in settled.states.items())
         self._store(baseline=settled.baseline, partitions=partitions)
         return dict(settled.states)

@@ -166,12 +166,16 @@ class PartitionStatus(ReadModel):
 
 
 class CompactionCleanupStatus(ReadModel):
-    """How far a cleanup is."""
+    """How far a cleanup is. Times are RFC 3339; one that is not set has not come, or is to be found out again."""
 
     observed_generation: int | None = None
     phase: CleanupPhase = CleanupPhase.PENDING
     conditions: tuple[Condition, ...] = ()
+    driver_lost_time: str | None = None
     baseline: ReaderBaseline | None = None
+    readers_gone_time: str | None = None
+    listed_time: str | None = None
+    deletion_start_time: str | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     blocker_count: int = 0

@@ -30,6 +30,9 @@ from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)
 
+STORAGE_ERROR = "StorageError"
+"""Why a partition counts as not published: nobody can look into it."""
+
 _COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
 
 
@@ -81,7 +84,7 @@ def settle(
     world = look(metastore, table)
     names = {entry.partition for entry in spec.partitions}
     baseline = take_baseline(world, partitions=names, own_locks=ended.locks, now=clock())
-    unreachable = {partition: Change("StorageError", error) for partition, error in errors.items()}
+    unreachable = {partition: Change(STORAGE_ERROR, error) for partition, error in errors.items()}
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
 
 

@@ -16,6 +16,7 @@ RESTORED = "Restored"
 NOT_PUBLISHED = "NotPublished"
 STILL_NEEDED = "StillNeeded"
 NOT_DELETED_YET = "NotDeletedYet"
+OVERDUE = "Overdue"
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 

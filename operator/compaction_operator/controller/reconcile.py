@@ -1,14 +1,17 @@
 """One reconcile of one key: look, decide, write the status, act. What is learned goes into the next look."""
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller import cleanups, compactions
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.cleanup_step import Action, Decision, Sight
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.driver import driver_end, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
@@ -17,8 +20,11 @@ from compaction_operator.controller.kube import KubeError
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outcomes import Pass, Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.sight import Action, Sight
 from compaction_operator.controller.times import Clock
 from compaction_operator.controller.work import Work
+
+A = TypeVar("A")
 
 _NOTHING_TO_SEE = frozenset({Action.NONE, Action.WATCH, Action.DISCARD})
 """Actions after which nothing is known that would change the decision."""
@@ -192,8 +198,7 @@ class CleanupReconciler:
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
         if job is None or job.ended:
             return Sight(job=job, failures=failures)
-        held = await run_in(self._pools.of_warehouse(cleanup.spec.warehouse).tables, self._work.held, cleanup)
-        self._count_errors(cleanup, "held", held)
+        held = await self._ask(cleanup, "held", self._work.held)
         if isinstance(held, Trouble):
             return Sight(job=job, at_work=True, failures=failures)
         lost = held.silence(self._clock())
@@ -229,35 +234,35 @@ class CleanupReconciler:
             now=self._ticks(),
         )
 
-    async def _act(self, decision: Decision, cleanup: Cleanup, sight: Sight) -> Sight:
-        pools = self._pools.of_warehouse(cleanup.spec.warehouse)
+    async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         if decision.action is Action.SETTLE:
             ended = (sight.job is None or sight.job.ended) and self._is_own(cleanup)
-            settled = await run_in(pools.tables, self._work.settle, cleanup, driver_ended=ended)
-            self._count_errors(cleanup, "settle", settled)
-            return replace(sight, settled=settled)
+            settle = partial(self._work.settle, driver_ended=ended)
+            return sight.answered(settled=await self._ask(cleanup, "settle", settle))
         if decision.action is Action.PLAN:
-            planned = await run_in(pools.tables, self._work.plan, cleanup, cleanup.spec.partitions)
-            self._count_errors(cleanup, "plan", planned)
-            return replace(sight, planned=planned)
+            plan = partial(self._work.plan, partitions=cleanup.spec.partitions)
+            return sight.answered(planned=await self._ask(cleanup, "plan", plan))
         if decision.action is Action.FINISH:
-            trouble = await run_in(pools.tables, self._work.finish, cleanup)
-            self._count_errors(cleanup, "finish", trouble)
-            return replace(sight, finished=trouble is None, finish_trouble=trouble)
+            return sight.answered(finished=await self._ask(cleanup, "finish", self._work.finish) or True)
         if decision.action is Action.RELEASE:
-            trouble = await run_in(pools.tables, self._work.release, cleanup)
-            self._count_errors(cleanup, "release", trouble)
-            return replace(sight, left=False, release_trouble=trouble)
-        return replace(sight, deletion=await self._delete(decision, cleanup, sight.deletion or Pass()))
+            return sight.answered(left=await self._ask(cleanup, "release", self._work.release) or False)
+        going = sight.deletion or Pass()
+        return sight.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
 
-    async def _delete(self, decision: Decision, cleanup: Cleanup, going: Pass) -> Pass:
-        chunk, purge = decision.partitions, decision.action is Action.PURGE
+    async def _delete(self, decision: cleanups.Decision, cleanup: Cleanup) -> tuple[PartitionDeletion, ...] | Trouble:
+        purge = decision.action is Action.PURGE
+        delete = partial(self._work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist)
         pool = self._pools.of_warehouse(cleanup.spec.warehouse).deletion
-        outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge, insist=decision.insist)
-        self._count_errors(cleanup, "delete", outcome)
+        outcome = await self._ask(cleanup, "delete", delete, pool=pool)
         if not isinstance(outcome, Trouble):
             self._metrics.refused(outcome)
-        return going.after(chunk, outcome)
+        return outcome
 
-    def _count_errors(self, cleanup: Cleanup, operation: str, outcome: object) -> None:
-        self._metrics.not_answered(cleanup.spec.warehouse, operation, isinstance(outcome, Trouble))
+    async def _ask(
+        self, cleanup: Cleanup, operation: str, work: Callable[[Cleanup], A], *, pool: Executor | None = None
+    ) -> A:
+        """Have something done in a thread, and count it when it was not answered."""
+        warehouse = cleanup.spec.warehouse
+        answer = await run_in(pool or self._pools.of_warehouse(warehouse).tables, work, cleanup)
+        self._metrics.not_answered(warehouse, operation, isinstance(answer, Trouble))
+        return answer

@@ -22,8 +22,7 @@ from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
-from compaction_operator.cleanup.settlement import settle
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement, settle
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
@@ -74,7 +73,7 @@ class Work(Protocol):
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         """Return what the metastore holds for the attempt of a compaction or cleanup now, or why nobody knows."""
 
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """End the attempt, compute what is published, then take the reader baseline.
 
         Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
@@ -211,16 +210,15 @@ class RealWork:
         except TROUBLES as error:
             return _trouble(error)
 
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """Do what comes right after an attempt's end."""
         try:
             client, manners = self._client_for(cleanup), self._manners(cleanup)
-            found = settle(
+            return settle(
                 self._storage, client, cleanup.spec, driver_ended=driver_ended, manners=manners, clock=self._clock
             )
         except TROUBLES as error:
             return _trouble(error)
-        return Settled(found.states, found.baseline, found.gone, found.needed)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, then once for all transactions."""

@@ -24,7 +24,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.lost import Holdings
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.controller import Controller
@@ -164,6 +164,18 @@ def world(*locks: int, txns: OpenTransactions | None = None) -> World:
 
 def baseline(*locks: int, time: datetime = NOON) -> ReaderBaseline:
     return ReaderBaseline(time=rfc3339(time), txn_high_water_mark=40, lock_ids=locks)
+
+
+def settlement(
+    states: Mapping[str, PublishedState],
+    readers: ReaderBaseline,
+    *,
+    gone: Mapping[str, Change] | None = None,
+    needed: Mapping[str, tuple[str, ...]] | None = None,
+    unreachable: Mapping[str, Change] | None = None,
+) -> Settlement:
+    """What settling found; by default no partition is gone, and all that is recorded is obsolete."""
+    return Settlement(states, readers, gone or {}, needed or {}, unreachable or {})
 
 
 class Inline(Executor):
@@ -370,14 +382,14 @@ class FakeWork:
         self.calls.append(f"release {cleanup.meta.name}")
         return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
 
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
         state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED
         states = {entry.partition: state for entry in cleanup.spec.partitions}
         gone = dict.fromkeys(states, self.gone) if self.gone else {}
-        return Settled(states, baseline(*self.locks, time=self.time.now), gone)
+        return settlement(states, baseline(*self.locks, time=self.time.now), gone=gone)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         self.looks += 1

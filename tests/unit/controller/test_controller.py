@@ -15,13 +15,13 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.gate import World, blockers
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanup_step import Settled, Sight
 from compaction_operator.controller.cleanups import decide
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
 from compaction_operator.controller.resources import Kind, TableKey
+from compaction_operator.controller.sight import Sight
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -36,6 +36,7 @@ from tests.unit.controller.sandbox import (
     condition,
     entry_json,
     runs,
+    settlement,
     world,
 )
 
@@ -78,7 +79,7 @@ async def test_the_whole_way() -> None:
     box.work.locks = ()
     await box.pass_time(2)
     assert box.cleanup()["phase"] == "Succeeded"
-    assert box.cleanup()["directoriesDeleted"] == 3
+    assert (box.cleanup()["directoriesDeleted"], box.cleanup()["bytesDeleted"]) == (3, 30)
     assert box.work.directories == set()
     told = ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "ReadersGone", "Deleting", "Deleted"]
     assert box.kube.reasons() == told
@@ -747,7 +748,7 @@ async def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_
 IDENTITY = {"database": "sales", "createTime": 100, "location": "/warehouse/orders"}
 
 
-SETTLED = Settled({"": PublishedState.PUBLISHED}, baseline(12))
+SETTLED = settlement({"": PublishedState.PUBLISHED}, baseline(12))
 
 
 def settled_status() -> dict[str, Any]:

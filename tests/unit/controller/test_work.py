@@ -11,7 +11,7 @@ from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import cleanup_agent
 from compaction_operator.cleanup.lost import Holdings
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
@@ -171,7 +171,7 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
         transactions=OpenTransactions(40, (TxnInfo(txn=39, state="OPEN", user="u", host="h"),)),
     )
     settled = work(metastore).settle(journal(tmp_path), driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert settled.baseline.lock_ids == (12,)
     assert settled.baseline.txn_high_water_mark == 40
@@ -183,7 +183,7 @@ def test_settling_what_was_not_published(tmp_path: Path) -> None:
     for name in DELTAS:
         make_directory(tmp_path, name)
     settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path), driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
 
 
@@ -195,7 +195,7 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
     make_directory(staging, pair[1])
     (staging / "_intent").write_text('{"outputs": ["delta_0000001_0000003", "delete_delta_0000001_0000003"]}')
     settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}), driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert names(tmp_path) == set(pair)
 
@@ -212,7 +212,7 @@ def test_a_readers_lock_that_a_journal_claims_as_its_own_is_waited_for(tmp_path:
     make_directory(tmp_path, "delta_0000001_0000003")
     metastore = Metastore(table(tmp_path), locks=(reader(7),))
     settled = work(metastore).settle(journal(tmp_path), driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.baseline.lock_ids == (7,)
     assert metastore.unlocked == []
 
@@ -225,7 +225,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
     make_directory(elsewhere, "delta_0000001_0000003")
     moved = journal(place, entry={"location": str(elsewhere)})
     settled = work(Metastore(table(place))).settle(moved, driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
     assert names(elsewhere) == {STAGING, "delta_0000001_0000003"}
 
@@ -248,7 +248,7 @@ def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, drop
         place.mkdir()
     metastore = Metastore(None if dropped == "table" else table(place))
     settled = work(metastore).settle(cleanup(entries=[entry], table=identity), driver_ended=True)
-    assert isinstance(settled, Settled)
+    assert isinstance(settled, Settlement)
     assert settled.states == {"prt=p1": PublishedState.NOT_PUBLISHED}
     assert settled.gone["prt=p1"].reason == f"{dropped.capitalize()}Dropped"
 
