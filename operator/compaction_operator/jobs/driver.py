@@ -26,7 +26,7 @@ from compaction_operator.jobs import hudi_driver
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
-from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.journal import Journal, JournalRefused
 from compaction_operator.jobs.lease import KubernetesLeases, table_lease
 from compaction_operator.jobs.progress import OwnPod, ProgressReporter
 from compaction_operator.jobs.protocol import protocol_of
@@ -40,6 +40,9 @@ from compaction_operator.metastore.resolve import Refused, hudi_table, resolve
 log = logging.getLogger(__name__)
 
 API_TIMEOUT_SECONDS = 30
+
+REFUSED_CONTENT = frozenset({400, 413, 422})
+"""Statuses by which an API server refuses what a resource says: it makes no sense, is too large, or is invalid."""
 
 SparkT = TypeVar("SparkT", bound="Stoppable")
 
@@ -60,7 +63,10 @@ class KubernetesJournals:
         self._api = kubernetes.client.CustomObjectsApi()
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already."""
+        """Create the resource; return False when one of its name exists already.
+
+        Raises JournalRefused for what the resource says, and JobError for anything else.
+        """
         try:
             self._api.create_namespaced_custom_object(
                 GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=API_TIMEOUT_SECONDS
@@ -70,7 +76,10 @@ class KubernetesJournals:
                 return False
             # NB: the exception's own words are headers and a body, too long for a condition.
             why = f"{error.status} {error.reason}: {_said(error.body)}"
-            raise JobError(Reason.DRIVER_FAILED, f"journal {body['metadata']['name']} not created: {why}") from error
+            message = f"journal {body['metadata']['name']} not created: {why}"
+            if error.status in REFUSED_CONTENT:
+                raise JournalRefused(message) from error
+            raise JobError(Reason.DRIVER_FAILED, message) from error
         return True
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:

@@ -84,9 +84,12 @@ class HiveCompaction:
         with self._protocol.batch(self._give_up) as held:
             staged = self._stage(batch, held)
             held.confirm()
-            journal.record(journal_entries(staged), lock_ids=held.lock_ids)
+            refused = journal.record(journal_entries(staged), lock_ids=held.lock_ids)
             for item in sorted(staged, key=lambda item: needs_exclusive(item.prepared)):
-                self._publish(item, held)
+                if error := refused.get(item.target.partition):
+                    held.give_up(item.target, error)
+                else:
+                    self._publish(item, held)
 
     def _stage(self, batch: Sequence[Target], held: Held) -> list[Staged]:
         """Make staging, fence, then list and plan: in this order nothing older can still come in."""

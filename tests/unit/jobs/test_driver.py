@@ -1,6 +1,7 @@
 """The driver's last words: one JSON object whatever happens, and the exit code that goes with it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.journal import JournalRefused
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Refused
 
@@ -70,16 +72,47 @@ def test_a_request_that_cannot_be_read_is_a_result_too(message: Path) -> None:
     assert DriverResult.model_validate_json(message.read_text()).reason is Reason.DRIVER_FAILED
 
 
-@pytest.mark.parametrize("body", [json.dumps({"message": "cannot create resource"}), "cannot create resource"])
-def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Api:
-        def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
-            error = kubernetes.client.ApiException(status=403, reason="Forbidden")
-            error.body = body
-            raise error
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
+    """Make the API server answer each creation with that status and body."""
 
-    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
-    monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", Api)
+    def answer(status: int, body: str) -> None:
+        class Api:
+            def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
+                error = kubernetes.client.ApiException(status=status, reason="Refused")
+                error.body = body
+                raise error
+
+        monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
+        monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", Api)
+
+    return answer
+
+
+JOURNAL = {"metadata": {"name": "nightly-1-0"}}
+
+
+@pytest.mark.parametrize("body", [json.dumps({"message": "cannot create resource"}), "cannot create resource"])
+def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(
+    body: str, refusing: Callable[[int, str], None]
+) -> None:
+    refusing(403, body)
     with pytest.raises(JobError) as caught:
-        driver.KubernetesJournals().create("team", {"metadata": {"name": "nightly-1-0"}})
-    assert str(caught.value) == "journal nightly-1-0 not created: 403 Forbidden: cannot create resource"
+        driver.KubernetesJournals().create("team", JOURNAL)
+    assert str(caught.value) == "journal nightly-1-0 not created: 403 Refused: cannot create resource"
+    assert not isinstance(caught.value, JournalRefused)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
+    status: int, refusing: Callable[[int, str], None]
+) -> None:
+    """Such an answer is about what the journal says; any other could be about anything."""
+    refusing(status, json.dumps({"message": 'name "delta_x" is invalid'}))
+    with pytest.raises(JournalRefused, match='name "delta_x" is invalid'):
+        driver.KubernetesJournals().create("team", JOURNAL)
+
+
+def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, str], None]) -> None:
+    refusing(409, "{}")
+    assert not driver.KubernetesJournals().create("team", JOURNAL)

@@ -1,5 +1,6 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
@@ -19,7 +21,7 @@ from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, Tally
 from compaction_operator.jobs.hive3 import Hive3
-from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.journal import Journal, JournalRefused
 from compaction_operator.jobs.locks import HeldLock, Locks
 from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
 from compaction_operator.jobs.work import Work
@@ -34,6 +36,8 @@ from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
 THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
+CRDS = Path(__file__).parents[3] / "crds"
+UNION = "HIVE_UNION_SUBDIR_1"
 OTHERS = "_compaction_0a1b2c3d-9-22222222"
 GUARD = "base_-9223372036854775808"
 HIGHEST_TXN = 40
@@ -186,6 +190,53 @@ def test_a_disk_that_fails_one_partition_leaves_the_others_alone(
     monkeypatch.setattr(LocalStorage, "publish", publish)
     assert "No space left" in str(failed(*places))
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+class AsTheCrdSays(Store):
+    """Refuses what the names' pattern in the CRD refuses, or in one that was left behind by an older version."""
+
+    def __init__(self, pattern: str | None = None) -> None:
+        super().__init__()
+        written = yaml.safe_load((CRDS / "compaction.dev_compactioncleanups.yaml").read_text())
+        spec = written["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        entry = spec["properties"]["partitions"]["items"]["properties"]
+        self._pattern = pattern or entry["obsolete"]["items"]["properties"]["name"]["pattern"]
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        for name in (one["name"] for part in body["spec"]["partitions"] for one in part["obsolete"]):
+            if not re.search(self._pattern, name):
+                raise JournalRefused(f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}")
+        return super().create(namespace, body)
+
+
+@pytest.fixture
+def union(tmp_path: Path) -> Path:
+    """A table that was filled by a UNION ALL before it was ACID; its write ids begin at 10000001."""
+    place = Path(shutil.copytree(FIXTURES / "original" / "before", tmp_path / "union"))
+    (place / UNION).mkdir()
+    for file in list(place.glob("0*_0")):
+        file.rename(place / UNION / file.name)
+    return place
+
+
+def test_what_a_union_all_left_behind_is_recorded_and_compacted(union: Path) -> None:
+    store = AsTheCrdSays()
+    assert run(union, store=store, metastore=Converted()).reason is Reason.COMPACTED
+    assert UNION in obsolete_in(store)
+    assert bases(union) == ["base_10000003"]
+
+
+def test_a_partition_that_the_api_server_refuses_leaves_the_others_alone(
+    union: Path, places: tuple[Path, Path]
+) -> None:
+    """Nothing is published of it, and the message says which name it was about."""
+    store = AsTheCrdSays(pattern="^((base|delta|delete_delta)_[^/]+|[0-9]+_[0-9]+[^/]*)$")
+    error = failed(union, *places, store=store, metastore=Converted())
+    assert error.reason is Reason.DRIVER_FAILED
+    assert str(union) in str(error)
+    assert f"'{UNION}' should match" in str(error)
+    assert bases(union) == []
+    assert [names(place) for place in places] == [{"base_0000003"}] * 2
 
 
 def test_staging_that_cannot_be_removed_does_not_hide_the_failure(
