@@ -454,6 +454,8 @@ BAD_CLEANUPS = [
     ("partitions.0.obsolete.0.name", "..", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "delta_1_1/../../other", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "part-00000.orc", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "HIVE_UNION_SUBDIR_1/000000_0", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "base_1\n", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete", [ENTRY["obsolete"][0]] * 2, "spec.partitions[0].obsolete[1]: Duplicate value"),
     ("partitions.0.highestWriteId", "3", "spec.partitions[0].highestWriteId"),
     ("table.location", "", "spec.table.location"),
@@ -475,6 +477,15 @@ def test_invalid_specs_are_refused(cluster: Cluster, kind: str, path: str, value
     """The API server refuses, and its message names the field."""
     manifest = resource(cluster, kind, changed(VALID[kind], path, value))
     assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+def test_a_journal_holds_names_of_every_kind(cluster: Cluster) -> None:
+    """Those that a table can have by Hive's grammar, from before it was ACID too."""
+    names = ["base_-9223372036854775808", "base_0000003_v0000022", "delta_0000001_0000001_0004_v0000022"]
+    names += ["delete_delta_0000004_0000004", "000000_0", "000000_0_copy_1", "HIVE_UNION_SUBDIR_15"]
+    entry = ENTRY | {"obsolete": [{"name": name, "reason": "covered by base_0000009"} for name in names]}
+    manifest = resource(cluster, "CompactionCleanup", CLEANUP | {"partitions": [entry]})
+    cluster.output("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
 
 
 @pytest.mark.parametrize(("path", "value", "named"), BAD_HUDI_COMPACTIONS, ids=case_id)
