@@ -42,16 +42,16 @@ class Metastore(SameTable):
     def __init__(self, table: LivingTable) -> None:
         super().__init__()
         self.older = True
-        self._living = table
+        self._table = table
 
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        return self._living.write_ids()
+        return self._table.write_ids()
 
     def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
         return ()
 
     def open_transactions(self) -> OpenTransactions:
-        return open_txns(self._living.txn, *([1] if self.older else []))
+        return open_txns(self._table.txn, *([1] if self.older else []))
 
 
 class Held:

@@ -105,7 +105,7 @@ def run(
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
     compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
-    metastore.meant = {target.partition: target for target in targets} | metastore.meant
+    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
     return compaction.run(targets, Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1"))
 
 

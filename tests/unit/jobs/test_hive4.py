@@ -39,7 +39,7 @@ def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = 
     assert isinstance(protocol, Hive4)
     journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
     targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
-    metastore.meant = {target.partition: target for target in targets} | metastore.meant
+    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
     return HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
 
 
