@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -31,15 +31,16 @@ from compaction_operator.storage import Storage
 from tests.oracle.laws import NO_END, View
 from tests.oracle.living_table import ROW_TYPE, LivingTable
 from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
-from tests.unit.jobs.support import REQUEST, Reports, Store
+from tests.unit.jobs.support import REQUEST, Reports, SameTable, Store
 
 CREATE_TIME = 100
 
 
-class Metastore:
+class Metastore(SameTable):
     """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
 
     def __init__(self, table: LivingTable) -> None:
+        super().__init__()
         self.older = True
         self._table = table
 
@@ -92,7 +93,9 @@ class Driver:
         request = REQUEST.model_copy(update={"type": kind})
         store = Store(on_create=self.on_journal)
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
-        attempt = Attempt(cast(MetastoreClient, self.client or Metastore(self.table)), request, "pod1", ROW_TYPE)
+        client = self.client or Metastore(self.table)
+        client.table = replace(client.table, create_time=CREATE_TIME, location=location)
+        attempt = Attempt(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
         compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))

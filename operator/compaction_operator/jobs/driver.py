@@ -157,9 +157,10 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
         log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
-        journal = Journal(KubernetesJournals(), request, identity=identity_of(resolved.table), pod_uid=pod_uid)
+        identity = identity_of(resolved.table)
+        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = Attempt(client, request, pod_uid, resolved.table.row_type)
+            attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
             return compaction.run(resolved.targets, journal)

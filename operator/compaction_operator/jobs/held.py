@@ -33,8 +33,11 @@ class Held(Protocol):
         """Return, before the journal is written, what may be published of all that is verified and assembled."""
         ...
 
-    def confirm(self) -> None:
-        """Raise JobError when nothing may be published any more, so that no journal is written either."""
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return what may be published still, right before the journal is written: that names nothing else.
+
+        Raises JobError when nothing may be.
+        """
         ...
 
     def publish(self, item: Staged) -> None:

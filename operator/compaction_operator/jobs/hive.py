@@ -20,6 +20,7 @@ from compaction_operator.jobs.publish import needs_exclusive
 from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.jobs.staged import Staged
+from compaction_operator.jobs.unchanged import changes
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import StorageError, open_storage
@@ -82,8 +83,9 @@ class HiveCompaction:
 
     def _batch(self, batch: Sequence[Target], journal: Journal) -> None:
         with self._protocol.batch(self._give_up) as held:
-            staged = self._stage(batch, held)
-            held.confirm()
+            staged = self._stage(self._unchanged(batch, held), held)
+            same = self._unchanged([item.target for item in staged], held)
+            staged = held.confirm([item for item in staged if item.target in same])
             refused = journal.record(journal_entries(staged), lock_ids=held.lock_ids)
             for item in sorted(staged, key=lambda item: needs_exclusive(item.prepared)):
                 if error := refused.get(item.target.partition):
@@ -101,6 +103,14 @@ class HiveCompaction:
         return held.ready(
             [done for (target, item), results in pairs if (done := self._finish(target, item, results, held))]
         )
+
+    def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
+        """Give up the partitions that are others by now; raises JobError when the table is."""
+        changed = changes(self._attempt, targets)
+        for target in targets:
+            if error := changed.get(target.partition):
+                held.give_up(target, error)
+        return [target for target in targets if target.partition not in changed]
 
     def _open(self, target: Target, held: Held) -> bool:
         """Make the own staging folder, then fence everybody else's; return whether that worked."""

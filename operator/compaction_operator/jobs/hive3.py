@@ -108,14 +108,15 @@ class Hive3Batch:
             return kept
         return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
 
-    def confirm(self) -> None:
-        """Raise JobError when the lock is gone, or when somebody else has begun to compact.
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return them all; raises JobError when the lock is gone, or when somebody else has begun to compact.
 
         NB: Hive's Worker takes no notice of a compaction that is none of its own. What it begins after the renames
         is right again, since it lists then.
         """
         self._shared.guard()
         refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
+        return list(staged)
 
     def publish(self, item: Staged) -> None:
         """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3)."""

@@ -11,12 +11,13 @@ from compaction_operator.metastore.errors import TransactionLost
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
+from tests.unit.jobs.support import SameTable
 
 NOTHING_OPEN = f"{2**63 - 1}::"
 
 
 @dataclass
-class Hive4Metastore:
+class Hive4Metastore(SameTable):
     """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, and nothing is done."""
 
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -28,6 +29,9 @@ class Hive4Metastore:
     accepts: bool = True
     highest: int = 3
     _jobs: list[QueueJob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def client(self) -> MetastoreClient:
         """Return itself as what it stands for."""

@@ -14,13 +14,13 @@ from compaction_operator.jobs.locks import Locks
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.queue import QueueJob
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
-from tests.unit.jobs.support import REQUEST
+from tests.unit.jobs.support import IDENTITY, REQUEST
 
 UNAVAILABLE = MetastoreUnavailable("no answer")
 
 
 def claimed(metastore: Hive4Metastore, partition: str | None = "prt=p1") -> Claim:
-    attempt = Attempt(metastore.client(), REQUEST, "pod1")
+    attempt = Attempt(metastore.client(), REQUEST, "pod1", IDENTITY)
     return Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent)).take(partition)
 
 

@@ -32,7 +32,7 @@ from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
+from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, SameTable, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
 THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
@@ -44,10 +44,11 @@ HIGHEST_TXN = 40
 ROW = "struct<id:int,name:string>"
 
 
-class Metastore:
+class Metastore(SameTable):
     """Three write ids are committed; `open` are the transactions that are open, by the number of the question."""
 
     def __init__(self, *open_: tuple[int, ...]) -> None:
+        super().__init__()
         self.asked: list[str] = []
         self.queue: tuple[QueueEntry, ...] = ()
         self._open = open_ or ((),)
@@ -99,10 +100,12 @@ def run(
     row: str | None = None,
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    attempt = Attempt(cast(MetastoreClient, metastore or Metastore()), request, "pod1", row)
+    metastore = metastore or Metastore()
+    attempt = Attempt(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
     compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
+    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
     return compaction.run(targets, Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1"))
 
 
@@ -488,3 +491,77 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
         run(*places, runner=Losing())
     assert caught.value.reason is Reason.VERIFICATION_FAILED
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+def swapped(metastore: Metastore) -> None:
+    """Somebody renames the table, and another takes its name: its write ids are others, the old places are not its."""
+    metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
+
+
+def staged(place: Path) -> set[str]:
+    return {name for name in names(place) if name.startswith("_")}
+
+
+def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(places: tuple[Path, Path]) -> None:
+    """Its files would be judged by the other's write ids: rows that were rolled back would come to light."""
+    metastore, store = Metastore(), Store()
+    swapped(metastore)
+    error = failed(*places, metastore=metastore, store=store)
+    assert error.reason is Reason.TABLE_CHANGED
+    assert "table sales.orders was dropped and created again" in str(error)
+    assert [names(place) for place in places] == [set(), set()]
+    assert (store.resources, metastore.asked) == ({}, [])
+
+
+def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first one published is right."""
+    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    metastore = Metastore()
+    store = Store(on_create=lambda: swapped(metastore))
+    assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
+    assert [names(place) for place in places] == [{"base_0000003"}, set()]
+
+
+def test_a_table_that_is_swapped_while_it_is_merged_gets_no_journal_and_nothing_is_published(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+
+    def meanwhile(*arguments: Any) -> None:
+        verify(*arguments)
+        swapped(metastore)
+
+    monkeypatch.setattr(hive, "verify", meanwhile)
+    assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
+    assert store.resources == {}
+    assert [names(place) - staged(place) for place in places] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("become", "says"),
+    [({"create_time": 2}, "dropped and created again"), ({"location": "/elsewhere"}, "moved from"), (None, "dropped")],
+)
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_partition_that_is_another_one_by_now_is_given_up_alone(
+    when: str,
+    become: dict[str, Any] | None,
+    says: str,
+    places: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+
+    def change(*arguments: Any) -> None:
+        if arguments:
+            verify(*arguments)
+        known = Target("prt=0", str(places[0]), 1)
+        metastore.meant["prt=0"] = replace(known, **become) if become else None
+
+    if when == "before":
+        change()
+    monkeypatch.setattr(hive, "verify", change)
+    error = failed(*places, metastore=metastore, store=store)
+    assert (error.reason, says in str(error)) == (Reason.TABLE_CHANGED, True)
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]
+    (journal,) = store.resources.values()
+    assert [entry["partition"] for entry in journal["spec"]["partitions"]] == ["prt=1"]
