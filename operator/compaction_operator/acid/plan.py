@@ -13,6 +13,7 @@ from compaction_operator.acid.names import (
     GUARD_BASE,
     INT64_MIN,
     METADATA_ACID,
+    METADATA_ACID_CONTENT,
     ORC_ACID_VERSION,
     AcidDirectory,
     DirectoryKind,
@@ -179,9 +180,8 @@ def _obsolete_after(
     below: Listing, settled: ValidWriteIdList, outputs: tuple[AcidDirectory, ...], visible: Visibility
 ) -> tuple[Obsolete, ...]:
     files = (File(ORC_ACID_VERSION, 1),)
-    written = tuple(
-        Directory(output.name, (*files, File(METADATA_ACID, 0)) if output.is_base else files) for output in outputs
-    )
+    mark = File(METADATA_ACID, len(METADATA_ACID_CONTENT), METADATA_ACID_CONTENT)
+    written = tuple(Directory(output.name, (*files, mark) if output.is_base else files) for output in outputs)
     after = Listing((*below.directories, *written), below.files)
     return resolve(after, settled, visible=lambda directory: directory in outputs or visible(directory)).obsolete
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.metadata import DataFormat, parse_metadata
 from compaction_operator.acid.names import (
     METADATA_ACID,
     AcidDirectory,
@@ -57,8 +58,9 @@ def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: Valid
     """Return what a reader with these write ids sees of a directory.
 
     A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
-    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for an empty directory that would
-    cover others and for a delta below every write id, NotEnoughHistory when there are bases but none is usable.
+    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for a base whose `_metadata_acid` is
+    not understood, for an empty directory that would cover others and for a delta below every write id,
+    NotEnoughHistory when there are bases but none is usable.
     """
     return resolve(listing, write_ids, visible=visibility(valid_txns))
 
@@ -159,14 +161,26 @@ def _files_of_union(directory: Directory) -> Iterable[File]:
 
 
 def compacted_bases(listing: Listing) -> frozenset[str]:
-    """Return the names of the bases that a compaction wrote; any other is an INSERT OVERWRITE's (isCompactedBase)."""
-    found = set()
-    for directory in listing.directories:
-        parsed = parse_directory(directory.name)
-        marked = any(file.name == METADATA_ACID for file in directory.files)
-        if parsed and parsed.is_base and (marked or parsed.visibility_txn is not None):
-            found.add(directory.name)
-    return frozenset(found)
+    """Return the names of the bases that a compaction wrote. Any other is an INSERT OVERWRITE's or a TRUNCATE's.
+
+    Raises UnsupportedLayout for a base that does not say plainly what it is.
+    """
+    parsed = ((directory, parse_directory(directory.name)) for directory in listing.directories)
+    return frozenset(one.name for one, found in parsed if found and found.is_base and is_compacted(one, found))
+
+
+def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:
+    """Whether a compaction wrote that directory: by its name, or by what a base says (isCompactedBase).
+
+    Raises UnsupportedLayout for a base whose `_metadata_acid` is not understood.
+    """
+    mark = next((file for file in directory.files if file.name == METADATA_ACID), None)
+    if parsed.visibility_txn is not None or not parsed.is_base or mark is None:
+        return parsed.visibility_txn is not None
+    try:
+        return parse_metadata(mark.content) is DataFormat.COMPACTED
+    except ValueError as error:
+        raise UnsupportedLayout(f"{directory.name}/{METADATA_ACID}: {error}: Hive's readers fail on it") from error
 
 
 def _require_files(listing: Listing, read: Iterable[AcidDirectory | None]) -> None:

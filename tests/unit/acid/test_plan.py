@@ -390,6 +390,37 @@ def test_a_broken_acid_name_is_refused_whatever_is_asked(name):
             _plan(found, write_ids(3), kind)
 
 
+TRUNCATION = ("delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", "base_4=truncated", "delta_5_5_0000")
+
+
+@pytest.mark.parametrize("data_format", ["truncated", "dropped"])
+@pytest.mark.parametrize("state", ["aborted", "open"])
+def test_a_truncation_that_did_not_happen_costs_no_row(state, data_format):
+    """A major reads what is below it, and a minor gives nothing up that is not merged."""
+    found = listing(*(name.replace("truncated", data_format) for name in TRUNCATION))
+    aborted = state == "aborted"
+    ids = write_ids(5, aborted=(4,)) if aborted else write_ids(5, open=(4,))
+    read = ["delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", *(["delta_5_5_0000"] if aborted else [])]
+    highest = 5 if aborted else 3
+    for kind, output in ((MAJOR, f"base_{highest:07d}"), (MINOR, f"delta_0000001_{highest:07d}")):
+        plan = _plan(found, ids, kind)
+        assert plan.base is None
+        assert [delta.name for delta in plan.deltas] == read
+        assert _outputs(plan) == [output]
+        assert {*_obsolete(plan)} == {*read, *(["base_4"] if aborted else [])}
+
+
+def test_a_compaction_starts_from_a_truncation_that_happened():
+    major = _plan(listing(*TRUNCATION), write_ids(5), MAJOR)
+    assert major.base is not None
+    assert (major.base.name, [delta.name for delta in major.deltas]) == ("base_4", ["delta_5_5_0000"])
+    assert _outputs(major) == ["base_0000005"]
+    assert {*_obsolete(major)} == {"delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", "base_4", "delta_5_5_0000"}
+    minor = _plan(listing(*TRUNCATION), write_ids(5), MINOR)
+    assert _outputs(minor) == []
+    assert {*_obsolete(minor)} == {"delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000"}
+
+
 def test_missing_history_is_refused():
     with pytest.raises(NotEnoughHistory):
         _plan(listing("base_4*", "delta_1_1_0000", "delta_2_2_0000"), write_ids(4, open=(3,)), MINOR)
