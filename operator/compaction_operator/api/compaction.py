@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from compaction_operator.api.conditions import Condition
+from compaction_operator.api.conditions import Condition, Message
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.model import Duration, ReadModel, counted
 from compaction_operator.api.progress import Progress
@@ -187,6 +187,17 @@ class ProgressStatus(Progress):
         return self.numbers() == progress.numbers()
 
 
+class BackOff(ReadModel):
+    """Why nothing is started before `nextAttemptTime`.
+
+    `waits` is how often in a row the metastore said before an attempt that others are at work on the table.
+    """
+
+    reason: str
+    message: Message = ""
+    waits: int = 0
+
+
 class TableCompactionStatus(ReadModel):
     """How far a compaction is. `attempt` is written before the Job of that attempt is created.
 
@@ -202,6 +213,7 @@ class TableCompactionStatus(ReadModel):
     job: str | None = None
     progress: ProgressStatus | None = None
     next_attempt_time: str | None = None
+    back_off: BackOff | None = None
     start_time: str | None = None
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()

@@ -5,12 +5,12 @@ action again. What `decide` cannot know yet it asks for with an action; the answ
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
-from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompactionStatus, Totals
+from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
@@ -83,8 +83,6 @@ class Sight:
     end: End | None = None
     buried: bool = False
     burial_trouble: str | None = None
-    waits: int = 0
-    """How often in a row the preflight found others at work on the table."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,6 @@ class Decision:
     action: Action = Action.NONE
     again_in: float | None = None
     events: tuple[Event, ...] = field(default=())
-    failed: bool = False
 
 
 def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now: datetime) -> Decision:
@@ -165,9 +162,14 @@ class _Step:
             return self._start() if verdict.location == self.status.location else self._note_location(verdict)
         if verdict.reason in FINAL_REASONS:
             return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
-        queued = verdict.reason is Reason.IN_COMPACTION_QUEUE
-        pause = backed_off(WAIT_PAUSE, self._sight.waits + 1, cap=WAIT_PAUSE_CAP) if queued else METASTORE_RETRY
-        return replace(self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause), failed=queued)
+        if verdict.reason is Reason.IN_COMPACTION_QUEUE:
+            return self._let_others(DriverResult(reason=verdict.reason, message=verdict.message))
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
+
+    def _let_others(self, busy: DriverResult) -> Decision:
+        """Somebody else is at work on the table: until it is asked again, this one holds up no younger one."""
+        waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
+        return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
     def _note_location(self, verdict: Verdict) -> Decision:
         """Before anything is started it is known which table that is: others may go by another name of it."""
@@ -199,6 +201,7 @@ class _Step:
             job=None,
             progress=None,
             next_attempt_time=None,
+            back_off=None,
             start_time=self.status.start_time or rfc3339(self._now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
@@ -315,8 +318,7 @@ class _Step:
 
     def _pause(self, failure: DriverResult) -> Decision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
-        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
-        return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=pause)
+        return self._hold_off(failure, pause)
 
     def _count(self, failure: DriverResult, *, published: bool) -> Decision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
@@ -326,8 +328,15 @@ class _Step:
         if failed >= most:
             return self._exhausted(failure, text, published=published)
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
-        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
-        return self._wait(Phase.WAITING, failure.reason, text, again_in=pause)
+        return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
+
+    def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> Decision:
+        """Start nothing for so many seconds, and keep in mind why."""
+        self._draft.update(
+            next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
+            back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
+        )
+        return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
 
     def _exhausted(self, failure: DriverResult, text: str, *, published: bool) -> Decision:
         reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
@@ -342,18 +351,15 @@ class _Step:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
 
     def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
-        self._draft.update(completion_time=rfc3339(self._now), next_attempt_time=None)
+        self._draft.update(completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None)
         self._set(phase, outcome, reason, message)
         self._draft.event(reason, message, EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING)
         return self.decision()
 
     def _back_off(self, due: datetime) -> Decision:
-        """Keep saying why the last attempt failed; only what a suspension said in between is replaced."""
-        condition = self._draft.find(SUCCEEDED)
-        left = seconds_until(due, self._now)
-        if condition is None or condition.reason == "Suspended":
-            return self._wait(Phase.WAITING, "BackOff", f"next attempt at {rfc3339(due)}", again_in=left)
-        return self.decision(again_in=left)
+        """Say why it waits. NB: a status of a version before this one does not know it."""
+        why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
+        return self._wait(Phase.WAITING, why.reason, why.message, again_in=seconds_until(due, self._now))
 
     def _wait(self, phase: Phase, reason: str, message: str, *, again_in: float | None = None) -> Decision:
         self._set(phase, ConditionStatus.UNKNOWN, reason, message)

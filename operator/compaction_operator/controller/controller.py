@@ -240,8 +240,11 @@ class Controller:
         rest = self._rest(key)
         if rest > 0:
             return rest
-        reconciler = self._compactions if key.kind is Kind.COMPACTION else self._cleanups
-        again, failed = await reconciler.reconcile(key, failures=self._failures.get(key, 0))
+        if key.kind is Kind.COMPACTION:
+            again = await self._compactions.reconcile(key)
+            self._failures.pop(key, None)
+            return again
+        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
         if failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         else:

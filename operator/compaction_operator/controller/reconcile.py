@@ -48,8 +48,8 @@ class CompactionReconciler:
         self._pools = pools
         self._clock = clock
 
-    async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
-        """Do what can be done now; return in how many seconds to come again, and whether others were in the way.
+    async def reconcile(self, key: Key) -> float | None:
+        """Do what can be done now; return in how many seconds to come again.
 
         Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
         """
@@ -57,14 +57,14 @@ class CompactionReconciler:
         if compaction is None or compaction.ended:
             self._admission.forget(key)
         if compaction is None:
-            return None, False
+            return None
         try:
-            return await self._steps(compaction, failures)
+            return await self._steps(compaction)
         finally:
             self._admission.release(compaction)
 
-    async def _steps(self, compaction: Compaction, failures: int) -> tuple[float | None, bool]:
-        sight = replace(await self._look(compaction), waits=failures)
+    async def _steps(self, compaction: Compaction) -> float | None:
+        sight = await self._look(compaction)
         while True:
             decision = compactions.decide(compaction, sight, config=self._config, now=self._clock())
             if decision.action is compactions.Action.PREFLIGHT:
@@ -73,7 +73,7 @@ class CompactionReconciler:
             self._metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
             if decision.action is compactions.Action.NONE:
-                return decision.again_in, decision.failed
+                return decision.again_in
             sight = await self._act(decision.action, compaction, sight)
 
     async def _look(self, compaction: Compaction) -> compactions.Sight:

@@ -136,9 +136,31 @@ def test_backing_off_keeps_saying_why() -> None:
     assert (later.action, later.again_in) == (Action.NONE, 6.0)
 
 
-def test_back_off_after_a_suspension_says_when_it_goes_on() -> None:
-    held = step(BACKING_OFF, Sight(), suspend=True).status
-    assert succeeded(step(held.to_json(), Sight())) == ("Unknown", "BackOff", "Waiting")
+def test_after_a_suspension_it_says_again_why_the_last_attempt_failed() -> None:
+    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), buried=True)).status
+    held = step(failed.to_json(), Sight(), suspend=True).status
+    assert succeeded(step(held.to_json(), Sight())) == succeeded(Decision(failed)) == (
+        "Unknown", "DriverFailed", "Waiting",
+    )  # fmt: skip
+
+
+def test_a_status_of_an_older_version_says_when_it_goes_on() -> None:
+    """It has no field for why it waits; it waits for as long, and counts what was counted."""
+    decision = step(BACKING_OFF, Sight())
+    assert succeeded(decision) == ("Unknown", "BackOff", "Waiting")
+    assert decision.status.conditions[0].message == "next attempt at 2026-01-01T12:00:10Z"
+    assert (decision.again_in, decision.status.failed_attempts) == (10.0, 1)
+
+
+@pytest.mark.parametrize("said", ["InCompactionQueue", "Queued", "Suspended"])
+def test_no_words_of_a_condition_decide_anything(said: str) -> None:
+    """People read them: what a decision rests on has a field of its own."""
+    words = {"type": "Succeeded", "status": "Unknown", "reason": said, "lastTransitionTime": "2026-01-01T12:00:00Z"}
+    held = {"attempt": 1, "nextAttemptTime": "2026-01-01T12:00:10Z", "backOff": {"reason": "InCompactionQueue"}}
+    mine = compaction(status={**held, "conditions": [words]})
+    assert mine.kept_out
+    assert succeeded(decide(mine, Sight(), config=CONFIG, now=NOON)) == ("Unknown", "InCompactionQueue", "Waiting")
+    assert not compaction(status={"attempt": 1, "conditions": [words]}).kept_out
 
 
 def test_crashed_before_the_job_was_created() -> None:
@@ -390,10 +412,26 @@ QUEUED = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated"
 @pytest.mark.parametrize(("waits", "pause"), [(0, 10), (1, 20), (3, 80), (60, 120)])
 def test_a_table_in_hives_own_queue_is_waited_for(waits: int, pause: int) -> None:
     """Not failed, no attempt, a little later each time, and the reason says whose entry it is."""
-    decision = step({}, Sight(verdict=QUEUED, waits=waits))
+    before = {"backOff": {"reason": "InCompactionQueue", "waits": waits}} if waits else {}
+    decision = step(before, Sight(verdict=QUEUED))
     assert succeeded(decision) == ("Unknown", "InCompactionQueue", "Waiting")
-    assert (decision.again_in, decision.failed, decision.status.attempt) == (pause, True, 0)
+    assert (decision.again_in, decision.status.attempt, decision.status.failed_attempts) == (pause, 0, 0)
     assert decision.status.conditions[-1].message == QUEUED.message
+
+
+def test_until_the_queue_is_asked_again_nothing_is_asked_or_written() -> None:
+    held = step({}, Sight(verdict=QUEUED)).status
+    later = step(held.to_json(), Sight(), now=NOON + timedelta(seconds=4))
+    assert later == Decision(held, again_in=6.0)
+    assert step(held.to_json(), Sight(), now=NOON + timedelta(seconds=10)).action is Action.PREFLIGHT
+
+
+def test_an_attempt_that_starts_forgets_why_it_waited() -> None:
+    held = {**step({}, Sight(verdict=QUEUED)).status.to_json(), "attempt": 1}
+    assert compaction(status=held).kept_out
+    started = step(held, Sight(verdict=OK), now=NOON + timedelta(seconds=10)).status
+    assert started.back_off is None
+    assert not compaction(status=started.to_json()).kept_out
 
 
 def auto_compaction(decision: Decision) -> tuple[str, str]:

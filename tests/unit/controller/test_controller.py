@@ -21,7 +21,7 @@ from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
-from compaction_operator.controller.resources import Kind, TableKey
+from compaction_operator.controller.resources import Compaction, Kind, TableKey
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -724,6 +724,56 @@ async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
     box.work.verdict = Verdict()
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
+
+
+def kept_out(box: Sandbox, *names: str) -> None:
+    """From now on the metastore's queue keeps these compactions out."""
+
+    def preflight(compaction: Compaction) -> Verdict:
+        held = compaction.meta.name in names
+        return Verdict(Reason.IN_COMPACTION_QUEUE, "entry 7 is ready for cleaning") if held else Verdict()
+
+    box.work.preflight = preflight  # type: ignore[method-assign]
+
+
+def minutes_later(name: str, minutes: int, **spec: Any) -> dict[str, Any]:
+    """A compaction that was made some minutes after noon."""
+    return compaction_raw(name, created=NOON.replace(minute=minutes), **spec)
+
+
+@runs
+async def test_what_the_queue_keeps_out_holds_up_no_younger_one() -> None:
+    """A dead entry may stay for good; others of the table are about partitions of their own."""
+    box = Sandbox()
+    kept_out(box, "nightly")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, minutes_later("younger", 1))
+    await box.start()
+    await box.pass_time(30)
+    assert box.kube.jobs() == [job(name="younger")]
+    box.kube.end_job(job(name="younger"), ok=True)
+    await box.pass_time(3600)
+    assert condition(box.compaction())["message"] == "entry 7 is ready for cleaning"
+    assert condition(box.compaction("younger"))["status"] == "True"
+
+
+@runs
+async def test_what_was_kept_out_has_its_place_by_age_again() -> None:
+    """It is asked for whenever its pause is over and the table is free, before all that are younger."""
+    box = Sandbox()
+    kept_out(box, "nightly")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    for minute, name in enumerate(("a", "b", "c"), 1):
+        box.kube.apply(Kind.COMPACTION, minutes_later(name, minute))
+    await box.start()
+    await box.pass_time(300)
+    assert box.kube.jobs() == [job(name="a")]
+    kept_out(box)
+    box.kube.end_job(job(name="a"), ok=True)
+    await box.run()
+    assert box.kube.jobs() == [job(name="a"), job()]
+    said = condition(box.compaction("b"))["message"]
+    assert said == "waits for compaction default/nightly, which works on the same table"
 
 
 @runs
