@@ -133,7 +133,7 @@ class RetryOptions(ReadModel):
 
 
 class TableCompactionSpec(ReadModel):
-    """The desired compaction; immutable but for `suspend`."""
+    """The desired compaction; immutable but for `suspend`. `deadline` is how long an attempt may run."""
 
     warehouse: str
     table: TableRef
@@ -144,6 +144,7 @@ class TableCompactionSpec(ReadModel):
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
+    deadline: Duration | None = None
     suspend: bool = False
 
 
@@ -187,14 +188,19 @@ class ProgressStatus(Progress):
         return self.numbers() == progress.numbers()
 
 
-class BackOff(ReadModel):
+class Why(ReadModel):
+    """A reason in one word and in a sentence."""
+
+    reason: str
+    message: Message = ""
+
+
+class BackOff(Why):
     """Why nothing is started before `nextAttemptTime`.
 
     `waits` is how often in a row the metastore said before an attempt that others are at work on the table.
     """
 
-    reason: str
-    message: Message = ""
     waits: int = 0
 
 
@@ -202,6 +208,7 @@ class TableCompactionStatus(ReadModel):
     """How far a compaction is. `attempt` is written before the Job of that attempt is created.
 
     `location` is where a Hudi table lies, known before its first attempt: several names may stand for one table.
+    `ending` is written before the Job of an attempt that goes on for too long, or whose driver is lost, is deleted.
     """
 
     observed_generation: int | None = None
@@ -211,6 +218,9 @@ class TableCompactionStatus(ReadModel):
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
     job: str | None = None
+    attempt_start_time: str | None = None
+    pod_trouble: Why | None = None
+    ending: Why | None = None
     progress: ProgressStatus | None = None
     next_attempt_time: str | None = None
     back_off: BackOff | None = None

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
-from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals
+from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals, Why
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.draft import Draft
-from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.permission import refusal
@@ -45,6 +45,7 @@ class Action(StrEnum):
     NONE = "none"
     PREFLIGHT = "preflight"
     CREATE_JOB = "create job"
+    DELETE_JOB = "delete job"
     LOOK_AT_END = "look at the attempt's end"
     BURY = "clean up after the attempt"
 
@@ -73,11 +74,19 @@ class End:
 
 @dataclass(frozen=True)
 class Sight:
-    """What was seen of the world. `job` None means that the API server has none: it was asked."""
+    """What was seen of the world. `job` None means that the API server has none: it was asked.
+
+    `refused` is why its Job cannot be created, `pod` what keeps its driver from running, `executors` its executors,
+    and `lost` says why its driver is lost, by what the metastore shows of it.
+    """
 
     waits_for: str | None = None
     job: JobView | None = None
-    trouble: str | None = None
+    refused: str | None = None
+    pod: PodTrouble | None = None
+    executors: str | None = None
+    lost: str | None = None
+    job_deleted: bool = False
     progress: Progress | None = None
     verdict: Verdict | None = None
     end: End | None = None
@@ -103,6 +112,13 @@ def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now:
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
 
+def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime | None:
+    """Return until when the running attempt may run, None while that is not known."""
+    warehouse, since = config.warehouse(compaction.spec.warehouse), compaction.status.attempt_start_time
+    most = compaction.spec.deadline or (warehouse.deadline if warehouse else None)
+    return None if since is None or most is None else parse_time(since) + timedelta(seconds=most)
+
+
 class _Step:
     """One decision: the arguments of `decide` and the pieces of its answer."""
 
@@ -113,6 +129,7 @@ class _Step:
         self._config = config
         self._now = now
         self._draft = Draft(compaction, now)
+        self._deadline = attempt_deadline(compaction, config)
 
     @property
     def status(self) -> TableCompactionStatus:
@@ -140,11 +157,13 @@ class _Step:
     def attempt_running(self) -> Decision:
         """An attempt is recorded: see that its Job exists, and judge it once that has ended."""
         job, recorded = self._sight.job, self.status.job is not None
-        if job is None and not recorded:
+        if self.status.attempt_start_time is None:  # an older version's: it counts from now on
+            self._draft.update(attempt_start_time=rfc3339(self._now))
+        if job is None and not recorded and self.status.ending is None:
             return self._create_job()
         self._draft.update(job=self._job_name())
         if job is not None and not job.ended:
-            return self._watch_job(job)
+            return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
         unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
@@ -202,6 +221,7 @@ class _Step:
             progress=None,
             next_attempt_time=None,
             back_off=None,
+            attempt_start_time=rfc3339(self._now),
             start_time=self.status.start_time or rfc3339(self._now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
@@ -213,17 +233,64 @@ class _Step:
         refused = refusal(self._compaction, self._config)
         if refused is not None:
             return self._fail(refused)
-        if self._sight.trouble is not None:
-            message = f"attempt {self.status.attempt}: its job cannot be created: {self._sight.trouble}"
-            return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
-        return self.decision(Action.CREATE_JOB)
+        if self._sight.refused is None:
+            return self.decision(Action.CREATE_JOB)
+        why = f"its job cannot be created: {self._sight.refused}"
+        if self._is_overdue():
+            return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
+        message = f"attempt {self.status.attempt}: {why}"
+        return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
 
     def _watch_job(self, job: JobView) -> Decision:
-        trouble = self._sight.trouble
+        if self._sight.lost is not None:
+            return self._give_up(Reason.DRIVER_LOST, self._sight.lost)
+        if self._is_overdue():
+            return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(self._seen_of_driver()))
+        again_in = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
+        if self._deadline is not None:
+            again_in = min(again_in, seconds_until(self._deadline, self._now))
+        trouble = self._sight.pod
         what = f"waits: {trouble}" if trouble else "runs"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
-        check = JOB_CHECK if job.ready else STARTING_CHECK
-        return self._wait(Phase.RUNNING, "Running", message, again_in=min(check, self._follow_progress()))
+        if trouble is None or trouble.passing:
+            self._draft.update(pod_trouble=None)
+            return self._wait(Phase.RUNNING, "Running", message, again_in=again_in)
+        return self._cannot_start(trouble, message, again_in)
+
+    def _cannot_start(self, trouble: PodTrouble, message: str, again_in: float) -> Decision:
+        """Say so, once as an event. NB: one trouble has several names in turn (ErrImagePull, ImagePullBackOff)."""
+        if self.status.pod_trouble is None:
+            self._draft.event(trouble.reason, message, EventType.WARNING)
+        self._draft.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
+        return self._wait(Phase.WAITING, trouble.reason, message, again_in=again_in)
+
+    def _is_overdue(self) -> bool:
+        return self._deadline is not None and self._deadline <= self._now
+
+    def _overdue(self, seen: str) -> str:
+        return f"not done at {rfc3339(self._deadline or self._now)}, its deadline: {seen}"
+
+    def _seen_of_driver(self) -> str:
+        """Say what an attempt was doing at its deadline."""
+        if self._sight.pod is not None:
+            return f"its driver waits: {self._sight.pod}"
+        progress = self._sight.progress or self.status.progress
+        far = f"its driver runs ({progress})" if progress else "its driver runs, and told nothing of its progress"
+        return f"{far}; its executors wait: {self._sight.executors}" if self._sight.executors else far
+
+    def _give_up(self, reason: Reason, why: str) -> Decision:
+        """Record that the attempt is ended, and why. NB: only then is its Job deleted, so that a restart goes on."""
+        ending = Why(reason=reason, message=why)
+        self._draft.update(ending=ending, job=self._job_name())
+        self._draft.event(reason, f"attempt {self.status.attempt} is ended: {why}", EventType.WARNING)
+        return self._delete_job(ending)
+
+    def _delete_job(self, ending: Why) -> Decision:
+        """Have the Job deleted; it may take a while to go (finalizers of others), and is asked about until it has."""
+        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"being ended: {ending.message}")
+        if self._sight.job_deleted:
+            return self.decision(again_in=STARTING_CHECK)
+        return self.decision(Action.DELETE_JOB)
 
     def _follow_progress(self) -> float:
         """Show the driver's progress if that is news and its time has come; return when there is more to show."""
@@ -273,11 +340,14 @@ class _Step:
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
-        job = self._sight.job
-        if job is not None and job.state is JobState.SUCCEEDED:
-            missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
-            if not missing:
-                return None
+        job, ending = self._sight.job, self.status.ending
+        succeeded = job is not None and job.state is JobState.SUCCEEDED
+        missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
+        if succeeded and not missing:
+            return None
+        if ending is not None:
+            return DriverResult(reason=Reason(ending.reason), message=ending.message)
+        if succeeded:
             where = missing[0].partition or self._spec.table
             return DriverResult(
                 reason=Reason.DRIVER_FAILED, message=f"the driver ended well, but {where} is not published"
@@ -335,6 +405,8 @@ class _Step:
         self._draft.update(
             next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
             back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
+            ending=None,
+            pod_trouble=None,
         )
         return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
 
@@ -351,7 +423,9 @@ class _Step:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
 
     def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
-        self._draft.update(completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None)
+        self._draft.update(
+            completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
+        )
         self._set(phase, outcome, reason, message)
         self._draft.event(reason, message, EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING)
         return self.decision()

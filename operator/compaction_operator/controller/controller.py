@@ -63,6 +63,7 @@ class Controller:
             work=work,
             pools=pools,
             clock=clock,
+            ticks=ticks,
             metrics=metrics,
         )
         self._cleanups = CleanupReconciler(

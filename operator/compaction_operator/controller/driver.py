@@ -23,6 +23,22 @@ class DriverEnd:
     progress: Progress | None = None
 
 
+@dataclass(frozen=True)
+class PodTrouble:
+    """What keeps a pod from running; `passing` is what every pod goes through when it starts."""
+
+    reason: str
+    message: str = ""
+
+    @property
+    def passing(self) -> bool:
+        """Whether it says nothing but that the pod is being started."""
+        return self.reason in ("PodNotCreated", "ContainerCreating", "PodInitializing")
+
+    def __str__(self) -> str:
+        return _joined(self.reason, self.message)
+
+
 def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
     """Return how the youngest of a Job's pods ended; a pod that is gone said nothing."""
     ended = [(pod, end) for pod in pods if (end := _terminated(pod)) is not None]
@@ -32,19 +48,25 @@ def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
     return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod))
 
 
-def pod_trouble(pods: Sequence[Pod]) -> str | None:
+def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
     """Return what keeps a driver from running (no node, no image, no volume), None when nothing does."""
     if not pods:
-        return "its pod is not created yet"
+        return PodTrouble("PodNotCreated", "its job has created no pod yet")
     status = pods[0].get("status") or {}
     for container in status.get("containerStatuses") or ():
         waiting = container["state"].get("waiting")
         if waiting:
-            return _joined(waiting.get("reason"), waiting.get("message"))
+            return PodTrouble(waiting.get("reason") or "Waiting", waiting.get("message") or "")
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return _joined(condition.get("reason"), condition.get("message"))
+            return PodTrouble(condition.get("reason") or "Unschedulable", condition.get("message") or "")
     return None
+
+
+def executors_trouble(pods: Iterable[Pod]) -> str | None:
+    """Return what keeps the executors that there are from running, None when one of them runs or nothing is known."""
+    found = [pod_trouble((pod,)) for pod in pods]
+    return None if None in found else next((str(trouble) for trouble in found), None)
 
 
 def driver_progress(pod: Pod) -> Progress | None:

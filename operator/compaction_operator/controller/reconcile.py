@@ -10,7 +10,7 @@ from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cleanup_step import Action, Decision, Sight
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.driver import driver_end, pod_trouble
+from compaction_operator.controller.driver import driver_end, executors_trouble, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.jobs import job_manifest, job_name, job_request
 from compaction_operator.controller.kube import KubeError
@@ -37,6 +37,7 @@ class CompactionReconciler:
         work: Work,
         pools: Pools,
         clock: Clock,
+        ticks: Callable[[], float],
         metrics: Metrics,
     ) -> None:
         self._config = config
@@ -47,6 +48,8 @@ class CompactionReconciler:
         self._work = work
         self._pools = pools
         self._clock = clock
+        self._ticks = ticks
+        self._asked: dict[Key, float] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what can be done now; return in how many seconds to come again.
@@ -56,6 +59,7 @@ class CompactionReconciler:
         compaction = self._cache.compactions.get(key)
         if compaction is None or compaction.ended:
             self._admission.forget(key)
+            self._asked.pop(key, None)
         if compaction is None:
             return None
         try:
@@ -80,15 +84,36 @@ class CompactionReconciler:
         if compaction.ended:
             return compactions.Sight()
         if not compaction.attempt_running:
+            self._asked.pop(compaction.key, None)
             return compactions.Sight(waits_for=self._admission.waits_for(compaction, self._clock()))
         meta = compaction.meta
         name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
         job = await self._cluster.job(meta.namespace, name)
         progress = self._cluster.progress(meta.namespace, name)
-        if job is None or job.ended or job.ready:
-            return compactions.Sight(job=job, progress=progress)
-        trouble = pod_trouble(await self._cluster.pods(meta.namespace, name))
-        return compactions.Sight(job=job, progress=progress, trouble=trouble)
+        if job is None or job.ended:
+            return compactions.Sight(job=job)
+        pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
+        executors = await self._executors(compaction, name) if job.ready else None
+        lost = await self._lost(compaction)
+        return compactions.Sight(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
+
+    async def _executors(self, compaction: Compaction, job: str) -> str | None:
+        """Look at an attempt's executors once its deadline is over: without them its driver waits for ever."""
+        deadline = compactions.attempt_deadline(compaction, self._config)
+        if deadline is None or deadline > self._clock() or not compaction.spec.spark.executors.instances:
+            return None
+        return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+
+    async def _lost(self, compaction: Compaction) -> str | None:
+        """Ask the metastore, not too often, whether the driver is lost; return why it is."""
+        now = self._ticks()
+        if compaction.is_hudi or now - self._asked.setdefault(compaction.key, now) < compactions.JOB_CHECK:
+            return None
+        self._asked[compaction.key] = now
+        warehouse = compaction.spec.warehouse
+        lost = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.lost, compaction)
+        self._metrics.not_answered(warehouse, "lost", isinstance(lost, Trouble))
+        return lost if isinstance(lost, str) else None
 
     async def _act(
         self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight
@@ -101,6 +126,11 @@ class CompactionReconciler:
             return replace(sight, verdict=verdict)
         if action is compactions.Action.CREATE_JOB:
             return await self._create_job(compaction)
+        if action is compactions.Action.DELETE_JOB:
+            name = compaction.status.job or ""
+            await self._cluster.delete_job(compaction.meta.namespace, name)
+            job = await self._cluster.job(compaction.meta.namespace, name)
+            return replace(sight, job=job, job_deleted=True)
         if action is compactions.Action.LOOK_AT_END:
             return replace(sight, end=await self._end(compaction, sight))
         trouble = await run_in(tables, self._work.bury, compaction)
@@ -121,7 +151,7 @@ class CompactionReconciler:
             await self._cluster.create_job(job_manifest(request, ttl=self._config.job_ttl))
         except KubeError as error:
             # Nobody would see it in a log: a quota, say, or an admission policy.
-            return compactions.Sight(trouble=str(error))
+            return compactions.Sight(refused=str(error))
         job = await self._cluster.job(meta.namespace, request.job)
         if job is None:
             raise KubeError(f"job {request.job} was deleted as soon as it was created")

@@ -65,6 +65,9 @@ class Work(Protocol):
     def bury(self, compaction: Compaction) -> str | None:
         """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
 
+    def lost(self, compaction: Compaction) -> str | Trouble | None:
+        """Return why the current attempt's driver is lost, by what the metastore shows of it; None when it is not."""
+
     def holds(self, cleanup: Cleanup) -> bool | Trouble:
         """Return whether a cleanup's attempt holds anything in the metastore now, or why nobody knows."""
 
@@ -212,6 +215,10 @@ class RealWork:
                 log.info("nothing can have been written by %s: %s", compaction.key, unknown)
                 continue
             fence(storage, target.location, keep=None)
+
+    def lost(self, compaction: Compaction) -> str | Trouble | None:  # noqa: ARG002
+        """Tell nothing. STUB: to be told by the age of the last heartbeat of what the attempt holds."""
+        return None
 
     def holds(self, cleanup: Cleanup) -> bool | Trouble:
         """Ask for the attempt's locks and transactions, which bear its name."""

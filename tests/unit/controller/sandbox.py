@@ -204,6 +204,7 @@ class FakeKube:
 
     objects: dict[tuple[Kind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
+    executors: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
     version: int = 10
@@ -277,12 +278,22 @@ class FakeKube:
         self._die(with_death)
         return created
 
+    def delete_job(self, namespace: str, name: str) -> None:
+        with_death = self._change()
+        if (Kind.JOB, namespace, name) not in self.objects:
+            raise GoneError("404")
+        self.delete(Kind.JOB, namespace, name)
+        self._die(with_death)
+
     def get_job(self, namespace: str, name: str) -> Raw | None:
         found = self.objects.get((Kind.JOB, namespace, name))
         return copied(found) if found is not None else None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        return self.executors
 
     def create_event(self, event: Raw) -> None:
         self.events.append(event)
@@ -334,6 +345,7 @@ class FakeWork:
     time: Time
     verdict: Verdict = field(default_factory=Verdict)
     held: bool = True
+    lost_drivers: dict[int, str] = field(default_factory=dict)
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -356,6 +368,12 @@ class FakeWork:
     def bury(self, compaction: Compaction) -> str | None:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
+
+    def lost(self, compaction: Compaction) -> str | Trouble | None:
+        self.calls.append(f"lost {compaction.status.attempt}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        return self.lost_drivers.get(compaction.status.attempt)
 
     def holds(self, cleanup: Cleanup) -> bool | Trouble:
         self.calls.append(f"holds {cleanup.meta.name}")

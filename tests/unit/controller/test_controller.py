@@ -157,6 +157,50 @@ async def test_a_metastore_that_does_not_answer_says_nothing_of_the_driver() -> 
 
 
 @runs
+async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
+    """Its pod may stay Terminating for ever: the Job goes, then the attempt ends, and the table is free."""
+    box = await with_a_running_driver()
+    box.work.lost_drivers[1] = "its lock 4 had no heartbeat since 12:00"
+    await box.pass_time(31)
+    assert box.kube.jobs() == []
+    assert box.work.count("settle") == 1
+    assert box.work.count("bury 1") == 1
+    assert condition(box.compaction())["reason"] == "DriverLost"
+    assert box.compaction()["failedAttempts"] == 0
+    await box.pass_time(10)
+    assert box.kube.jobs() == [job(2)]
+    assert box.kube.reasons().count("DriverLost") == 1
+
+
+@runs
+async def test_the_metastore_is_not_asked_for_the_driver_all_the_time() -> None:
+    """However much news of it there is, nor is it in doubt when the metastore does not answer."""
+    box = await with_a_running_driver()
+    for second in range(300):
+        box.kube.report(job(), Progress(partitions_done=second, partitions_total=300))
+        await box.pass_time(1)
+    assert 9 <= box.work.count("lost 1") <= 10
+    box.work.metastore_down, box.work.lost_drivers[1] = True, "its lock 4 had no heartbeat"
+    await box.pass_time(3600)
+    assert box.kube.jobs() == [job()]
+
+
+@runs
+async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() -> None:
+    """After its deadline the next attempt has its turn, and after the last one others of the table have."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", retry={"maxAttempts": 2}))
+    box.kube.apply(Kind.COMPACTION, compaction_raw("another", created=NOON.replace(minute=1)))
+    await box.start()
+    await box.pass_time(3600)
+    assert condition(box.compaction())["reason"] == "DeadlineExceeded"
+    await box.pass_time(86400 + 3700)
+    assert box.compaction()["phase"] == "Failed"
+    assert condition(box.compaction())["reason"] == "DeadlineExceeded"
+    assert "(2 of 2): not done at " in condition(box.compaction())["message"]
+
+
+@runs
 async def test_grace_period_counts_from_the_baseline() -> None:
     """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""
     box = Sandbox()
@@ -670,7 +714,7 @@ async def test_on_hive_4_the_queues_entry_is_ended_in_the_end() -> None:
 async def test_an_ended_cleanup_goes_after_its_time() -> None:
     """While its compaction still runs it stays; with nothing of it left to remember, it goes."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="48h"))
     await box.start()
     box.kube.apply(Kind.CLEANUP, journal())
     box.kube.end_job(job(), ok=False)
@@ -862,6 +906,30 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
     assert not (box.controller._failures or box.controller._resting)
 
 
+async def lose_a_driver(box: Sandbox) -> None:
+    """The world's side of a compaction whose first driver is lost: repeatable, driven by what is there."""
+    box.work.lost_drivers[1] = "its lock 4 had no heartbeat"
+    await box.run()
+    for attempt in (1, 2):
+        if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
+            box.kube.apply(Kind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
+        if attempt == 2 and "conditions" not in box.kube.get(Kind.JOB, job(2))["status"]:
+            box.kube.end_job(job(2), ok=True)
+        await box.pass_time(120)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_between_any_two_steps_while_a_lost_driver_is_ended(after: bool) -> None:
+    """A controller that is started again goes on where the status says that its predecessor was."""
+    undisturbed = killed_at(None, after=after, scenario=lose_a_driver)
+    expected = final_state(undisturbed)
+    assert (expected["reason"], expected["jobs"]) == ("Compacted", [job(2)])
+    assert expected["compaction"]["failedAttempts"] == 0
+    for change in range(1, undisturbed.kube.changes + 1):
+        killed = killed_at(change, after=after, scenario=lose_a_driver)
+        assert final_state(killed) == expected, f"killed at change {change}"
+
+
 async def compact_once(box: Sandbox) -> None:
     """The world's side of one compaction with a driver that dies first: repeatable, driven by what is there."""
     await box.run()
@@ -898,12 +966,14 @@ def final_state(box: Sandbox) -> dict[str, Any]:
     }
 
 
-def killed_at(change: int | None, *, after: bool) -> Sandbox:
+def killed_at(
+    change: int | None, *, after: bool, scenario: Callable[[Sandbox], Awaitable[None]] | None = None
+) -> Sandbox:
     box = Sandbox()
     box.work.directories = {f"prt=p{attempt}/{name}" for attempt in (1, 2) for name in DELTAS}
     box.kube.die_at, box.kube.die_after = change, after
     box.kube.apply(Kind.COMPACTION, compaction_raw())
-    asyncio.run(survive(box, compact_once))
+    asyncio.run(survive(box, scenario or compact_once))
     return box
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.driver import driver_end, driver_progress, pod_trouble
+from compaction_operator.controller.driver import driver_end, driver_progress, executors_trouble, pod_trouble
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 
@@ -52,7 +52,7 @@ def test_of_two_pods_the_younger_one_counts() -> None:
 @pytest.mark.parametrize(
     ("pods", "trouble"),
     [
-        ([], "its pod is not created yet"),
+        ([], "PodNotCreated: its job has created no pod yet"),
         (
             [pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})],
             "ImagePullBackOff: no such image",
@@ -71,7 +71,25 @@ def test_of_two_pods_the_younger_one_counts() -> None:
     ],
 )
 def test_what_keeps_a_driver_from_starting(pods: list[dict[str, Any]], trouble: str | None) -> None:
-    assert pod_trouble(pods) == trouble
+    found = pod_trouble(pods)
+    assert (str(found) if found else None) == trouble
+
+
+@pytest.mark.parametrize(
+    ("reason", "passing"),
+    [("ContainerCreating", True), ("PodInitializing", True), ("ImagePullBackOff", False), ("Unschedulable", False)],
+)
+def test_what_every_pod_goes_through_is_no_trouble(reason: str, passing: bool) -> None:
+    found = pod_trouble([pod({"waiting": {"reason": reason}})])
+    assert found is not None
+    assert found.passing is passing
+
+
+def test_executors_are_in_trouble_when_none_of_them_runs() -> None:
+    waits = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}])
+    assert executors_trouble([waits, waits]) == "Unschedulable: 0/1"
+    assert executors_trouble([waits, pod({"running": {}})]) is None
+    assert executors_trouble([]) is None
 
 
 def annotated(text: str, pod: dict[str, Any]) -> dict[str, Any]:
