@@ -68,6 +68,7 @@ class Reason(StrEnum):
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
     JOB_GONE = "JobGone"
+    INTERRUPTED = "Interrupted"
     DRIVER_LOST = "DriverLost"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     DRIVER_FAILED = "DriverFailed"
@@ -108,6 +109,7 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
         Reason.JOB_GONE,
+        Reason.INTERRUPTED,
         Reason.DRIVER_LOST,
     }
 )

@@ -347,18 +347,19 @@ class _Step:
             return None
         if ending is not None:
             return DriverResult(reason=Reason(ending.reason), message=ending.message)
+        result = end.driver.result
         if succeeded:
             where = missing[0].partition or self._spec.table
-            return DriverResult(
-                reason=Reason.DRIVER_FAILED, message=f"the driver ended well, but {where} is not published"
-            )
-        result = end.driver.result
-        if result is not None and result.reason not in SUCCESS_REASONS:
+            why, message = Reason.DRIVER_FAILED, f"the driver ended well, but {where} is not published"
+        elif result is not None and result.reason not in SUCCESS_REASONS:
             return result
-        if job is None:
+        elif job is None:
+            why = Reason.JOB_GONE
             message = f"job {self._job_name()} was deleted: the next attempt finds out what is left to do"
-            return DriverResult(reason=Reason.JOB_GONE, message=message)
-        return DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
+        else:
+            why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
+            message = end.driver.seen
+        return DriverResult(reason=why, message=message)
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)

@@ -10,17 +10,25 @@ from compaction_operator.controller.jobs import CONTAINER
 
 Pod = Mapping[str, Any]
 
+SIGTERM_CODE = 143
+"""The exit code of a process that SIGTERM ended."""
+DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"})
+"""Reasons of a pod that was ended from outside, as the kubelet and Kubernetes' controllers write them."""
 LAST_WORDS = 300
 """Characters of a message that is no result (the log's end) to show."""
 
 
 @dataclass(frozen=True)
 class DriverEnd:
-    """How a driver ended: in its own words where it had any, as seen from outside, and how far it had come."""
+    """How a driver ended: in its own words where it had any, as seen from outside, and how far it had come.
+
+    `interrupted` says that it was made to end from outside: its pod was deleted, evicted or preempted.
+    """
 
     result: DriverResult | None
     seen: str
     progress: Progress | None = None
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,12 +48,16 @@ class PodTrouble:
 
 
 def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
-    """Return how the youngest of a Job's pods ended; a pod that is gone said nothing."""
+    """Return how the youngest of a Job's pods ended.
+
+    A pod that is gone said nothing, and was deleted: those of a Job that has ended stay for as long as it does.
+    """
     ended = [(pod, end) for pod in pods if (end := _terminated(pod)) is not None]
     if not ended:
-        return DriverEnd(None, "the driver's pod is gone" + (f": {job_message}" if job_message else ""))
+        gone = "the driver's pod is gone" + (f": {job_message}" if job_message else "")
+        return DriverEnd(None, gone, interrupted=True)
     pod, end = max(ended, key=lambda found: found[0]["metadata"].get("creationTimestamp", ""))
-    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod))
+    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod), _interrupted(pod, end))
 
 
 def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
@@ -85,6 +97,16 @@ def _terminated(pod: Pod) -> Mapping[str, Any] | None:
             return end
     # An evicted pod, or one of a lost node, may never have had a container's status.
     return {} if status.get("phase") == "Failed" else None
+
+
+def _interrupted(pod: Pod, end: Mapping[str, Any]) -> bool:
+    """Whether a pod was made to end: by SIGTERM, a deletion, or a disruption (a drain, an eviction, a preemption)."""
+    status = pod.get("status") or {}
+    if end.get("exitCode") == SIGTERM_CODE or "deletionTimestamp" in pod["metadata"]:
+        return True
+    conditions = status.get("conditions") or ()
+    disrupted = any(one["type"] == "DisruptionTarget" and one["status"] == "True" for one in conditions)
+    return disrupted or status.get("reason") in DISRUPTIONS
 
 
 def _result(message: str) -> DriverResult | None:

@@ -351,7 +351,6 @@ def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
 
 FAILURES = [
     (Sight(job=view(JobState.FAILED), end=end()), "DriverFailed"),
-    (Sight(job=view(JobState.FAILED), end=end(seen="the driver's pod is gone")), "DriverFailed"),
     (Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
     (
         Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))),
@@ -400,6 +399,18 @@ def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert decision.status.failed_attempts == 0
     assert decision.again_in == pause
+
+
+def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
+    """A drained node is nobody's fault; what the driver itself gave as its reason counts all the same."""
+    seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
+    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=End(seen, ()), buried=True))
+    assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
+    assert (decision.status.failed_attempts, decision.again_in) == (0, 10.0)
+    said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
+    found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
+    counted = step(RUNNING, Sight(job=view(JobState.FAILED), end=found, buried=True))
+    assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,37 @@ def test_seen_from_outside(pods: list[dict[str, Any]], seen: str) -> None:
     assert (end.result, end.seen) == (None, seen)
 
 
+def disrupted(pod: dict[str, Any]) -> dict[str, Any]:
+    """A pod with the condition that drains, preemptions and lost nodes leave."""
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    return {**pod, "status": {**pod["status"], "conditions": [target]}}
+
+
+def deleted(pod: dict[str, Any]) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T12:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "interrupted"),
+    [
+        ([ended(143)], True),
+        ([deleted(ended(137))], True),
+        ([disrupted(ended(1, message="the connection was closed"))], True),
+        ([pod(phase="Failed", reason="Evicted", message="disk")], True),
+        ([pod(phase="Failed", reason="Preempting")], True),
+        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], False),
+        ([], True),
+        ([ended(1)], False),
+        ([ended(137, reason="OOMKilled")], False),
+        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], False),
+    ],
+)
+def test_a_driver_that_was_made_to_end_is_told_from_one_that_failed(
+    pods: list[dict[str, Any]], interrupted: bool
+) -> None:
+    assert driver_end(pods).interrupted is interrupted
+
+
 def test_of_two_pods_the_younger_one_counts() -> None:
     """Two pods of one Job can exist for a moment."""
     old, young = ended(1, created="2026-01-01T12:00:00Z"), ended(2, created="2026-01-01T12:00:01Z")
