@@ -9,8 +9,13 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.api.compaction import CompactionType, TableCompactionSpec, TableCompactionStatus, TableRef
-from compaction_operator.api.conditions import SUCCEEDED, Condition, ConditionStatus
+from compaction_operator.api.compaction import (
+    BackOff,
+    CompactionType,
+    TableCompactionSpec,
+    TableCompactionStatus,
+    TableRef,
+)
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.outcomes import Trouble
@@ -323,9 +328,6 @@ def test_a_compaction_that_was_kept_out_makes_no_more_jobs_until_the_queue_would
 
 def after(compaction: Compaction, error: JobError) -> Compaction:
     """The compaction after an attempt that ended with that error."""
-    told = Condition(
-        type=SUCCEEDED, status=ConditionStatus.UNKNOWN, reason=error.reason, last_transition_time="2026-01-01T00:00:00Z"
-    )
-    attempt = compaction.status.attempt + 1
-    status = TableCompactionStatus(attempt=attempt, conditions=(told,))
+    told = BackOff(reason=error.reason, message=str(error))
+    status = TableCompactionStatus(attempt=compaction.status.attempt + 1, back_off=told)
     return Compaction(compaction.meta, compaction.spec, status, compaction.raw)

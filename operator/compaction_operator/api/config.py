@@ -84,13 +84,17 @@ class HudiSettings(Model):
 
 
 class Warehouse(Model):
-    """One Hive warehouse and who may use it. Empty `databases` means all of them."""
+    """One Hive warehouse and who may use it. Empty `databases` means all of them.
+
+    `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    """
 
     name: str
     metastore: Metastore
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
     volume: Volume | None = None
+    deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
 
     def allows_namespace(self, namespace: str) -> bool:

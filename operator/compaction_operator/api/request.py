@@ -68,6 +68,9 @@ class Reason(StrEnum):
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
     JOB_GONE = "JobGone"
+    INTERRUPTED = "Interrupted"
+    DRIVER_LOST = "DriverLost"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
     DRIVER_FAILED = "DriverFailed"
     PARTIALLY_PUBLISHED = "PartiallyPublished"
     ATTEMPTS_EXHAUSTED = "AttemptsExhausted"
@@ -106,6 +109,8 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
         Reason.JOB_GONE,
+        Reason.INTERRUPTED,
+        Reason.DRIVER_LOST,
     }
 )
 """Nobody's fault: tried again without counting against retry.maxAttempts."""

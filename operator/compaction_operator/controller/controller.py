@@ -63,6 +63,7 @@ class Controller:
             work=work,
             pools=pools,
             clock=clock,
+            ticks=ticks,
             metrics=metrics,
         )
         self._cleanups = CleanupReconciler(
@@ -240,8 +241,11 @@ class Controller:
         rest = self._rest(key)
         if rest > 0:
             return rest
-        reconciler = self._compactions if key.kind is Kind.COMPACTION else self._cleanups
-        again, failed = await reconciler.reconcile(key, failures=self._failures.get(key, 0))
+        if key.kind is Kind.COMPACTION:
+            again = await self._compactions.reconcile(key)
+            self._failures.pop(key, None)
+            return again
+        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
         if failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         else:

@@ -40,6 +40,7 @@ from compaction_operator.controller.resources import (
     read_compaction,
 )
 from compaction_operator.controller.times import rfc3339
+from compaction_operator.controller.work import attempt_of
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -217,6 +218,7 @@ class FakeKube:
 
     objects: dict[tuple[Kind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
+    executors: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
     version: int = 10
@@ -290,12 +292,22 @@ class FakeKube:
         self._die(with_death)
         return created
 
+    def delete_job(self, namespace: str, name: str) -> None:
+        with_death = self._change()
+        if (Kind.JOB, namespace, name) not in self.objects:
+            raise GoneError("404")
+        self.delete(Kind.JOB, namespace, name)
+        self._die(with_death)
+
     def get_job(self, namespace: str, name: str) -> Raw | None:
         found = self.objects.get((Kind.JOB, namespace, name))
         return copied(found) if found is not None else None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        return self.executors
 
     def create_event(self, event: Raw) -> None:
         self.events.append(event)
@@ -348,6 +360,7 @@ class FakeWork:
     verdict: Verdict = field(default_factory=Verdict)
     holding: bool = True
     last_heartbeat: datetime | None = None
+    lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -375,7 +388,8 @@ class FakeWork:
         self.calls.append(f"held {resource.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
-        beat = self.last_heartbeat or self.time.now
+        lost = attempt_of(resource).number in self.lost_drivers
+        beat = NOON - timedelta(hours=1) if lost else self.last_heartbeat or self.time.now
         return Holdings((replace(reader(8), last_heartbeat=beat),)) if self.holding else Holdings()
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
