@@ -75,3 +75,28 @@ def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs
     listing = LocalStorage().list_partition(str(table.directory / halves[0]))
     seen = snapshot(listing, table.admin.valid_write_ids(table.database, table.name))
     assert OTHER_HALF in [found.name for found in seen.deltas]
+
+
+def test_a_pair_that_nobody_owns_is_completed_behind_its_lock(
+    try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its compaction and its cleanup were deleted, with their namespace say. The lock says whose it was."""
+    table, work = try_it, real_work(try_it, server.uri, ahead=timedelta(minutes=2))
+    publish, halves = LocalStorage.publish, list[str]()
+
+    def stopped(self: LocalStorage, source: str, target: str) -> None:
+        publish(self, source, target)
+        place, _, name = target.rpartition("/")
+        if name == HALF and "/_" not in target and not halves:
+            assert work.sweep(REQUEST.warehouse.name, frozenset({REQUEST.uid})) is None
+            assert OTHER_HALF not in table.visible(Path(place).name)
+            assert real_work(table, server.uri).sweep(REQUEST.warehouse.name, frozenset()) is None
+            assert OTHER_HALF not in table.visible(Path(place).name)
+            assert work.sweep(REQUEST.warehouse.name, frozenset()) is None
+            halves.extend(table.visible(Path(place).name))
+            assert table.locks() == []
+
+    monkeypatch.setattr(LocalStorage, "publish", stopped)
+    with pytest.raises(JobError):
+        table.run(CompactionType.MINOR, store=Store())
+    assert {HALF, OTHER_HALF} <= set(halves)

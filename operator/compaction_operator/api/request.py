@@ -137,6 +137,15 @@ def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
     return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"
 
 
+_AGENT = re.compile(rf"{AGENT_PREFIX}([^/]+)/([0-9]+)/([^/]*)", re.ASCII)
+
+
+def agent_attempt(agent: str | None) -> tuple[str, int] | None:
+    """Return the compaction's UID and the attempt of a driver's `agent_info`, None for any other agent."""
+    found = _AGENT.fullmatch(agent or "")
+    return (found[1], int(found[2])) if found else None
+
+
 QUEUE_POOL_PREFIX = "compaction/"
 
 

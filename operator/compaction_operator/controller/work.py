@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Holding, Manners, Sightings
 from compaction_operator.cleanup.lost import Holdings, holdings
+from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
@@ -69,6 +70,9 @@ class Work(Protocol):
 
     def bury(self, compaction: Compaction) -> str | None:
         """End the compaction's current attempt; return what was in the way."""
+
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """End the lost attempts of compactions that are none of the known UIDs; return what was in the way."""
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         """Return what the metastore holds for the attempt of a compaction or cleanup now, or why nobody knows."""
@@ -186,7 +190,7 @@ class RealWork:
         return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
     def bury(self, compaction: Compaction) -> str | None:
-        """End the current attempt in all partitions of the table: those that were meant may have been dropped.
+        """End the current attempt, which is the only one of its table that runs.
 
         On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
         """
@@ -194,13 +198,29 @@ class RealWork:
         if compaction.is_hudi:
             return None
         try:
-            client = self._client(spec.warehouse)
-            end_attempt(self._storage, client, attempt_of(compaction), spec.table, _targets(client, spec.table))
+            self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
             return str(error)
         return None
+
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """Look for them among all locks of the metastore: a driver that died holds one for some minutes."""
+        try:
+            client = self._client(warehouse)
+            locks, txns = client.all_locks(), client.open_transactions().open
+            for orphan in orphans(locks, txns, known=known, now=self._clock()):
+                if self._warehouse(warehouse).allows_database(orphan.table.database):
+                    log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
+                    self._end(client, orphan.attempt, orphan.table)
+        except TROUBLES as error:
+            return _trouble(error)
+        return None
+
+    def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
+        """End an attempt in all partitions of its table: those that were meant may have been dropped."""
+        end_attempt(self._storage, client, attempt, table, _targets(client, table))
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         """Ask for the attempt's locks and transactions, which bear its name."""
@@ -214,11 +234,19 @@ class RealWork:
         """Do what comes right after an attempt's end."""
         try:
             client, manners = self._client_for(cleanup), self._manners(cleanup)
+            if not driver_ended:
+                self._end_lost(client, cleanup)
             return settle(
                 self._storage, client, cleanup.spec, driver_ended=driver_ended, manners=manners, clock=self._clock
             )
         except TROUBLES as error:
             return _trouble(error)
+
+    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> None:
+        """End a lost attempt in all partitions, not only in those of one journal."""
+        attempt, table = attempt_of(cleanup), _table_of(cleanup)
+        if holdings(client, attempt, table).silence(self._clock()) is not None:
+            self._end(client, attempt, table)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, then once for all transactions."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -360,6 +360,7 @@ class FakeWork:
     verdict: Verdict = field(default_factory=Verdict)
     holding: bool = True
     last_heartbeat: datetime | None = None
+    swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
     published: bool = True
@@ -383,6 +384,10 @@ class FakeWork:
     def bury(self, compaction: Compaction) -> str | None:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
+
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        self.swept.append((warehouse, frozenset(known)))
+        return None
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         self.calls.append(f"held {resource.meta.name}")
