@@ -18,9 +18,11 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Compaction, Meta
 from compaction_operator.jobs.errors import JobError
+from compaction_operator.metastore.automatic import AutoCompaction
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, read_lock, real_work
@@ -231,7 +233,7 @@ def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
     """And whether Hive may compact it by itself."""
     work = real_work(three_inserts, server.uri)
     free = work.preflight(attempt_of(three_inserts, 1))
-    assert (free.reason, free.auto_compaction) == (None, True)
+    assert (free.reason, free.automatic) == (None, Automatic(AutoCompaction.INITIATOR_OFF, cleaner=False))
     entry = three_inserts.admin.enqueue_compaction(
         database=three_inserts.database,
         table=three_inserts.name,

@@ -15,6 +15,7 @@ from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
@@ -24,7 +25,6 @@ from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
-NO_AUTO_COMPACTION_MISSING = "NoAutoCompactionMissing"
 
 METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
@@ -54,13 +54,13 @@ class Action(StrEnum):
 class Verdict:
     """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
 
-    `auto_compaction` says whether Hive may compact the table by itself, None when that is not known. `location` is
-    where a Hudi table lies.
+    `automatic` says what Hive's own compactor does to the table, None when it was not asked for. `location` is where
+    a Hudi table lies.
     """
 
     reason: Reason | None = None
     message: str = ""
-    auto_compaction: bool | None = None
+    automatic: Automatic | None = None
     location: str | None = None
 
 
@@ -176,7 +176,8 @@ class _Step:
         verdict = self._sight.verdict
         if verdict is None:
             return self.decision(Action.PREFLIGHT)
-        self._warn_of_auto_compaction(verdict)
+        if verdict.automatic is not None:
+            self._say_what_hive_does(verdict.automatic)
         if verdict.reason is None:
             return self._start() if verdict.location == self.status.location else self._note_location(verdict)
         if verdict.reason in FINAL_REASONS:
@@ -195,22 +196,13 @@ class _Step:
         self._draft.update(location=verdict.location)
         return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", again_in=0.0)
 
-    def _warn_of_auto_compaction(self, verdict: Verdict) -> None:
-        """Say whether Hive's Initiator leaves the table to us: it may race a compaction, which is then refused."""
-        if verdict.auto_compaction is None:
-            return
-        if not verdict.auto_compaction:
-            self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.TRUE, "NoAutoCompactionSet", "Hive leaves it to us")
-            return
-        table = self._spec.table
-        message = (
-            f"Hive may compact {table} at the same time; to keep it from that: "
-            f"ALTER TABLE {table} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
-        )
+    def _say_what_hive_does(self, automatic: Automatic) -> None:
+        """Say whether Hive's Initiator leaves the table to us; where it may not, with an event when that is news."""
+        outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
         known = self._draft.find(AUTO_COMPACTION_OFF)
-        if known is None or known.status is not ConditionStatus.FALSE:
-            self._draft.event(NO_AUTO_COMPACTION_MISSING, message, EventType.WARNING)
-        self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.FALSE, NO_AUTO_COMPACTION_MISSING, message)
+        if outcome is not ConditionStatus.TRUE and (known is None or known.status is not outcome):
+            self._draft.event(reason, message, EventType.WARNING)
+        self._draft.set(AUTO_COMPACTION_OFF, outcome, reason, message)
 
     def _start(self) -> Decision:
         """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""

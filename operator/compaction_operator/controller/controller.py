@@ -12,6 +12,7 @@ from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.gatekeeper import Gatekeeper
+from compaction_operator.controller.history import KINDS, History
 from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.queue import WorkQueue
@@ -28,6 +29,7 @@ RETRY_CAP = 15.0
 LOAD_PAUSE = 2.0
 SWEEP = 30.0
 """Seconds between two looks for what deleted compactions left."""
+HISTORY_PAUSE = 60.0
 GATHER_PAUSE = 1.0
 """Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
 
@@ -53,6 +55,7 @@ class Controller:
         self._ticks = ticks
         self._metrics = metrics
         self._cache = Cache()
+        self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue()
         self._gatekeeper = Gatekeeper()
         self._admission = Admission(self._cache, config)
@@ -92,12 +95,14 @@ class Controller:
 
         Raises KubeError when the API server does not answer.
         """
-        for kind in (Kind.CLEANUP, Kind.COMPACTION):
+        for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._list, kind):
                 self.saw(kind, "ADDED", raw)
 
     def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
-        """Take an event of the watch: an object as it was then, or its deletion."""
+        """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
+        if event is None and kind in KINDS:
+            self._history.listed(kind)
         try:
             if kind is Kind.JOB:
                 self._saw_job(event, raw)
@@ -139,8 +144,26 @@ class Controller:
         return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
-        """Load, then work until cancelled."""
+        """Load, then work until cancelled. Raises WentBackError when all has to begin afresh."""
         await self._load_at_last()
+        await asyncio.gather(self._work_on(), self._keep_watch())
+
+    async def check_history(self) -> None:
+        """Forget what does not exist any more. Raises WentBackError when the API server's history went back."""
+        try:
+            gone = await self._history.gone()
+        except KubeError as error:
+            log.warning("cannot ask for the API server's history: %s", error)
+            return
+        for resource in gone:
+            self.saw(resource.kind, "DELETED", resource.raw)
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(HISTORY_PAUSE)
+            await self.check_history()
+
+    async def _work_on(self) -> None:
         while True:
             self._wake.clear()
             self.step()

@@ -48,6 +48,9 @@ class Kube(Protocol):
     def list_all(self, kind: Kind) -> Iterator[Raw]:
         """Yield every TableCompaction or CompactionCleanup of the cluster."""
 
+    def newest(self, kind: Kind) -> int:
+        """Return the resource version at which the objects of a kind of ours are now."""
+
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups that the attempts of a compaction wrote."""
 
@@ -98,6 +101,11 @@ class KubeClient:
             more = page["metadata"].get("continue", "")
             if not more:
                 return
+
+    def newest(self, kind: Kind) -> int:
+        """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
+        page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
+        return int(page["metadata"]["resourceVersion"])
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups labelled with the compaction's uid."""

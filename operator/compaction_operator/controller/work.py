@@ -24,6 +24,7 @@ from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
 from compaction_operator.cleanup.settlement import Settlement, settle
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
@@ -31,6 +32,7 @@ from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.options import write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
+from compaction_operator.metastore.automatic import auto_compaction, cleaner_runs
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry, say_queued
@@ -42,6 +44,7 @@ from compaction_operator.metastore.resolve import (
     partition_names,
     resolve,
 )
+from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
 log = logging.getLogger(__name__)
@@ -156,23 +159,24 @@ class RealWork:
     def _preflight_hive(self, compaction: Compaction) -> Verdict:
         """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""
         ref, specs = compaction.spec.table, compaction.spec.partitions
+        automatic = None
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
+            automatic = _automatic(client, table)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
             end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
-            return Verdict(refused.reason, str(refused))
+            return Verdict(refused.reason, str(refused), automatic)
         except StorageError as error:
             return Verdict(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
-        auto = table.may_be_auto_compacted
         if busy:
-            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), auto)
-        return Verdict(auto_compaction=auto)
+            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
+        return Verdict(automatic=automatic)
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
@@ -354,6 +358,12 @@ def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:
     except Refused as nothing_left:
         log.info("nothing can be left of an attempt: %s", nothing_left)
         return ()
+
+
+def _automatic(client: MetastoreClient, table: Table) -> Automatic:
+    found = auto_compaction(client, table)
+    overridden = found.may_happen and not table.may_be_auto_compacted
+    return Automatic(found, cleaner=cleaner_runs(client), overridden=overridden)
 
 
 def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Iterator[PartitionEntry]:

@@ -256,6 +256,9 @@ class FakeKube:
     def list_all(self, kind: Kind) -> Iterator[Raw]:
         yield from self.all(kind)
 
+    def newest(self, kind: Kind) -> int:
+        return self.version
+
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         found = self.all(Kind.CLEANUP)
         return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]

@@ -9,10 +9,12 @@ from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
 from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.resources import Compaction, read_compaction
+from compaction_operator.metastore.automatic import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
@@ -576,6 +578,9 @@ def test_an_attempt_that_starts_forgets_why_it_waited() -> None:
     assert not compaction(status=started.to_json()).kept_out
 
 
+BY_ITSELF, MARKED = (Verdict(automatic=Automatic(found)) for found in (AutoCompaction.ON, AutoCompaction.OFF_BY_TABLE))
+
+
 def auto_compaction(decision: Decision) -> tuple[str, str]:
     condition = find_condition(decision.status.conditions, "AutoCompactionOff")
     assert condition is not None
@@ -584,7 +589,7 @@ def auto_compaction(decision: Decision) -> tuple[str, str]:
 
 def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     """It goes on all the same; the statement that ends the warning is said in full."""
-    decision = step({}, Sight(verdict=Verdict(auto_compaction=True)))
+    decision = step({}, Sight(verdict=BY_ITSELF))
     assert decision.action is Action.CREATE_JOB
     assert auto_compaction(decision) == ("False", "NoAutoCompactionMissing")
     assert [(event.reason, event.type) for event in decision.events] == [
@@ -594,9 +599,9 @@ def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     statement = "ALTER TABLE sales.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
     assert decision.events[0].message.endswith(statement)
     again = {**decision.status.to_json(), **BACKING_OFF}
-    later = step(again, Sight(verdict=Verdict(auto_compaction=True)), now=NOON + timedelta(hours=1))
+    later = step(again, Sight(verdict=BY_ITSELF), now=NOON + timedelta(hours=1))
     assert [event.reason for event in later.events] == ["Started"]
-    mended = step(again, Sight(verdict=Verdict(auto_compaction=False)), now=NOON + timedelta(hours=1))
+    mended = step(again, Sight(verdict=MARKED), now=NOON + timedelta(hours=1))
     assert auto_compaction(mended) == ("True", "NoAutoCompactionSet")
 
 

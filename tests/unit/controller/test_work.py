@@ -1,6 +1,6 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from compaction_operator.controller.resources import Cleanup, Compaction, TableK
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
 from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
@@ -46,6 +47,16 @@ class Metastore(FakeMetastore):
     """Partitions have names, and all of it can be down."""
 
     down: bool = False
+    database: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def get_database(self, name: str) -> dict[str, str]:
+        self._answer("get_database")
+        return self.database
+
+    def get_config_value(self, name: str, default: str) -> str:
+        self._answer("get_config_value")
+        return self.settings.get(name, default)
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         self._answer("get_partition_names")
@@ -159,6 +170,48 @@ def test_preflight_of_partitions(
 def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
     verdict = work(Metastore(table(tmp_path), down=True)).preflight(compaction())
     assert verdict == Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
+
+
+INITIATOR, CLEANER = "hive.compactor.initiator.on", "hive.compactor.cleaner.on"
+STATEMENT = "to keep it from that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_database", "settings", "told"),
+    [
+        ("true", "", {}, "True NoAutoCompactionSet: NO_AUTO_COMPACTION is set on the table"),
+        ("", "true", {}, "True NoAutoCompactionSet: NO_AUTO_COMPACTION is set on the database"),
+        ("", "", {INITIATOR: "false"}, "True InitiatorOff: Initiator is off"),
+        (
+            "", "", {INITIATOR: "true"},
+            f"False NoAutoCompactionMissing: {STATEMENT.format('TABLE sales.orders', 'TBLPROPERTIES')}",
+        ),
+        (
+            "true", "false", {INITIATOR: "true"},
+            f"False NoAutoCompactionMissing: {STATEMENT.format('DATABASE sales', 'DBPROPERTIES')}",
+        ),
+        ("", "", {}, "Unknown InitiatorUnknown: nobody knows whether Hive compacts sales.orders"),
+        ("true", "", {CLEANER: "true"}, "True NoAutoCompactionSet: its Cleaner is on, and may delete what is obsolete"),
+        ("true", "", {CLEANER: "false"}, "True NoAutoCompactionSet: its Cleaner is off"),
+    ],
+)  # fmt: skip
+def test_preflight_says_what_hive_does_by_itself(
+    tmp_path: Path, of_table: str, of_database: str, settings: dict[str, str], told: str
+) -> None:
+    """By the table, its database, which comes first on Hive 4, and the metastore's own settings."""
+    marked = {"transactional": "true"} | ({"no_auto_compaction": of_table} if of_table else {})
+    metastore = Metastore(
+        table(tmp_path, parameters=marked),
+        hive=Generation.HIVE4,
+        database={"no_auto_compaction": of_database} if of_database else {},
+        settings=settings,
+    )
+    automatic = work(metastore).preflight(compaction()).automatic
+    assert automatic is not None
+    reason, message = automatic.said(compaction().spec.table)
+    expected, _, named = told.partition(": ")
+    assert f"{automatic.outcome} {reason}" == expected
+    assert named in message
 
 
 def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
