@@ -28,10 +28,12 @@ from tests.metastore.lab import Lab, spec_of
 from tests.unit.jobs.support import REQUEST, Store
 
 
-def real_work(lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta()) -> RealWork:
+def real_work(
+    lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta(), **warehouse_fields: Any
+) -> RealWork:
     """The controller's work, with the metastore of that URI; its clock may be ahead."""
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
-    warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore})
+    warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
     chosen = storage or LocalStorage()
     return RealWork(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)

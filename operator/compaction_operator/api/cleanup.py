@@ -151,7 +151,7 @@ class PartitionStatus(ReadModel):
     """What became of one partition's entry; a message says why what remains stays for good, `reason` in one word.
 
     `planned` is what would be deleted, by the listing before the approval was asked for. `kept` is what was recorded
-    and turned out not to be obsolete: this cleanup never deletes it.
+    and turned out not to be obsolete: this cleanup never deletes it. `gone` was gone when a pass came to it.
     """
 
     partition: str
@@ -159,6 +159,7 @@ class PartitionStatus(ReadModel):
     planned: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
     reason: str | None = None

@@ -1,5 +1,6 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -83,6 +84,16 @@ class HudiSettings(Model):
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
+class HidingLock(StrEnum):
+    """The lock under which a cleanup takes directories out of sight. Only Exclusive holds those who begin to read off.
+
+    Where queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED_READ = "SharedRead"
+
+
 class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
@@ -96,6 +107,7 @@ class Warehouse(Model):
     volume: Volume | None = None
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
+    hiding_lock: HidingLock = HidingLock.EXCLUSIVE
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

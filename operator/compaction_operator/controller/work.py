@@ -9,7 +9,7 @@ from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableCompactionSpec, TableRef
-from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
+from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
@@ -281,7 +281,9 @@ class RealWork:
 
     def _manners(self, cleanup: Cleanup) -> Manners:
         seen = self._seen[cleanup.spec.warehouse]
-        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, seen=seen)
+        known = self._config.warehouse(cleanup.spec.warehouse)
+        shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
+        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""

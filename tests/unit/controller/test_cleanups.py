@@ -263,6 +263,32 @@ def test_all_deleted() -> None:
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 
+def test_what_others_had_deleted_does_not_count() -> None:
+    """Where two cleanups of a table meet, the totals of both together are what was freed."""
+    decision = delete(PartitionDeletion("", deleted=DELTAS[:1], gone=DELTAS[1:], bytes_deleted=10, final=True))
+    (part,) = decision.status.partitions
+    assert (part.deleted, part.gone, part.remaining) == (DELTAS[:1], DELTAS[1:], ())
+    assert (decision.status.directories_deleted, decision.status.bytes_deleted) == (1, 10)
+    said = "deleted 1 (directories and original files), 10 bytes; 2 were gone already"
+    assert decision.status.conditions[-1].message == said
+
+
+def test_where_others_had_deleted_all_there_was_nothing_to_delete() -> None:
+    decision = delete(PartitionDeletion("", gone=DELTAS, final=True))
+    assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
+    assert decision.status.directories_deleted == 0
+    assert decision.status.conditions[-1].message == "nothing recorded is left; 3 were gone already"
+
+
+def test_what_it_has_deleted_itself_is_not_gone_already_in_the_next_pass() -> None:
+    left = delete(PartitionDeletion("", deleted=DELTAS[:1], remaining={DELTAS[2]: "came back"}, gone=DELTAS[1:2]))
+    rest = PartitionDeletion("", deleted=DELTAS[2:], gone=DELTAS[:2], final=True)
+    done = step(left.status, Sight(deletion=Pass().after(cleanup().spec.partitions, (rest,))))
+    (part,) = done.status.partitions
+    assert (part.deleted, part.gone) == ((DELTAS[0], DELTAS[2]), DELTAS[1:2])
+    assert done.status.directories_deleted == 2
+
+
 @pytest.mark.parametrize(("failures", "pause"), [(0, 5), (1, 10), (3, 40), (20, 600)])
 def test_readers_are_rarely_held_off(failures: int, pause: int) -> None:
     """Each try lets new readers wait for a moment."""
