@@ -24,6 +24,10 @@ class NotEnoughHistory(ValueError):  # noqa: N818 - Hive's own name for it
     """There are bases, but none that this snapshot may use (Hive's ACID_NOT_ENOUGH_HISTORY)."""
 
 
+class OpenWriteBelow(NotEnoughHistory):
+    """Readers start from a base below which a write is still open: nothing can be said until that write has ended."""
+
+
 class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
     """Something lies in the directory that would have to be read or judged, and is not understood."""
 
@@ -118,7 +122,7 @@ def visibility(valid_txns: ValidTxnList | None) -> Visibility:
 def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibility) -> Snapshot:
     """Return the snapshot of the directories that pass `visible`. Raises as `snapshot` does."""
     found = tuple(directory for directory in acid_directories(listing) if visible(directory))
-    compacted = compacted_bases(listing)
+    compacted = compacted_bases(listing, highest=write_ids.high_watermark)
     base = _best_base(found, write_ids, compacted)
     aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
     readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
@@ -160,13 +164,15 @@ def _files_of_union(directory: Directory) -> Iterable[File]:
         yield from (File(f"{directory.name}/{file.name}", file.size) for file in directory.files)
 
 
-def compacted_bases(listing: Listing) -> frozenset[str]:
+def compacted_bases(listing: Listing, *, highest: int) -> frozenset[str]:
     """Return the names of the bases that a compaction wrote. Any other is an INSERT OVERWRITE's or a TRUNCATE's.
 
+    Those above the write id `highest` are not looked at: a writer may just be making them.
     Raises UnsupportedLayout for a base that does not say plainly what it is.
     """
     parsed = ((directory, parse_directory(directory.name)) for directory in listing.directories)
-    return frozenset(one.name for one, found in parsed if found and found.is_base and is_compacted(one, found))
+    bases = ((one, found) for one, found in parsed if found and found.is_base and found.max_write_id <= highest)
+    return frozenset(one.name for one, found in bases if is_compacted(one, found))
 
 
 def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:

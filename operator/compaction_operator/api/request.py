@@ -58,6 +58,7 @@ class Reason(StrEnum):
     WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
     WAITING_FOR_LOCK = "WaitingForLock"
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
+    OPEN_WRITE = "WaitingForOpenWrite"
     IN_COMPACTION_QUEUE = "InCompactionQueue"
     WAITING_FOR_LEASE = "WaitingForLease"
     WAITING_FOR_INSTANT = "WaitingForInstant"
@@ -105,6 +106,7 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_EXCLUSIVE_LOCK,
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,
+        Reason.OPEN_WRITE,
         Reason.IN_COMPACTION_QUEUE,
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
