@@ -451,6 +451,18 @@ async def test_one_attempt_per_table_over_all_namespaces() -> None:
 
 
 @runs
+async def test_one_attempt_per_table_over_all_warehouses_of_a_metastore() -> None:
+    """Another name of the warehouse is no way around the one that works on the table."""
+    sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+    box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw("other", created=NOON.replace(minute=1), warehouse="sea"))
+    await box.start()
+    assert box.kube.jobs() == [job()]
+    assert condition(box.compaction("other"))["reason"] == "Queued"
+
+
+@runs
 async def test_so_many_jobs_at_once() -> None:
     """maxConcurrentJobs over all tables; one that ends makes room."""
     box = Sandbox()
