@@ -200,6 +200,28 @@ async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() ->
     assert "(2 of 2): not done at " in condition(box.compaction())["message"]
 
 
+def executor(driver: str) -> dict[str, Any]:
+    """An executor's pod of some driver, which no node can take."""
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"for {driver}"}
+    return {"metadata": {"name": "x", "ownerReferences": [{"uid": driver}]}, "status": {"conditions": [waits]}}
+
+
+@runs
+async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
+    """By its own ones: others of the namespace may wait, too."""
+    box = Sandbox()
+    executors = {"executors": {"instances": 2}}
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    await box.start()
+    box.kube.report(job(), Progress(partitions_total=3))
+    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+    box.kube.executors = [executor("stranger"), executor("driver")]
+    await box.pass_time(3600)
+    said = condition(box.compaction())
+    assert said["reason"] == "DeadlineExceeded"
+    assert said["message"].endswith("(0/3 partitions, 0%); its executors wait: Unschedulable: for driver")
+
+
 @runs
 async def test_grace_period_counts_from_the_baseline() -> None:
     """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""
