@@ -54,7 +54,7 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        self._cache = Cache()
+        self._cache = Cache(config.metastores())
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue()
         self._gatekeeper = Gatekeeper()

@@ -215,6 +215,28 @@ async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() ->
     assert "(2 of 2): not done at " in condition(box.compaction())["message"]
 
 
+def executor(driver: str) -> dict[str, Any]:
+    """An executor's pod of some driver, which no node can take."""
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"for {driver}"}
+    return {"metadata": {"name": "x", "ownerReferences": [{"uid": driver}]}, "status": {"conditions": [waits]}}
+
+
+@runs
+async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
+    """By its own ones: others of the namespace may wait, too."""
+    box = Sandbox()
+    executors = {"executors": {"instances": 2}}
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    await box.start()
+    box.kube.report(job(), Progress(partitions_total=3))
+    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+    box.kube.executors = [executor("stranger"), executor("driver")]
+    await box.pass_time(3600)
+    said = condition(box.compaction())
+    assert said["reason"] == "DeadlineExceeded"
+    assert said["message"].endswith("(0/3 partitions, 0%); its executors wait: Unschedulable: for driver")
+
+
 @runs
 async def test_grace_period_counts_from_the_baseline() -> None:
     """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""
@@ -463,6 +485,18 @@ async def test_one_attempt_per_table_over_all_namespaces() -> None:
     assert len(box.kube.jobs()) == 2
     assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
     assert condition(box.compaction("b"))["message"].startswith("waits for compaction other/a,")
+
+
+@runs
+async def test_one_attempt_per_table_over_all_warehouses_of_a_metastore() -> None:
+    """Another name of the warehouse is no way around the one that works on the table."""
+    sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+    box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw("other", created=NOON.replace(minute=1), warehouse="sea"))
+    await box.start()
+    assert box.kube.jobs() == [job()]
+    assert condition(box.compaction("other"))["reason"] == "Queued"
 
 
 @runs
