@@ -101,7 +101,7 @@ def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_insert
     before = three_inserts.names()
     work, cleanup = real_work(three_inserts, "thrift://127.0.0.1:1"), cleanup_of(store)
     key = TableKey.of(cleanup.spec.warehouse, three_inserts.database, three_inserts.name)
-    assert isinstance(work.settle(cleanup), Trouble)
+    assert isinstance(work.settle(cleanup, driver_ended=True), Trouble)
     assert isinstance(work.look(key.warehouse, [key])[key], str)
     assert isinstance(work.delete(cleanup, cleanup.spec.partitions, purge=False), Trouble)
     assert three_inserts.names() == before

@@ -1,5 +1,6 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -83,15 +84,30 @@ class HudiSettings(Model):
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
+class HidingLock(StrEnum):
+    """The lock under which a cleanup takes directories out of sight. Only Exclusive holds those who begin to read off.
+
+    Where queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED_READ = "SharedRead"
+
+
 class Warehouse(Model):
-    """One Hive warehouse and who may use it. Empty `databases` means all of them."""
+    """One Hive warehouse and who may use it. Empty `databases` means all of them.
+
+    `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    """
 
     name: str
     metastore: Metastore
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
     volume: Volume | None = None
+    deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
+    hiding_lock: HidingLock = HidingLock.EXCLUSIVE
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""
@@ -152,6 +168,16 @@ class OperatorConfig(Model):
     def warehouse(self, name: str) -> Warehouse | None:
         """Return the warehouse of that name, or None."""
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
+
+    def metastores(self) -> dict[str, str]:
+        """Return for each warehouse the first one of its metastore: processes of one are those that share a URI."""
+        known: list[tuple[set[str], list[str]]] = []
+        for warehouse in self.warehouses:
+            uris, names = {uri.lower() for uri in warehouse.metastore.uris}, [warehouse.name]
+            same = [one for one in known if one[0] & uris]
+            known = [one for one in known if one not in same]
+            known.append((uris.union(*(one[0] for one in same)), [name for one in same for name in one[1]] + names))
+        return {name: names[0] for _, names in known for name in names}
 
     def allows(self, warehouse: str, *, namespace: str, database: str) -> bool:
         """Whether resources of a namespace may touch a database of a warehouse; nobody may where there is none."""

@@ -4,6 +4,7 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,15 +60,17 @@ class Metastore(TableSource, LockSource, Protocol):
 class PartitionDeletion:
     """One pass over one partition's entry.
 
-    `deleted` are the recorded names that are gone, whoever deleted them; `quarantined` those that are kept hidden for a
-    while; `restored` those that somebody moved back from there, which this cleanup never touches again; `remaining`
-    says of each recorded name that is still there why; `needed` are those that are there and not obsolete: nobody asked
-    for their readers, so this cleanup has done with them. `skipped` says why the entry was not touched at all, `reason`
-    the same in one word. With `final` another pass of the kind changes nothing.
+    `deleted` are the recorded names that this pass deleted, also what an earlier one had hidden; `gone` those that were
+    gone without it; `quarantined` those that are kept hidden for a while; `restored` those that somebody moved back
+    from there, which this cleanup never touches again; `remaining` says of each recorded name that is still there why;
+    `needed` are those that are there and not obsolete: nobody asked for their readers, so this cleanup has done with
+    them. `skipped` says why the entry was not touched at all, `reason` the same in one word. With `final` another pass
+    of the kind changes nothing.
     """
 
     partition: str
     deleted: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     remaining: Mapping[str, str] = field(default_factory=dict)
@@ -232,14 +235,14 @@ def hide(storage: Storage, location: str, name: str) -> None:
         storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 
 
-def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> int:
-    """Delete what an earlier pass hid and did not get to delete; return the bytes freed."""
-    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if may_become_obsolete(name)}
+def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:
+    """Delete what was hidden, by an earlier pass that did not get to it, too; return the bytes freed by name."""
+    hidden = {f"{TRASH_PREFIX}{name}": name for name in recorded if may_become_obsolete(name)}
     try:
         left = [entry.name for entry in storage.list(location) if entry.name in hidden]
     except NotFoundError:
-        return 0
-    return sum(storage.delete_tree(join(location, name)) for name in left)
+        return Counter()
+    return Counter({hidden[name]: storage.delete_tree(join(location, name)) for name in left})
 
 
 def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
@@ -292,15 +295,17 @@ def _delete_recorded(
             doomed = [name for name in recorded if name in obsolete]
             for name in doomed:
                 hide(storage, entry.location, name)
-        freed += empty_trash(storage, entry.location, doomed)
+        freed.update(empty_trash(storage, entry.location, doomed))
     there = names_in(list_directory(storage, entry.location))
     remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
+    away = [name for name in recorded if may_become_obsolete(name) and name not in there]
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
+        deleted=tuple(name for name in away if name in freed),
+        gone=tuple(name for name in away if name not in freed),
         remaining=remaining,
         needed=needed_of(entry, there=there, obsolete=obsolete),
-        bytes_deleted=freed,
+        bytes_deleted=freed.total(),
         final=not remaining,
     )
 

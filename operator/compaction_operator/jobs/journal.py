@@ -15,7 +15,7 @@ ENTRY_BYTES = api.MAX_BYTES - 4096
 
 
 class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
-    """The API server takes no journal with that content: it was not created, and never will be."""
+    """The API server takes no journal with that content; none was created."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.DRIVER_FAILED, message)
@@ -50,7 +50,8 @@ class Journal:
         """Create as many journals as the entries need, each within the size limits.
 
         Return the partitions that the API server refuses to have recorded, each with its error: they must not be
-        published. Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may publish.
+        published. Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may
+        publish.
         """
         refused: dict[str, JobError] = {}
         for shard in shards(entries):

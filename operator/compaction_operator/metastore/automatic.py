@@ -14,6 +14,7 @@ from compaction_operator.metastore.tables import Table
 NO_AUTO_COMPACTION = "no_auto_compaction"
 INITIATOR_ON = "hive.compactor.initiator.on"
 """Both generations know it by this name; Hive 4 calls it metastore.compactor.initiator.on as well (MetastoreConf)."""
+CLEANER_ON = "hive.compactor.cleaner.on"
 
 
 class AutoCompaction(StrEnum):
@@ -70,13 +71,24 @@ def _marked(parameters: Mapping[str, str]) -> bool | None:
     return None if value is None else value.lower() == "true"
 
 
+def cleaner_runs(client: SettingsSource) -> bool | None:
+    """Return whether Hive's own Cleaner deletes what compactions of the queue make obsolete; raises as above.
+
+    None where the metastore does not say: that of Hive 3.1 has no such setting (MetastoreConf).
+    """
+    return _switch(client, CLEANER_ON)
+
+
 def _by_initiator(client: SettingsSource) -> AutoCompaction:
+    found = {True: AutoCompaction.ON, False: AutoCompaction.INITIATOR_OFF, None: AutoCompaction.UNKNOWN}
+    return found[_switch(client, INITIATOR_ON)]
+
+
+def _switch(client: SettingsSource, name: str) -> bool | None:
     try:
-        value = client.get_config_value(INITIATOR_ON, "")
+        value = client.get_config_value(name, "")
     except MetastoreUnavailable:
         raise
     except MetastoreError:
-        return AutoCompaction.UNKNOWN
-    return {"true": AutoCompaction.ON, "false": AutoCompaction.INITIATOR_OFF}.get(
-        value.strip().lower(), AutoCompaction.UNKNOWN
-    )
+        return None
+    return {"true": True, "false": False}.get(value.strip().lower())

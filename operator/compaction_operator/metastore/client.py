@@ -143,7 +143,12 @@ class MetastoreClient(CompactorCalls):
         table it leaves out the locks on its database, asked for a partition those on its table.
         """
         request = ttypes.ShowLocksRequest(dbname=database.lower())
-        return self._call(lambda client: replies.locks_of(client.show_locks(request), database=database, table=table))
+        locks = self._call(lambda client: replies.locks_of(client.show_locks(request)))
+        return replies.locks_on(locks, database=database, table=table)
+
+    def all_locks(self) -> tuple[LockInfo, ...]:
+        """Return all locks of the whole metastore, held and waiting."""
+        return self._call(lambda client: replies.locks_of(client.show_locks(ttypes.ShowLocksRequest())))
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest transaction id given out.

@@ -150,7 +150,9 @@ def test_what_the_api_server_refuses_of_one_partition_is_that_partitions_alone()
         "p700": "file:///w/orders/p700: 422 Invalid: p700",
     }
     assert {error.reason for error in refused.values()} == {Reason.DRIVER_FAILED}
-    assert sorted(sum(recorded(store), [])) == sorted({one.partition for one in entries} - set(refused))
+    assert sorted(partition for one in recorded(store) for partition in one) == sorted(
+        {one.partition for one in entries} - set(refused)
+    )
     assert store.asked < 50
 
 
