@@ -19,11 +19,12 @@ from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.hive import HiveCompaction
 from compaction_operator.jobs.hive3 import Hive3
 from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.locks import Locks
 from compaction_operator.jobs.offline import compact_directory
 from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import OpenTransactions
 from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Target
@@ -47,6 +48,9 @@ class Metastore(SameTable):
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
         return self._table.write_ids()
 
+    def generation(self) -> Generation:
+        return Generation.HIVE3
+
     def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
         return ()
 
@@ -60,14 +64,21 @@ class Held:
     def __init__(self) -> None:
         self.is_exclusive = False
 
-    @contextmanager
-    def shared(self) -> Iterator[HeldLock]:
-        yield HeldLock(1, guard=lambda: None)
+    lock_id = 1
+
+    def share(self) -> None:
+        """Grant it."""
+
+    def release(self) -> None:
+        """Take it back."""
+
+    def guard(self) -> None:
+        """Never lose it."""
 
     @contextmanager
-    def exclusive(self, partition: str | None) -> Iterator[HeldLock]:
+    def exclusive(self, partition: str | None) -> Iterator[None]:
         self.is_exclusive = True
-        yield HeldLock(2, guard=lambda: None)
+        yield
         self.is_exclusive = False
 
 

@@ -290,6 +290,23 @@ def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | Non
     return None
 
 
+def require_alone(outputs: Iterable[str], listing: Listing, *, visible: Visibility = lambda _: True) -> None:
+    """Raise UnsupportedLayout when a directory shares write ids with a published one, and neither holds all of them.
+
+    Readers take both, and the rows of what they share twice. No such one is there when an output is published.
+    """
+    published = [found for name in outputs if (found := parse_directory(name)) and listing.directory(name)]
+    for other in acid_directories(listing):
+        for output in published:
+            apart = not _intersects(output, other) or _holds(output, other) or _holds(other, output)
+            if not apart and visible(other):
+                raise UnsupportedLayout(f"{output.name} and {other.name} overlap, rows count twice")
+
+
+def _holds(one: AcidDirectory, other: AcidDirectory) -> bool:
+    return _low(one) <= _low(other) and other.max_write_id <= one.max_write_id
+
+
 def _is_guard(directory: AcidDirectory, plan: CompactionPlan, listing: Listing) -> bool:
     found = listing.directory(directory.name)
     return directory == plan.guard and found is not None and not any(_visible_files(found))

@@ -144,6 +144,7 @@ class TableCompactionSpec(ReadModel):
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
+    allow_auto_compaction: bool = False
     deadline: Duration | None = None
     suspend: bool = False
 

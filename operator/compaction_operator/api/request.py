@@ -32,6 +32,7 @@ class JobRequest(Model):
     cleaner_held: bool = False
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
+    allow_auto_compaction: bool = False
 
 
 class Reason(StrEnum):
@@ -50,6 +51,8 @@ class Reason(StrEnum):
     NOT_MERGE_ON_READ = "NotMergeOnRead"
     REFUSED_OPTION = "RefusedOption"
     NO_LOCK_PROVIDER = "NoLockProvider"
+    AUTO_COMPACTION_ON = "AutoCompactionOn"
+    OVERLAPPED = "OverlappingCompaction"
     UNKNOWN_WAREHOUSE = "UnknownWarehouse"
     UNKNOWN_PROFILE = "UnknownProfile"
     NOT_ALLOWED = "NotAllowed"
@@ -89,6 +92,8 @@ FINAL_REASONS = frozenset(
         Reason.NOT_MERGE_ON_READ,
         Reason.REFUSED_OPTION,
         Reason.NO_LOCK_PROVIDER,
+        Reason.AUTO_COMPACTION_ON,
+        Reason.OVERLAPPED,
         Reason.UNKNOWN_WAREHOUSE,
         Reason.UNKNOWN_PROFILE,
         Reason.NOT_ALLOWED,

@@ -35,7 +35,7 @@ from compaction_operator.jobs.spark import hudi_session, slots, spark_context
 from compaction_operator.jobs.work import task_bytes
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused, hudi_table, resolve
+from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
 
 log = logging.getLogger(__name__)
 
@@ -157,6 +157,7 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
         log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
+        require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
         identity = identity_of(resolved.table)
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:

@@ -47,6 +47,10 @@ class Held(Protocol):
         """
         ...
 
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Give up, when all is published, what another compaction turned out to lie across."""
+        ...
+
     def give_up(self, target: Target, error: JobError) -> None:
         """Give a partition up, with all that is held for it; raises the error when it ends the attempt."""
         ...
@@ -67,4 +71,8 @@ class HiveProtocol(Protocol):
 
     def batch(self, give_up: GiveUp) -> AbstractContextManager[Held]:
         """Hold what a batch needs, and end it whatever happens; raises JobError when it cannot be had."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held on from one batch to the next."""
         ...

@@ -46,13 +46,21 @@ class Hive4:
 
     @contextmanager
     def batch(self, give_up: GiveUp) -> Iterator["Hive4Batch"]:
-        """Hold nothing yet; what the partitions came to hold ends with the batch."""
+        """Hold SHARED_READ on the table until the first claim; what the partitions came to hold ends with the batch.
+
+        Raises JobError (WaitingForLock).
+        """
+        self.claims.locks.share()
         held = Hive4Batch(self, give_up=give_up)
         try:
             yield held
         except BaseException as error:
             held.abandon_all(str(error) or type(error).__name__)
             raise
+
+    def close(self) -> None:
+        """Give the table's lock back, where it is held."""
+        self.claims.locks.release()
 
     def view(self, *, without: Collection[int]) -> tuple[ValidWriteIdList, Request]:
         """Return the valid write ids, and what is asked of partitions with the transactions that are valid now."""
@@ -162,8 +170,9 @@ class Hive4Batch:
         """Rename the outputs, which nobody sees before the commit, then commit.
 
         An entry without outputs ends as Hive's Worker ends one: compacted where there is something to be cleaned,
-        refused where there is not.
+        refused where there is not. The table's lock is asked for before the last claim ends, for the next batch.
         """
+        self._hive.claims.locks.stand_by()
         claim = self._claims.get(item.target.partition)
         if claim is None:
             return
@@ -176,9 +185,13 @@ class Hive4Batch:
             claim.refuse(NOTHING_TO_DO)
         storage.delete_tree(item.prepared.staging)
 
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Nothing: while an entry of the queue is open nobody else compacts its partition."""
+
     def give_up(self, target: Target, error: JobError) -> None:
         """End a partition's queue entry as failed, abort its transaction, then give up the rest of it."""
         try:
+            self._hive.claims.locks.stand_by()
             self._abandon(target.partition, str(error))
         except MetastoreError as left:
             log.warning("%s: left to the controller: %s", target.location, left)

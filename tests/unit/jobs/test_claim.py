@@ -21,7 +21,11 @@ UNAVAILABLE = MetastoreUnavailable("no answer")
 
 def claimed(metastore: Hive4Metastore, partition: str | None = "prt=p1") -> Claim:
     attempt = Attempt(metastore.client(), REQUEST, "pod1", IDENTITY)
-    return Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent)).take(partition)
+    claims = Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))
+    try:
+        return claims.take(partition)
+    finally:
+        claims.locks.release()
 
 
 def beating() -> list[str]:

@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import kubernetes
 import pytest
 
-from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import JournalRefused
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.resolve import Refused, Resolved
+from compaction_operator.metastore.tables import Table
 
 from .support import REQUEST
 
@@ -116,3 +119,31 @@ def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
 def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, str], None]) -> None:
     refusing(409, "{}")
     assert not driver.KubernetesJournals().create("team", JOURNAL)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowed(
+    allowed: bool, message: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23, on Hive 3.1."""
+
+    class Initiating:
+        def generation(self) -> Generation:
+            return Generation.HIVE3
+
+        def get_config_value(self, name: str, default: str) -> str:
+            return "true"
+
+    metastore = Initiating()
+    table = Table("sales", "orders", "file:/t", 1, "", "", ())
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
+    monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
+    monkeypatch.setattr(driver, "KubernetesJournals", lambda: pytest.fail("it begins"))
+    request = REQUEST.model_copy(update={"allow_auto_compaction": allowed}).model_dump_json(by_alias=True)
+    if allowed:
+        with pytest.raises(pytest.fail.Exception):
+            driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"})
+        return
+    assert driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"}) == 1
+    result = DriverResult.model_validate_json(message.read_text())
+    assert (result.reason, result.reason in FINAL_REASONS) == (Reason.AUTO_COMPACTION_ON, True)

@@ -10,7 +10,7 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.jobs import arithmetic, hive
+from compaction_operator.jobs import arithmetic, hive, hive4
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction
@@ -19,6 +19,7 @@ from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.resolve import Target
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
 from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
@@ -175,3 +176,38 @@ def test_a_table_that_another_takes_the_name_of_is_not_published(
     assert {name for place in outputs(places) for name in place if not name.startswith("_")} == set()
     assert set(metastore.txns.values()) <= {"aborted"}
     assert set(metastore.states.values()) <= {"failed"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
+    fails: bool, places: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever looks at the metastore's locks and transactions always sees that it lives; in the end all is gone."""
+    monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 1)
+    metastore = Hive4Metastore()
+    if fails:
+        (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
+        with pytest.raises(JobError):
+            run(metastore, places)
+    else:
+        run(metastore, places)
+    begun = metastore.asked.index("lock") + 1
+    assert begun <= metastore.asked.index("enqueue_compaction")
+    assert [call for call, alive in metastore.alive[begun:] if not alive] == []
+    assert metastore.asked[-1] == "unlock"
+    assert (metastore.locks, "open" in metastore.txns.values()) == ([], False)
+
+
+def test_a_claim_does_not_wait_behind_whoever_waits_for_the_drivers_own_lock(places: list[Path]) -> None:
+    """An INSERT OVERWRITE, say: the table's lock is given back as soon as a transaction shows that the driver lives."""
+    metastore = Hive4Metastore()
+    held: list[bool] = []
+    lock = metastore.lock
+
+    def claimed(wish: LockWish) -> LockState:
+        held.extend([bool(metastore.locks)] if wish.txn else [])
+        return lock(wish)
+
+    metastore.lock = claimed  # type: ignore[method-assign]
+    run(metastore, places)
+    assert held == [False, False, False]
