@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
 
 LOCATION_PATTERN = r"^(file:(//)?)?/"
@@ -98,6 +99,8 @@ class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
     `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
+    always is one.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Warehouse(Model):
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
+    readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

@@ -86,11 +86,6 @@ def locks_of(reply: Any) -> tuple[LockInfo, ...]:
     return tuple(_lock_info(lock) for lock in required(reply, "locks", "show_locks"))
 
 
-def locks_on(locks: Iterable[LockInfo], *, database: str, table: str) -> tuple[LockInfo, ...]:
-    """Return those of the locks that are on the table, one of its partitions, or the database."""
-    return tuple(one for one in locks if one.database == database.lower() and one.table in (None, table.lower()))
-
-
 def _lock_info(lock: Any) -> LockInfo:
     return LockInfo(
         lock_id=required(lock, "lockid", "lock"),
