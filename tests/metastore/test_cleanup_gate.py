@@ -76,7 +76,7 @@ def test_what_the_warehouse_does_not_allow_is_neither_settled_nor_deleted(
     own = Readers.LOCKS_AND_OWN_TRANSACTIONS
     cleanup, allowing = cleanup_of(store, readers=own), real_work(three_inserts, server.uri, readers=(own,))
     refusing, before = real_work(three_inserts, server.uri), three_inserts.names()
-    settled = refusing.settle(cleanup)
+    settled = refusing.settle(cleanup, driver_ended=True)
     assert isinstance(settled, Trouble)
     assert (settled.reason, "LocksAndOwnTransactions is not allowed" in settled.message) == ("NotAllowed", True)
     keeper = Keeper(allowing, cleanup)
