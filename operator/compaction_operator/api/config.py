@@ -84,14 +84,23 @@ class HudiSettings(Model):
 
 
 class Warehouse(Model):
-    """One Hive warehouse and who may use it. Empty `databases` means all of them."""
+    """One Hive warehouse and who may use it. Empty `databases` means all of them.
+
+    `locations` are the folders below which its tables and partitions must lie, by default that of the volume.
+    """
 
     name: str
     metastore: Metastore
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
+    locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
     volume: Volume | None = None
     hudi: HudiSettings = HudiSettings()
+
+    @property
+    def allowed_locations(self) -> tuple[str, ...]:
+        """The folders below which tables and partitions must lie; none where there is no volume either."""
+        return self.locations or ((self.volume.mount_path,) if self.volume else ())
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

@@ -8,12 +8,14 @@ from typing import Any
 import kubernetes
 import pytest
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import JournalRefused
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore.tables import Table
 
 from .support import REQUEST
 
@@ -116,3 +118,26 @@ def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
 def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, str], None]) -> None:
     refusing(409, "{}")
     assert not driver.KubernetesJournals().create("team", JOURNAL)
+
+
+def test_a_hudi_table_by_name_lies_where_the_warehouse_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver asks again: the table may have moved since the controller did."""
+
+    class Metastore:
+        def __init__(self, _: Any) -> None: ...
+
+        def __enter__(self) -> "Metastore":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def get_table(self, database: str, name: str) -> Table:
+            hudi = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+            return Table(database, name, "file:/elsewhere/orders", 1, hudi, "", ())
+
+    monkeypatch.setattr(driver, "MetastoreClient", Metastore)
+    warehouse = REQUEST.warehouse.model_copy(update={"locations": ("/warehouse",)})
+    request = REQUEST.model_copy(update={"type": CompactionType.LOG_COMPACTION, "warehouse": warehouse})
+    with pytest.raises(Refused, match="it lies at file:/elsewhere/orders") as refused:
+        driver.compact(request, pod_uid="pod-1", environment={})
+    assert refused.value.reason is Reason.NOT_ALLOWED
