@@ -1,9 +1,11 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
 
 LOCATION_PATTERN = r"^(file:(//)?)?/"
@@ -83,10 +85,23 @@ class HudiSettings(Model):
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
+class HidingLock(StrEnum):
+    """The lock under which a cleanup takes directories out of sight. Only Exclusive holds those who begin to read off.
+
+    Where queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED_READ = "SharedRead"
+
+
 class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
     `locations` are the folders below which its tables and partitions must lie, by default that of the volume.
+    `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
+    always is one.
     """
 
     name: str
@@ -95,7 +110,10 @@ class Warehouse(Model):
     databases: tuple[str, ...] = ()
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
     volume: Volume | None = None
+    deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
+    hiding_lock: HidingLock = HidingLock.EXCLUSIVE
+    readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
 
     @property
     def allowed_locations(self) -> tuple[str, ...]:
@@ -161,6 +179,16 @@ class OperatorConfig(Model):
     def warehouse(self, name: str) -> Warehouse | None:
         """Return the warehouse of that name, or None."""
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
+
+    def metastores(self) -> dict[str, str]:
+        """Return for each warehouse the first one of its metastore: processes of one are those that share a URI."""
+        known: list[tuple[set[str], list[str]]] = []
+        for warehouse in self.warehouses:
+            uris, names = {uri.lower() for uri in warehouse.metastore.uris}, [warehouse.name]
+            same = [one for one in known if one[0] & uris]
+            known = [one for one in known if one not in same]
+            known.append((uris.union(*(one[0] for one in same)), [name for one in same for name in one[1]] + names))
+        return {name: names[0] for _, names in known for name in names}
 
     def allows(self, warehouse: str, *, namespace: str, database: str) -> bool:
         """Whether resources of a namespace may touch a database of a warehouse; nobody may where there is none."""

@@ -36,7 +36,7 @@ from compaction_operator.jobs.spark import hudi_session, slots, spark_context
 from compaction_operator.jobs.work import task_bytes
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused, hudi_table, resolve
+from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
 
 log = logging.getLogger(__name__)
 
@@ -159,14 +159,16 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
+        require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
         require_allowed(resolved.table, request.warehouse)
         left_alone = misplaced(client, resolved, request.warehouse)
         targets = [target for target in resolved.targets if target.partition not in left_alone]
         refused = [JobError(error.reason, str(error)) for error in left_alone.values()]
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
-        journal = Journal(KubernetesJournals(), request, identity=identity_of(resolved.table), pod_uid=pod_uid)
+        identity = identity_of(resolved.table)
+        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = Attempt(client, request, pod_uid, resolved.table.row_type)
+            attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
             return compaction.run(targets, journal, refused=refused)

@@ -1,7 +1,7 @@
 """What this project asks of a Hive metastore (3.1 or 4.0), as calls that either answer or raise."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -46,6 +46,17 @@ class MetastoreClient(CompactorCalls):
         return self._call(
             lambda client: replies.table_of(hive4.get_table_req(client, request)), table=f"{database}.{name}"
         )
+
+    def get_database(self, name: str) -> Mapping[str, str]:
+        """Return the properties of a database; raises TableNotFound when there is none."""
+        return self._call(lambda client: replies.database_of(client.get_database(name.lower())))
+
+    def get_config_value(self, name: str, default: str) -> str:
+        """Return a setting of the metastore that answers, or the default where it knows none of that name.
+
+        Raises MetastoreError for a name whose value it does not hand out (only hive.*, metastore.* and a few others).
+        """
+        return self._call(lambda client: str(client.get_config_value(name, default)))
 
     def table_locations(self, database: str) -> dict[str, str]:
         """Return where each table of a database lies, views left out; asks for them in batches.
@@ -143,8 +154,12 @@ class MetastoreClient(CompactorCalls):
         Asks for the locks of the database and picks them here, since the metastore filters by equality: asked for a
         table it leaves out the locks on its database, asked for a partition those on its table.
         """
-        request = ttypes.ShowLocksRequest(dbname=database.lower())
-        return self._call(lambda client: replies.locks_of(client.show_locks(request), database=database, table=table))
+        locks = self._locks(ttypes.ShowLocksRequest(dbname=database.lower()))
+        return tuple(lock for lock in locks if lock.is_on(database, table))
+
+    def all_locks(self) -> tuple[LockInfo, ...]:
+        """Return all locks of the metastore, held and waiting."""
+        return self._locks(ttypes.ShowLocksRequest())
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest transaction id given out.
@@ -162,6 +177,9 @@ class MetastoreClient(CompactorCalls):
                 if time.monotonic() > until:
                     raise
                 time.sleep(GAP_PAUSE)
+
+    def _locks(self, request: ttypes.ShowLocksRequest) -> tuple[LockInfo, ...]:
+        return self._call(lambda client: replies.locks_of(client.show_locks(request)))
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
         def request(client: Any) -> list[Partition]:

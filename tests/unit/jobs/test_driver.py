@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import kubernetes
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.journal import JournalRefused
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.resolve import Refused, Resolved
 from compaction_operator.metastore.tables import Table
 
 from .support import REQUEST
@@ -120,22 +122,44 @@ def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, st
     assert not driver.KubernetesJournals().create("team", JOURNAL)
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowed(
+    allowed: bool, message: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23, on Hive 3.1."""
+
+    class Initiating:
+        def generation(self) -> Generation:
+            return Generation.HIVE3
+
+        def get_config_value(self, name: str, default: str) -> str:
+            return "true"
+
+    metastore = Initiating()
+    table = Table("sales", "orders", "file:/t", 1, "", "", ())
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
+    monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
+    monkeypatch.setattr(driver, "misplaced", lambda *_: {})
+    monkeypatch.setattr(driver, "KubernetesJournals", lambda: pytest.fail("it begins"))
+    request = REQUEST.model_copy(update={"allow_auto_compaction": allowed}).model_dump_json(by_alias=True)
+    if allowed:
+        with pytest.raises(pytest.fail.Exception):
+            driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"})
+        return
+    assert driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"}) == 1
+    result = DriverResult.model_validate_json(message.read_text())
+    assert (result.reason, result.reason in FINAL_REASONS) == (Reason.AUTO_COMPACTION_ON, True)
+
+
 def test_a_hudi_table_by_name_lies_where_the_warehouse_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver asks again: the table may have moved since the controller did."""
 
     class Metastore:
-        def __init__(self, _: Any) -> None: ...
-
-        def __enter__(self) -> "Metastore":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
         def get_table(self, database: str, name: str) -> Table:
             hudi = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
             return Table(database, name, "file:/elsewhere/orders", 1, hudi, "", ())
 
-    monkeypatch.setattr(driver, "MetastoreClient", Metastore)
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(Metastore()))
     warehouse = REQUEST.warehouse.model_copy(update={"locations": ("/warehouse",)})
     request = REQUEST.model_copy(update={"type": CompactionType.LOG_COMPACTION, "warehouse": warehouse})
     with pytest.raises(Refused, match="it lies at file:/elsewhere/orders") as refused:
