@@ -136,9 +136,10 @@ def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowe
             return "true"
 
     metastore = Initiating()
-    table = Table("sales", "orders", "file:/w/sales.db/orders", 1, "", "", ())
+    table = Table("sales", "orders", "file:/t", 1, "", "", ())
     monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
     monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
+    monkeypatch.setattr(driver, "misplaced", lambda *_: {})
     monkeypatch.setattr(driver, "KubernetesJournals", lambda: pytest.fail("it begins"))
     request = REQUEST.model_copy(update={"allow_auto_compaction": allowed}).model_dump_json(by_alias=True)
     if allowed:
