@@ -44,6 +44,7 @@ from compaction_operator.metastore.resolve import (
     compactable_table,
     hudi_table,
     partition_names,
+    require_one_compactor,
     resolve,
 )
 from compaction_operator.metastore.tables import Table
@@ -172,6 +173,7 @@ class RealWork:
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
+            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
             end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())

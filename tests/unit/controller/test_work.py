@@ -48,7 +48,7 @@ class Metastore(FakeMetastore):
 
     down: bool = False
     database: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=lambda: {"hive.compactor.initiator.on": "false"})
 
     def get_database(self, name: str) -> dict[str, str]:
         self._answer("get_database")
@@ -186,6 +186,17 @@ def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
 
 INITIATOR, CLEANER = "hive.compactor.initiator.on", "hive.compactor.cleaner.on"
 STATEMENT = "to keep it from that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
+
+
+@pytest.mark.parametrize("settings", [{INITIATOR: "true"}, {}])
+def test_preflight_refuses_what_hive_3_may_compact_at_the_same_time(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Unless that is allowed; on Hive 4 the queue keeps one of the two out."""
+    metastore = Metastore(table(tmp_path), settings=settings)
+    refused = work(metastore).preflight(compaction())
+    assert refused.reason is Reason.AUTO_COMPACTION_ON
+    assert refused.automatic is not None
+    assert work(metastore).preflight(compaction(allowAutoCompaction=True)).reason is None
+    assert work(replace(metastore, hive=Generation.HIVE4)).preflight(compaction()).reason is None
 
 
 @pytest.mark.parametrize(
