@@ -3,16 +3,25 @@
 from pathlib import Path
 
 import pytest
-from sandbox.plane import Plane
+from sandbox.plane import Plane, pod
+from sandbox.plane.processes import Launch
+
+from compaction_operator.controller import controller
 
 SECONDS = 200.0
 """What a step may take here: how fast the machine is is not asked."""
 
 
+def in_doubt(launch: Launch) -> None:
+    """Be a pod whose controller asks for the API server's history all the time."""
+    controller.HISTORY_PAUSE = 1.0
+    pod.run(launch)
+
+
 @pytest.fixture
 def plane(tmp_path: Path) -> Plane:
     """A plane that is not started yet."""
-    return Plane(tmp_path, spark=False)
+    return Plane(tmp_path, spark=False, entry=in_doubt)
 
 
 def wait_for(plane: Plane, compaction: str, phase: str) -> None:
