@@ -17,7 +17,7 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World, blockers
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Cleanup, Meta
 from compaction_operator.controller.work import RealWork
@@ -28,10 +28,12 @@ from tests.metastore.lab import Lab, spec_of
 from tests.unit.jobs.support import REQUEST, Store
 
 
-def real_work(lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta()) -> RealWork:
+def real_work(
+    lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta(), **warehouse_fields: Any
+) -> RealWork:
     """The controller's work, with the metastore of that URI; its clock may be ahead."""
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
-    warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore})
+    warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
     chosen = storage or LocalStorage()
     return RealWork(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
@@ -58,8 +60,8 @@ class Keeper:
 
     def settle(self) -> dict[str, PublishedState]:
         """Settle and store the result; return the states by partition."""
-        settled = self.work.settle(self.cleanup)
-        assert isinstance(settled, Settled), settled
+        settled = self.work.settle(self.cleanup, driver_ended=True)
+        assert isinstance(settled, Settlement), settled
         partitions = tuple(PartitionStatus(partition=name, state=state) for name, state in settled.states.items())
         self._store(baseline=settled.baseline, partitions=partitions)
         return dict(settled.states)

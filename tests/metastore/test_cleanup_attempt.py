@@ -17,6 +17,7 @@ from compaction_operator.api.compaction import (
     TableRef,
 )
 from compaction_operator.api.request import Reason, agent_info, queue_pool
+from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Compaction, Meta
@@ -200,13 +201,30 @@ def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: Met
     output = _renamed(three_inserts, stranger)
     forged = replace(stranger, attempt=1)
     spec = journal_of(three_inserts, forged, output)
-    settled = real_work(three_inserts, server.uri).settle(cleanup(spec))
+    settled = real_work(three_inserts, server.uri).settle(cleanup(spec), driver_ended=True)
     assert isinstance(settled, Trouble)
     assert f"transaction {stranger.txn} is neither committed nor aborted" in settled.message
     assert stranger.txn in three_inserts.own_transactions()
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.WORKING]
     assert output in three_inserts.names()
     three_inserts.admin.abort_txn(stranger.txn)
+
+
+def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(three_inserts: Lab, server: MetastoreServer) -> None:
+    """It names the attempt itself, as SHOW LOCKS tells it: only its own namespace's controller may end it at once."""
+    victim = Holder(three_inserts, 1).hold(up_to="update")
+    output = _renamed(three_inserts, victim)
+    staging = three_inserts.directory / staging_name(uid=REQUEST.uid, attempt=1, pod_uid="pod1")
+    staging.mkdir()
+    forged = cleanup(journal_of(three_inserts, victim, output))
+    work = real_work(three_inserts, server.uri)
+    settled = work.settle(forged, driver_ended=False)
+    assert isinstance(settled, Trouble)
+    assert "is alive" in settled.message
+    assert victim.txn in three_inserts.own_transactions()
+    assert staging.exists()
+    work.settle(forged, driver_ended=True)
+    assert victim.txn not in three_inserts.own_transactions()
 
 
 def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(

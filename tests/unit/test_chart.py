@@ -10,10 +10,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from compaction_operator.api.compaction import PLURAL, TableCompactionSpec
+from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
     LOCATION_PATTERN,
     CleanupSettings,
+    HidingLock,
     HudiSettings,
     Kerberos,
     Metastore,
@@ -101,6 +102,12 @@ def test_values_locations_are_the_models() -> None:
     """So are the folders in which tables may be named by location."""
     hudi = values_schema()["definitions"]["warehouse"]["properties"]["hudi"]["properties"]
     assert hudi["locations"]["items"]["pattern"] == LOCATION_PATTERN
+
+
+def test_the_values_know_each_lock_to_hide_directories_under_and_each_rule_of_readers() -> None:
+    warehouse = values_schema()["definitions"]["warehouse"]["properties"]
+    assert warehouse["hidingLock"]["enum"] == list(HidingLock)
+    assert warehouse["readers"]["items"]["enum"] == list(Readers)
 
 
 def test_default_values_are_the_models_defaults() -> None:

@@ -151,7 +151,7 @@ class PartitionStatus(ReadModel):
     """What became of one partition's entry; a message says why what remains stays for good, `reason` in one word.
 
     `planned` is what would be deleted, by the listing before the approval was asked for. `kept` is what was recorded
-    and turned out not to be obsolete: this cleanup never deletes it.
+    and turned out not to be obsolete: this cleanup never deletes it. `gone` was gone when a pass came to it.
     """
 
     partition: str
@@ -159,6 +159,7 @@ class PartitionStatus(ReadModel):
     planned: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
     reason: str | None = None
@@ -166,12 +167,16 @@ class PartitionStatus(ReadModel):
 
 
 class CompactionCleanupStatus(ReadModel):
-    """How far a cleanup is."""
+    """How far a cleanup is. Times are RFC 3339; one that is not set has not come, or is to be found out again."""
 
     observed_generation: int | None = None
     phase: CleanupPhase = CleanupPhase.PENDING
     conditions: tuple[Condition, ...] = ()
+    driver_lost_time: str | None = None
     baseline: ReaderBaseline | None = None
+    readers_gone_time: str | None = None
+    listed_time: str | None = None
+    deletion_start_time: str | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     blocker_count: int = 0

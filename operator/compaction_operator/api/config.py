@@ -1,9 +1,11 @@
 """The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
 
 LOCATION_PATTERN = r"^(file:(//)?)?/"
@@ -83,10 +85,22 @@ class HudiSettings(Model):
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
+class HidingLock(StrEnum):
+    """The lock under which a cleanup takes directories out of sight. Only Exclusive holds those who begin to read off.
+
+    Where queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED_READ = "SharedRead"
+
+
 class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
     `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
+    always is one.
     """
 
     name: str
@@ -96,6 +110,8 @@ class Warehouse(Model):
     volume: Volume | None = None
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
+    hiding_lock: HidingLock = HidingLock.EXCLUSIVE
+    readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

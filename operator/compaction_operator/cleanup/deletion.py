@@ -4,7 +4,8 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,17 +13,24 @@ from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
-from compaction_operator.acid.snapshot import obsolete_now
+from compaction_operator.acid.plan import require_alone
+from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, is_below, join
 
 READERS_BUSY = "ReadersBusy"
 """Why an entry was skipped: readers may be listing its directory just now."""
 
+
+HIVE_AT_WORK = "InCompactionQueue"
+"""Why an entry was skipped: what Hive's own Worker publishes next may lie across what was published."""
 
 CAME_BACK = "came back while it was deleted"
 """Why a recorded name is still there after a pass."""
@@ -30,6 +38,14 @@ CAME_BACK = "came back while it was deleted"
 
 class Metastore(TableSource, LockSource, Protocol):
     """What deletion needs of the metastore's client."""
+
+    def generation(self) -> Generation:
+        """Return which protocol the metastore speaks."""
+        ...
+
+    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
+        """Return the entries of the compaction queue, ended ones too."""
+        ...
 
     def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
         """Return the write ids that a reader with those transactions sees."""
@@ -44,15 +60,17 @@ class Metastore(TableSource, LockSource, Protocol):
 class PartitionDeletion:
     """One pass over one partition's entry.
 
-    `deleted` are the recorded names that are gone, whoever deleted them; `quarantined` those that are kept hidden for a
-    while; `restored` those that somebody moved back from there, which this cleanup never touches again; `remaining`
-    says of each recorded name that is still there why; `needed` are those that are there and not obsolete: nobody asked
-    for their readers, so this cleanup has done with them. `skipped` says why the entry was not touched at all, `reason`
-    the same in one word. With `final` another pass of the kind changes nothing.
+    `deleted` are the recorded names that this pass deleted, also what an earlier one had hidden; `gone` those that were
+    gone without it; `quarantined` those that are kept hidden for a while; `restored` those that somebody moved back
+    from there, which this cleanup never touches again; `remaining` says of each recorded name that is still there why;
+    `needed` are those that are there and not obsolete: nobody asked for their readers, so this cleanup has done with
+    them. `skipped` says why the entry was not touched at all, `reason` the same in one word. With `final` another pass
+    of the kind changes nothing.
     """
 
     partition: str
     deleted: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     remaining: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +103,12 @@ class Now:
         return changed
 
     def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
-        """Return name and reason of what nobody needs any more up to the entry's highest write id."""
+        """Return name and reason of what nobody needs any more up to the entry's highest write id.
+
+        Raises ValueError where nobody can tell, also where somebody else's directory lies across a published output:
+        what both were made from is all that can mend it.
+        """
+        require_alone(entry.outputs, listing, visible=visibility(self.valid_txns))
         found = obsolete_now(
             listing, self.write_ids, valid_txns=self.valid_txns, highest_write_id=entry.highest_write_id
         )
@@ -142,8 +165,30 @@ def visit_entries(
         now = resolve_now(metastore, spec)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    checked = partial(visit, storage, now)
+    at_work = hives_own_work(metastore, spec.table.ref())
+    checked = partial(_unless_at_work, at_work, partial(visit, storage, now))
     return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
+
+
+def hives_own_work(metastore: Metastore, table: TableRef) -> tuple[QueueEntry, ...]:
+    """Return the entries of Hive 3.1's queue that a Worker is at, none on Hive 4, where ours keeps it out.
+
+    It may have listed before a compaction was published: what it publishes lies across that then, and only what both
+    were made from can mend it (hazard H23). To be asked before the listing: who has ended by then is in that.
+    """
+    if metastore.generation() is not Generation.HIVE3:
+        return ()
+    entries = metastore.compactions(table.database, table.name)
+    return tuple(entry for entry in entries if entry.is_open and entry.state is not QueueState.INITIATED)
+
+
+def _unless_at_work(
+    at_work: Iterable[QueueEntry], visit: Callable[[PartitionEntry], PartitionDeletion], entry: PartitionEntry
+) -> PartitionDeletion:
+    if found := [one for one in at_work if one.concerns([entry.partition])]:
+        why = f"Hive compacts it, and may have begun before this was published: {found[0]}"
+        return PartitionDeletion(entry.partition, reason=HIVE_AT_WORK, skipped=why)
+    return visit(entry)
 
 
 def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
@@ -190,14 +235,14 @@ def hide(storage: Storage, location: str, name: str) -> None:
         storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 
 
-def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> int:
-    """Delete what an earlier pass hid and did not get to delete; return the bytes freed."""
-    hidden = {f"{TRASH_PREFIX}{name}" for name in recorded if may_become_obsolete(name)}
+def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:
+    """Delete what was hidden, by an earlier pass that did not get to it, too; return the bytes freed by name."""
+    hidden = {f"{TRASH_PREFIX}{name}": name for name in recorded if may_become_obsolete(name)}
     try:
         left = [entry.name for entry in storage.list(location) if entry.name in hidden]
     except NotFoundError:
-        return 0
-    return sum(storage.delete_tree(join(location, name)) for name in left)
+        return Counter()
+    return Counter({hidden[name]: storage.delete_tree(join(location, name)) for name in left})
 
 
 def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
@@ -250,15 +295,17 @@ def _delete_recorded(
             doomed = [name for name in recorded if name in obsolete]
             for name in doomed:
                 hide(storage, entry.location, name)
-        freed += empty_trash(storage, entry.location, doomed)
+        freed.update(empty_trash(storage, entry.location, doomed))
     there = names_in(list_directory(storage, entry.location))
     remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
+    away = [name for name in recorded if may_become_obsolete(name) and name not in there]
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in recorded if may_become_obsolete(name) and name not in there),
+        deleted=tuple(name for name in away if name in freed),
+        gone=tuple(name for name in away if name not in freed),
         remaining=remaining,
         needed=needed_of(entry, there=there, obsolete=obsolete),
-        bytes_deleted=freed,
+        bytes_deleted=freed.total(),
         final=not remaining,
     )
 

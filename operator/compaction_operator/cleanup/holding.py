@@ -46,12 +46,14 @@ class Manners:
 
     `queue` is how long those who come now may have to wait behind the lock; whoever was `seen` to hold a lock for
     `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
-    which are worked on at the same time.
+    which are worked on at the same time. With `shares` nobody ever waits, nor is refused where queries do not wait
+    (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which keeps out only who would drop the table.
     """
 
     owner: str = ""
     queue: float = 3.0
     planning: float = 30.0
+    shares: bool = False
     seen: Sightings | None = field(default=None, compare=False)
 
     def insistent(self) -> "Manners":
@@ -108,21 +110,21 @@ class Holding:
 
     @contextmanager
     def hold_off(self, partition: str) -> Iterator[None]:
-        """Let nobody begin to read a partition ('' for the table) while this lasts.
+        """Let nobody begin to read a partition ('' for the table) while this lasts, unless the manners are to share it.
 
-        Waits a moment for those who are reading; raises ReadersBusyError naming them, and MetastoreError. NB: that of
-        the unlock, too: nobody can read until the next pass gives back what is left.
+        Waits a moment for those who may be listing; raises ReadersBusyError naming them, and MetastoreError. NB: that
+        of the unlock, too: nobody can read until the next pass gives back what is left.
         """
         wish = LockWish(
             database=self._table.database,
             table=self._table.name,
             partition=partition or None,
-            kind=LockKind.EXCLUSIVE,
+            kind=LockKind.SHARED_READ if self._manners.shares else LockKind.EXCLUSIVE,
             agent=self._agent,
         )
         state = self._metastore.lock(wish)
         try:
-            if not state.acquired:
+            if self._manners.shares or not state.acquired:
                 self._wait(state.lock_id, partition)
             yield
         finally:
@@ -130,7 +132,7 @@ class Holding:
 
     def _wait(self, lock_id: int, partition: str) -> None:
         deadline = time.monotonic() + self._manners.queue
-        while not self._metastore.check_lock(lock_id):
+        while not self._metastore.check_lock(lock_id) or self._manners.shares:
             ahead = self._ahead(lock_id, partition)
             if not ahead:
                 return
@@ -139,7 +141,7 @@ class Holding:
             time.sleep(POLL_SECONDS)
 
     def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
-        """Return who may still be listing; those who came later wait for the lock.
+        """Return who may still be listing; those who came later wait for the lock, but for one that is shared.
 
         NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
         them. Else a long compaction would hold up the cleanup of the one before it.
@@ -149,7 +151,7 @@ class Holding:
         return [
             lock
             for lock in locks
-            if lock.lock_id < lock_id
+            if (lock.lock_id < lock_id or self._manners.shares)
             and concerns(lock, [partition])
             and not (lock.agent or "").startswith(AGENT_PREFIX)
             and not self._has_listed(lock)

@@ -7,6 +7,7 @@ first character, and purged from there. What somebody moved back is not touched 
 import re
 from collections.abc import Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
@@ -130,7 +131,7 @@ def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: s
     doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
     for name in doomed:
         hide(storage, folder, name)
-    freed += empty_trash(storage, folder, doomed)
+    freed.update(empty_trash(storage, folder, doomed))
     there = names_in(list_directory(storage, folder))
     remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
     needed = needed_of(entry, there=there, obsolete=obsolete)
@@ -161,17 +162,19 @@ def _result(
     restored: Collection[str],
     remaining: Mapping[str, str],
     needed: tuple[str, ...],
-    freed: int = 0,
+    freed: Mapping[str, int] = MappingProxyType({}),
 ) -> PartitionDeletion:
     names = [one.name for one in entry.obsolete if may_become_obsolete(one.name)]
     held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
+    away = [name for name in names if name not in held and name not in {*restored, *remaining, *needed}]
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in names if name not in held and name not in {*restored, *remaining, *needed}),
+        deleted=tuple(name for name in away if name in freed),
+        gone=tuple(name for name in away if name not in freed),
         quarantined=tuple(name for name in names if name in held),
         needed=needed,
         restored=tuple(restored),
         remaining=remaining,
-        bytes_deleted=freed,
+        bytes_deleted=sum(freed.values()),
         final=not remaining,
     )

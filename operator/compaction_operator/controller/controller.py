@@ -27,6 +27,8 @@ CONFLICT_PAUSE = 0.2
 RETRY = 1.0
 RETRY_CAP = 15.0
 LOAD_PAUSE = 2.0
+SWEEP = 30.0
+"""Seconds between two looks for what deleted compactions left."""
 HISTORY_PAUSE = 60.0
 GATHER_PAUSE = 1.0
 """Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
@@ -81,6 +83,8 @@ class Controller:
             metrics=metrics,
         )
         metrics.watch(self._cache, clock)
+        self._warehouses = [warehouse.name for warehouse in config.warehouses]
+        self._sweep_due = ticks() + SWEEP
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,6 +126,11 @@ class Controller:
         for warehouse, tables in self._gatekeeper.start_due(now).items():
             self._start(self._look(warehouse, tables))
             started += 1
+        if self._sweep_due <= now:
+            self._sweep_due = now + SWEEP
+            for name in self._warehouses:
+                self._start(self._sweep(name))
+                started += 1
         return started
 
     async def idle(self) -> None:
@@ -129,10 +138,10 @@ class Controller:
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
-    def next_due(self) -> float | None:
-        """Return when something is due next by itself, None when nothing is."""
-        dues = (self._queue.next_due(), self._gatekeeper.next_due())
-        return min((due for due in dues if due is not None), default=None)
+    def next_due(self) -> float:
+        """Return when something is due next by itself."""
+        dues = (self._queue.next_due(), self._gatekeeper.next_due(), self._sweep_due)
+        return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
         """Load, then work until cancelled. Raises WentBackError when all has to begin afresh."""
@@ -158,8 +167,7 @@ class Controller:
         while True:
             self._wake.clear()
             self.step()
-            due = self.next_due()
-            pause = None if due is None else max(0.0, due - self._ticks())
+            pause = max(0.0, self.next_due() - self._ticks())
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
@@ -309,6 +317,17 @@ class Controller:
         for key in self._gatekeeper.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
+
+
+    async def _sweep(self, warehouse: str) -> None:
+        """End what deleted compactions left in a warehouse's metastore and tables."""
+        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
+        try:
+            trouble = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.sweep, warehouse, known)
+        except Exception:
+            log.exception("the sweep of warehouse %s failed", warehouse)
+            return
+        self._metrics.not_answered(warehouse, "sweep", trouble)
 
 
 def _key(kind: Kind, raw: Mapping[str, Any]) -> Key:

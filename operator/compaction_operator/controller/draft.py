@@ -30,8 +30,9 @@ class Draft(Generic[StatusT]):
         """Return the condition of that type, or None."""
         return find_condition(self.status.conditions, type_)
 
-    def set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> None:
-        """Set a condition; its transition time moves only with its status."""
+    def set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> bool:
+        """Set a condition; its transition time moves only with its status. Return whether it says anything new."""
+        old = self.find(type_)
         condition = Condition(
             type=type_,
             status=outcome,
@@ -41,6 +42,7 @@ class Draft(Generic[StatusT]):
             last_transition_time=rfc3339(self.now),
         )
         self.update(conditions=with_condition(self.status.conditions, condition))
+        return old is None or (old.status, old.reason, old.message) != (outcome, reason, condition.message)
 
     def event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:
         """Add an event to post once the status is written."""

@@ -14,8 +14,7 @@ from prometheus_client.registry import Collector
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.cleanup_step import OVERDUE
-from compaction_operator.controller.outcomes import STILL_NEEDED
+from compaction_operator.controller.outcomes import OVERDUE, STILL_NEEDED
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import Clock
 

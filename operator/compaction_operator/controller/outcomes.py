@@ -16,6 +16,7 @@ RESTORED = "Restored"
 NOT_PUBLISHED = "NotPublished"
 STILL_NEEDED = "StillNeeded"
 NOT_DELETED_YET = "NotDeletedYet"
+OVERDUE = "Overdue"
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -82,8 +83,11 @@ def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> Partit
         return old
     if result.skipped is not None:
         return old.model_copy(update={"reason": result.reason, "message": result.skipped}) if result.final else old
+    deleted = (*old.deleted, *(name for name in result.deleted if name not in old.deleted))
+    gone = (*old.gone, *(name for name in result.gone if name not in old.gone))
     progress: dict[str, object] = {
-        "deleted": (*old.deleted, *(name for name in result.deleted if name not in old.deleted)),
+        "deleted": deleted,
+        "gone": tuple(name for name in gone if name not in deleted),
         "quarantined": tuple(name for name in result.quarantined if name not in result.needed),
         "kept": (*old.kept, *result.needed),
         "remaining": tuple(name for name in result.remaining if name not in result.quarantined),
@@ -136,15 +140,17 @@ def ending(status: CompactionCleanupStatus) -> Verdict:
     changed = kept(status.partitions)
     stays = [*changed, *(part for part in status.partitions if part.message is not None)]
     why = f"{stays[0].partition or 'table'}: {_why_kept(stays[0])}" if stays else ""
+    gone = sum(len(part.gone) for part in status.partitions)
+    others = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone else ""
     if status.directories_deleted:
         deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
-        return _TRUE, "Deleted", f"{deleted}; kept: {why}" if why else deleted
+        return _TRUE, "Deleted", deleted + others + (f"; kept: {why}" if why else "")
     if changed:
         reason = changed[0].reason or STILL_NEEDED
         return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing is deleted: {_why_kept(changed[0])}"
     if stays:
         return _TRUE, NOT_PUBLISHED, f"nothing is deleted: {why}"
-    return _TRUE, "NothingToDelete", "nothing recorded is left"
+    return _TRUE, "NothingToDelete", f"nothing recorded is left{others}"
 
 
 def _why_kept(partition: PartitionStatus) -> str:

@@ -1,14 +1,18 @@
 """One reconcile of one key: look, decide, write the status, act. What is learned goes into the next look."""
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.lost import Watch
 from compaction_operator.controller import cleanups, compactions
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.cleanup_step import Action, Decision, Sight
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.driver import driver_end, executors_trouble, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
@@ -17,8 +21,11 @@ from compaction_operator.controller.kube import KubeError
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outcomes import Pass, Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.sight import Action, Sight
 from compaction_operator.controller.times import Clock
-from compaction_operator.controller.work import Work
+from compaction_operator.controller.work import Work, attempt_of
+
+A = TypeVar("A")
 
 _NOTHING_TO_SEE = frozenset({Action.NONE, Action.WATCH, Action.DISCARD})
 """Actions after which nothing is known that would change the decision."""
@@ -50,6 +57,7 @@ class CompactionReconciler:
         self._clock = clock
         self._ticks = ticks
         self._asked: dict[Key, float] = {}
+        self._drivers = Watch()
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what can be done now; return in how many seconds to come again.
@@ -94,7 +102,7 @@ class CompactionReconciler:
             return compactions.Sight(job=job)
         pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
         executors = await self._executors(compaction, name) if job.ready else None
-        lost = await self._lost(compaction)
+        lost = await self._lost(compaction) if pod is None else None
         return compactions.Sight(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
 
     async def _executors(self, compaction: Compaction, job: str) -> str | None:
@@ -111,9 +119,11 @@ class CompactionReconciler:
             return None
         self._asked[compaction.key] = now
         warehouse = compaction.spec.warehouse
-        lost = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.lost, compaction)
-        self._metrics.not_answered(warehouse, "lost", isinstance(lost, Trouble))
-        return lost if isinstance(lost, str) else None
+        held = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.held, compaction)
+        self._metrics.not_answered(warehouse, "held", isinstance(held, Trouble))
+        if isinstance(held, Trouble):
+            return None
+        return self._drivers.lost(attempt_of(compaction), held, now=self._clock(), ticks=now)
 
     async def _act(
         self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight
@@ -191,7 +201,6 @@ class CleanupReconciler:
         self._pools = pools
         self._clock = clock
         self._ticks = ticks
-        self._silent_since: dict[Key, float] = {}
 
     async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
         """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
@@ -201,7 +210,6 @@ class CleanupReconciler:
         cleanup = self._cache.cleanups.get(key)
         if cleanup is None:
             self._gatekeeper.forget(key)
-            self._silent_since.pop(key, None)
             return None, False
         sight = await self._look(cleanup, failures)
         while True:
@@ -220,21 +228,24 @@ class CleanupReconciler:
         if cleanup.ended:
             return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
-            self._silent_since.pop(cleanup.key, None)
             return Sight(look=self._gatekeeper.view(cleanup.key), left=True, failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
-        runs = job is not None and not job.ended
-        return Sight(job=job, silent=await self._silent(cleanup) if runs else 0.0, failures=failures)
+        if job is None or job.ended:
+            return Sight(job=job, failures=failures)
+        held = await self._ask(cleanup, "held", self._work.held)
+        if isinstance(held, Trouble):
+            return Sight(job=job, at_work=True, failures=failures)
+        lost = held.silence(self._clock())
+        return Sight(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
-    async def _silent(self, cleanup: Cleanup) -> float:
-        """Ask what the attempt holds; return for how long it is known, by unbroken looks, to hold nothing."""
-        holds = await run_in(self._pools.of_warehouse(cleanup.spec.warehouse).tables, self._work.holds, cleanup)
-        self._count_errors(cleanup, "holds", holds)
-        if holds is not False:
-            self._silent_since.pop(cleanup.key, None)
-            return 0.0
-        now = self._ticks()
-        return now - self._silent_since.setdefault(cleanup.key, now)
+    def _is_own(self, cleanup: Cleanup) -> bool:
+        """Whether the compaction that a cleanup names is there, in its own namespace: nobody else may end its attempt.
+
+        One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
+        """
+        ref = cleanup.spec.compaction
+        compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction is not None and compaction.meta.uid == ref.uid
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""
@@ -257,34 +268,35 @@ class CleanupReconciler:
             now=self._ticks(),
         )
 
-    async def _act(self, decision: Decision, cleanup: Cleanup, sight: Sight) -> Sight:
-        pools = self._pools.of_warehouse(cleanup.spec.warehouse)
+    async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         if decision.action is Action.SETTLE:
-            settled = await run_in(pools.tables, self._work.settle, cleanup)
-            self._count_errors(cleanup, "settle", settled)
-            return replace(sight, settled=settled)
+            ended = (sight.job is None or sight.job.ended) and self._is_own(cleanup)
+            settle = partial(self._work.settle, driver_ended=ended)
+            return sight.answered(settled=await self._ask(cleanup, "settle", settle))
         if decision.action is Action.PLAN:
-            planned = await run_in(pools.tables, self._work.plan, cleanup, cleanup.spec.partitions)
-            self._count_errors(cleanup, "plan", planned)
-            return replace(sight, planned=planned)
+            plan = partial(self._work.plan, partitions=cleanup.spec.partitions)
+            return sight.answered(planned=await self._ask(cleanup, "plan", plan))
         if decision.action is Action.FINISH:
-            trouble = await run_in(pools.tables, self._work.finish, cleanup)
-            self._count_errors(cleanup, "finish", trouble)
-            return replace(sight, finished=trouble is None, finish_trouble=trouble)
+            return sight.answered(finished=await self._ask(cleanup, "finish", self._work.finish) or True)
         if decision.action is Action.RELEASE:
-            trouble = await run_in(pools.tables, self._work.release, cleanup)
-            self._count_errors(cleanup, "release", trouble)
-            return replace(sight, left=False, release_trouble=trouble)
-        return replace(sight, deletion=await self._delete(decision, cleanup, sight.deletion or Pass()))
+            return sight.answered(left=await self._ask(cleanup, "release", self._work.release) or False)
+        going = sight.deletion or Pass()
+        return sight.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
 
-    async def _delete(self, decision: Decision, cleanup: Cleanup, going: Pass) -> Pass:
-        chunk, purge = decision.partitions, decision.action is Action.PURGE
+    async def _delete(self, decision: cleanups.Decision, cleanup: Cleanup) -> tuple[PartitionDeletion, ...] | Trouble:
+        purge = decision.action is Action.PURGE
+        delete = partial(self._work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist)
         pool = self._pools.of_warehouse(cleanup.spec.warehouse).deletion
-        outcome = await run_in(pool, self._work.delete, cleanup, chunk, purge=purge, insist=decision.insist)
-        self._count_errors(cleanup, "delete", outcome)
+        outcome = await self._ask(cleanup, "delete", delete, pool=pool)
         if not isinstance(outcome, Trouble):
             self._metrics.refused(outcome)
-        return going.after(chunk, outcome)
+        return outcome
 
-    def _count_errors(self, cleanup: Cleanup, operation: str, outcome: object) -> None:
-        self._metrics.not_answered(cleanup.spec.warehouse, operation, isinstance(outcome, Trouble))
+    async def _ask(
+        self, cleanup: Cleanup, operation: str, work: Callable[[Cleanup], A], *, pool: Executor | None = None
+    ) -> A:
+        """Have something done in a thread, and count it when it was not answered."""
+        warehouse = cleanup.spec.warehouse
+        answer = await run_in(pool or self._pools.of_warehouse(warehouse).tables, work, cleanup)
+        self._metrics.not_answered(warehouse, operation, isinstance(answer, Trouble))
+        return answer

@@ -3,31 +3,31 @@
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
-from compaction_operator.api.compaction import TableCompactionSpec, TableRef
-from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
+from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
+from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.dead import end_dead_entries
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Holding, Manners, Sightings
-from compaction_operator.cleanup.lost import holds_anything
+from compaction_operator.cleanup.lost import Holdings, holdings
+from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
-from compaction_operator.cleanup.settlement import settle
+from compaction_operator.cleanup.settlement import Settlement, settle
 from compaction_operator.controller.automatic import Automatic
-from compaction_operator.controller.cleanup_step import Settled
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
+from compaction_operator.controller.permission import readers_refusal
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
@@ -37,7 +37,14 @@ from compaction_operator.metastore.automatic import auto_compaction, cleaner_run
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry, say_queued
-from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, partition_names, resolve
+from compaction_operator.metastore.resolve import (
+    Refused,
+    Target,
+    compactable_table,
+    hudi_table,
+    partition_names,
+    resolve,
+)
 from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
@@ -66,16 +73,19 @@ class Work(Protocol):
         """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
 
     def bury(self, compaction: Compaction) -> str | None:
-        """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
+        """End the compaction's current attempt; return what was in the way."""
 
-    def lost(self, compaction: Compaction) -> str | Trouble | None:
-        """Return why the current attempt's driver is lost, by what the metastore shows of it; None when it is not."""
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """End the lost attempts of compactions that are none of the known UIDs; return what was in the way."""
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
-        """Return whether a cleanup's attempt holds anything in the metastore now, or why nobody knows."""
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+        """Return what the metastore holds for the attempt of a compaction or cleanup now, or why nobody knows."""
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
-        """Fence, give locks back, compute what is published, then take the reader baseline."""
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+        """End the attempt, compute what is published, then take the reader baseline.
+
+        Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
+        """
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Return who reads each of a warehouse's tables now, or why nobody knows."""
@@ -157,8 +167,7 @@ class RealWork:
             automatic = _automatic(client, table)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
-            last = Attempt(compaction.meta.uid, compaction.status.attempt)
-            end_dead_entries(client, ref, last=last, now=self._clock())
+            end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
             return Verdict(refused.reason, str(refused), automatic)
@@ -186,67 +195,71 @@ class RealWork:
         return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
     def bury(self, compaction: Compaction) -> str | None:
-        """Remove what a failed attempt left in the table's directories and in the metastore.
+        """End the current attempt, which is the only one of its table that runs.
 
         On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
-        NB: what it holds there goes last: under an EXCLUSIVE lock nobody reads a pair that is published by half.
         """
         spec = compaction.spec
         if compaction.is_hudi:
             return None
         try:
-            client = self._client(spec.warehouse)
-            self._fence_all(client, compaction)
-            end_attempt(client, Attempt(compaction.meta.uid, compaction.status.attempt), spec.table)
+            self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
             return str(error)
         return None
 
-    def _fence_all(self, client: MetastoreClient, compaction: Compaction) -> None:
-        spec = compaction.spec
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """Look for them among all locks of the metastore: a driver that died holds one for some minutes."""
         try:
-            # All partitions, as those that were meant may have been dropped: no other attempt runs on the table.
-            targets = resolve(client, spec.table, ()).targets
-        except Refused as nothing_left:
-            log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
-            return
-        for target in targets:
-            try:
-                storage = self._storage(target.location)
-            except StorageError as unknown:
-                log.info("nothing can have been written by %s: %s", compaction.key, unknown)
-                continue
-            fence(storage, target.location, keep=None)
-
-    def lost(self, compaction: Compaction) -> str | Trouble | None:  # noqa: ARG002
-        """Tell nothing. STUB: to be told by the age of the last heartbeat of what the attempt holds."""
+            client = self._client(warehouse)
+            locks, txns = client.all_locks(), client.open_transactions().open
+            for orphan in orphans(locks, txns, known=known, now=self._clock()):
+                if self._warehouse(warehouse).allows_database(orphan.table.database):
+                    log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
+                    self._end(client, orphan.attempt, orphan.table)
+        except TROUBLES as error:
+            return _trouble(error)
         return None
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
+    def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
+        """End an attempt in all partitions of its table: those that were meant may have been dropped."""
+        end_attempt(self._storage, client, attempt, table, _targets(client, table))
+
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         """Ask for the attempt's locks and transactions, which bear its name."""
-        spec = cleanup.spec
-        attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
         try:
-            return holds_anything(self._client_for(cleanup), attempt, spec.table.ref())
+            client = self._client(resource.spec.warehouse)
+            return holdings(client, attempt_of(resource), _table_of(resource))
         except TROUBLES as error:
             return _trouble(error)
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """Do what comes right after an attempt's end."""
         try:
+            self._require_readers(cleanup)
             client, manners = self._client_for(cleanup), self._manners(cleanup)
-            found = settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
+            if not driver_ended:
+                self._end_lost(client, cleanup)
+            return settle(
+                self._storage, client, cleanup.spec, driver_ended=driver_ended, manners=manners, clock=self._clock
+            )
         except TROUBLES as error:
             return _trouble(error)
-        return Settled(found.states, found.baseline, found.gone, found.needed)
+
+    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> None:
+        """End a lost attempt in all partitions, not only in those of one journal."""
+        attempt, table = attempt_of(cleanup), _table_of(cleanup)
+        if holdings(client, attempt, table).silence(self._clock()) is not None:
+            self._end(client, attempt, table)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
-        """Ask for the locks of each table, then once for all transactions."""
+        """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
-            answers = look_at_all(self._client(warehouse), tuple(refs))
+            own = Readers.LOCKS_AND_OWN_TRANSACTIONS in self._warehouse(warehouse).readers
+            answers = look_at_all(self._client(warehouse), tuple(refs), all_locks=own)
         except MetastoreError as error:
             return dict.fromkeys(tables, str(error))
         return {
@@ -271,7 +284,9 @@ class RealWork:
 
     def _manners(self, cleanup: Cleanup) -> Manners:
         seen = self._seen[cleanup.spec.warehouse]
-        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, seen=seen)
+        known = self._config.warehouse(cleanup.spec.warehouse)
+        shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
+        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""
@@ -300,6 +315,7 @@ class RealWork:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_but_for_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         try:
+            self._require_readers(cleanup)
             client = self._client_for(cleanup)
             return visit(self._storage(part.table.location), client, part, states)
         except TROUBLES as error:
@@ -318,6 +334,12 @@ class RealWork:
             raise UnknownWarehouseError(f"no warehouse is called {name!r} in the operator's configuration")
         return known
 
+    def _require_readers(self, cleanup: Cleanup) -> None:
+        """Raise NotAllowedError where the warehouse does not allow what the cleanup takes for readers (any more)."""
+        refused = readers_refusal(cleanup.spec.readers, self._warehouse(cleanup.spec.warehouse))
+        if refused is not None:
+            raise NotAllowedError(refused)
+
     def _client_for(self, cleanup: Cleanup) -> MetastoreClient:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
         spec, namespace = cleanup.spec, cleanup.meta.namespace
@@ -327,6 +349,27 @@ class RealWork:
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
         return client
+
+
+def attempt_of(resource: Compaction | Cleanup) -> Attempt:
+    """Return the current attempt of a compaction, or the one that wrote a cleanup's journal."""
+    if isinstance(resource, Compaction):
+        return Attempt(resource.meta.uid, resource.status.attempt)
+    return Attempt(resource.spec.compaction.uid, resource.spec.compaction.attempt)
+
+
+def _table_of(resource: Compaction | Cleanup) -> TableRef:
+    table = resource.spec.table
+    return TableRef(database=table.database, name=table.name)
+
+
+def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:
+    """Return the table's directories; none of one that is gone."""
+    try:
+        return resolve(client, table, ()).targets
+    except Refused as nothing_left:
+        log.info("nothing can be left of an attempt: %s", nothing_left)
+        return ()
 
 
 def _automatic(client: MetastoreClient, table: Table) -> Automatic:

@@ -142,8 +142,12 @@ class MetastoreClient(CompactorCalls):
         Asks for the locks of the database and picks them here, since the metastore filters by equality: asked for a
         table it leaves out the locks on its database, asked for a partition those on its table.
         """
-        request = ttypes.ShowLocksRequest(dbname=database.lower())
-        return self._call(lambda client: replies.locks_of(client.show_locks(request), database=database, table=table))
+        locks = self._locks(ttypes.ShowLocksRequest(dbname=database.lower()))
+        return tuple(lock for lock in locks if lock.is_on(database, table))
+
+    def all_locks(self) -> tuple[LockInfo, ...]:
+        """Return all locks of the metastore, held and waiting."""
+        return self._locks(ttypes.ShowLocksRequest())
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest transaction id given out.
@@ -161,6 +165,9 @@ class MetastoreClient(CompactorCalls):
                 if time.monotonic() > until:
                     raise
                 time.sleep(GAP_PAUSE)
+
+    def _locks(self, request: ttypes.ShowLocksRequest) -> tuple[LockInfo, ...]:
+        return self._call(lambda client: replies.locks_of(client.show_locks(request)))
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
         def request(client: Any) -> list[Partition]:

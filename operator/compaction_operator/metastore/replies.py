@@ -78,14 +78,12 @@ def lock_state_of(reply: Any) -> LockState:
     return LockState(lock_id, acquired=state == ttypes.LockState.ACQUIRED)
 
 
-def locks_of(reply: Any, *, database: str, table: str) -> tuple[LockInfo, ...]:
-    """Return those locks of a show_locks reply that are on the table, one of its partitions, or the database.
+def locks_of(reply: Any) -> tuple[LockInfo, ...]:
+    """Return the locks of a show_locks reply.
 
     Raises MetastoreError when the reply holds no list of locks, or a lock without its main fields.
     """
-    locks = required(reply, "locks", "show_locks")
-    infos = (_lock_info(lock) for lock in locks)
-    return tuple(info for info in infos if info.database == database.lower() and info.table in (None, table.lower()))
+    return tuple(_lock_info(lock) for lock in required(reply, "locks", "show_locks"))
 
 
 def _lock_info(lock: Any) -> LockInfo:

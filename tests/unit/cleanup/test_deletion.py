@@ -9,6 +9,8 @@ import pytest
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.queue import QueueState
 from compaction_operator.metastore.tables import Partition
 from compaction_operator.storage import LocalStorage, Storage
 from tests.unit.cleanup.worlds import (
@@ -25,6 +27,7 @@ from tests.unit.cleanup.worlds import (
     metastore,
     names,
     obsolete,
+    queued,
 )
 
 PUBLISHED = {"": PublishedState.PUBLISHED}
@@ -270,18 +273,27 @@ def test_the_location_of_an_unpartitioned_entry_is_the_tables(table: Path, tmp_p
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("at", range(1, 8))
+@pytest.mark.parametrize("at", range(1, 7))
 def test_a_deletion_that_dies_anywhere_is_finished_by_the_next(table: Path, at: int, after: bool) -> None:
-    """H14: killed before or after any step, or within one; the next passes end in the same state and report."""
-    expected = PartitionDeletion("", deleted=DELTAS, final=True)
-    try:
+    """H14: killed before or after any step, or within one; the next one deletes what is left, hidden or not."""
+    with pytest.raises(DiedError):
         _delete(journal(table), metastore(table), storage=DyingStorage(at=at, after=after))
-    except DiedError:
-        _delete(journal(table), metastore(table))
+    left = {name.removeprefix("_compaction_trash_") for name in names(table)}
+    result = _delete(journal(table), metastore(table))
+    assert result.deleted == tuple(name for name in DELTAS if name in left)
+    assert result.gone == tuple(name for name in DELTAS if name not in left)
     assert names(table) == {MINOR}
     before = contents(table)
-    assert _delete(journal(table), metastore(table)) == expected
+    assert _delete(journal(table), metastore(table)) == PartitionDeletion("", gone=DELTAS, final=True)
     assert contents(table) == before
+
+
+def test_where_two_cleanups_of_a_table_meet_each_tells_what_it_deleted_itself(table: Path) -> None:
+    first = journal(table, entry(table, obsolete=obsolete(*DELTAS[:2])))
+    result = _delete(first, metastore(table))
+    assert (result.deleted, result.gone, result.bytes_deleted) == (DELTAS[:2], (), 8)
+    second = _delete(journal(table), metastore(table))
+    assert (second.deleted, second.gone, second.bytes_deleted) == (DELTAS[2:], DELTAS[:2], 4)
 
 
 def test_a_directory_is_hidden_whole_before_any_of_it_goes(table: Path) -> None:
@@ -308,7 +320,7 @@ class _Vanishing(LocalStorage):
 def test_directories_that_vanish_meanwhile_are_fine(table: Path, after: bool) -> None:
     """H14: a second cleanup, or Hive's own cleaner, is at work."""
     result = _delete(journal(table), metastore(table), storage=_Vanishing(after=after))
-    assert (result.deleted, result.final) == (DELTAS, True)
+    assert (result.deleted, result.gone, result.final) == ((), DELTAS, True)
     assert names(table) == {MINOR}
 
 
@@ -326,7 +338,7 @@ def test_a_partition_directory_that_is_gone_has_nothing_left(table: Path, spelle
     entry_of_it = entry(table / "prt=p1", partition="prt=p1").model_copy(update={"location": location})
     spec = journal(table, entry_of_it)
     result = _delete(spec, metastore(table, partitions=(gone,)), states={"prt=p1": PublishedState.PUBLISHED})
-    assert (result.deleted, result.final) == (DELTAS, True)
+    assert (result.deleted, result.gone, result.final) == ((), DELTAS, True)
 
 
 def test_a_table_directory_that_is_gone_may_be_a_volume_that_is_not_there(table: Path, tmp_path: Path) -> None:
@@ -424,3 +436,36 @@ def test_one_partition_in_trouble_does_not_hold_up_the_others(tmp_path: Path) ->
     assert "delta_0000009_0000009" in (first.skipped or "")
     assert (first.final, second.final) == (False, True)
     assert names(places[1]) == {MINOR}
+
+
+@pytest.mark.parametrize("state", [QueueState.WORKING, QueueState.UNKNOWN])
+def test_nothing_is_deleted_while_hives_worker_is_at_work(table: Path, state: QueueState) -> None:
+    """H23: it may have listed before our output was there; what it lays across that, only our inputs can mend."""
+    result = _delete(journal(table), metastore(table, queue=(queued(5, state=state, committed=None),)))
+    assert (result.reason, result.final) == ("InCompactionQueue", False)
+    assert "entry 5" in str(result.skipped)
+    assert names(table) == {*DELTAS, MINOR}
+
+
+@pytest.mark.parametrize(
+    ("generation", "state"),
+    [
+        (Generation.HIVE3, QueueState.INITIATED),
+        (Generation.HIVE3, QueueState.READY_FOR_CLEANING),
+        (Generation.HIVE4, QueueState.WORKING),
+    ],
+)
+def test_who_begins_later_or_has_ended_holds_nothing_up(table: Path, generation: Generation, state: QueueState) -> None:
+    """It lists what is there by then. On Hive 4 nobody works beside an entry of ours."""
+    _delete(journal(table), metastore(table, hive=generation, queue=(queued(5, state=state),)))
+    assert names(table) == {MINOR}
+
+
+@pytest.mark.parametrize("across", ["delta_0000002_0000005", "base_0000002"])
+def test_nothing_is_deleted_where_rows_count_twice(table: Path, across: str) -> None:
+    """H23: Hive's Worker ended after our rename. The readers' snapshot takes both, and what both were made from."""
+    make_directory(table, across, side_files=("_metadata_acid",) if across.startswith("base") else ())
+    result = _delete(journal(table), metastore(table))
+    assert f"{MINOR} and {across} overlap" in str(result.skipped)
+    assert not result.final
+    assert names(table) == {*DELTAS, MINOR, across}

@@ -1,5 +1,6 @@
 """Nobody begins to read while obsolete directories are taken out of sight; and nobody waits for that for long."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -145,6 +146,37 @@ def test_a_lock_that_waits_has_not_begun_to_read() -> None:
 
 def test_who_insists_holds_new_readers_off_until_the_others_have_listed() -> None:
     assert Manners(planning=20.0).insistent() == Manners(queue=20.0, planning=20.0)
+
+
+SHARING = Manners(queue=0.0, planning=30.0, shares=True)
+
+
+def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_dropped(table: Path) -> None:
+    source = metastore(table)
+    storage = _Watching(source)
+    (result,) = delete_obsolete(storage, source, journal(table), {"": PublishedState.PUBLISHED}, manners=SHARING)
+    assert result.final
+    assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
+    assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ]
+
+
+@pytest.mark.parametrize("lock_id", [7, 2000])
+def test_with_a_shared_lock_each_reader_is_waited_for_until_it_has_listed(
+    lock_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who came later, too: nothing holds them off."""
+    moment = [1000.0]
+    monkeypatch.setattr("compaction_operator.cleanup.holding.time.monotonic", lambda: moment[0])
+    source = metastore(Path("/t"), locks=(lock(lock_id),))
+    held = Holding(source, journal(Path("/t")), replace(SHARING, queue=-1.0))
+    for seconds in (0.0, 29.0):
+        moment[0] = 1000.0 + seconds
+        with pytest.raises(ReadersBusyError, match=f"lock {lock_id}"), held.hold_off(""):
+            pytest.fail("the reader was not waited for")
+    moment[0] = 1031.0
+    with held.hold_off(""):
+        assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ] * 3
+    assert [one.lock_id for one in source.locks] == [lock_id]
 
 
 def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,8 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanup_step import Settled
+from compaction_operator.cleanup.lost import Holdings
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.controller import Controller
@@ -39,6 +40,7 @@ from compaction_operator.controller.resources import (
     read_compaction,
 )
 from compaction_operator.controller.times import rfc3339
+from compaction_operator.controller.work import attempt_of
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -163,6 +165,18 @@ def world(*locks: int, txns: OpenTransactions | None = None) -> World:
 
 def baseline(*locks: int, time: datetime = NOON) -> ReaderBaseline:
     return ReaderBaseline(time=rfc3339(time), txn_high_water_mark=40, lock_ids=locks)
+
+
+def settlement(
+    states: Mapping[str, PublishedState],
+    readers: ReaderBaseline,
+    *,
+    gone: Mapping[str, Change] | None = None,
+    needed: Mapping[str, tuple[str, ...]] | None = None,
+    unreachable: Mapping[str, Change] | None = None,
+) -> Settlement:
+    """What settling found; by default no partition is gone, and all that is recorded is obsolete."""
+    return Settlement(states, readers, gone or {}, needed or {}, unreachable or {})
 
 
 class Inline(Executor):
@@ -347,8 +361,10 @@ class FakeWork:
 
     time: Time
     verdict: Verdict = field(default_factory=Verdict)
-    held: bool = True
-    lost_drivers: dict[int, str] = field(default_factory=dict)
+    holding: bool = True
+    last_heartbeat: datetime | None = None
+    swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -372,28 +388,30 @@ class FakeWork:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
 
-    def lost(self, compaction: Compaction) -> str | Trouble | None:
-        self.calls.append(f"lost {compaction.status.attempt}")
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        self.swept.append((warehouse, frozenset(known)))
+        return None
+
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+        self.calls.append(f"held {resource.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
-        return self.lost_drivers.get(compaction.status.attempt)
-
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
-        self.calls.append(f"holds {cleanup.meta.name}")
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else self.held
+        lost = attempt_of(resource).number in self.lost_drivers
+        beat = NOON - timedelta(hours=1) if lost else self.last_heartbeat or self.time.now
+        return Holdings((replace(reader(8), last_heartbeat=beat),)) if self.holding else Holdings()
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"release {cleanup.meta.name}")
         return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
 
-    def settle(self, cleanup: Cleanup) -> Settled | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
         state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED
         states = {entry.partition: state for entry in cleanup.spec.partitions}
         gone = dict.fromkeys(states, self.gone) if self.gone else {}
-        return Settled(states, baseline(*self.locks, time=self.time.now), gone)
+        return settlement(states, baseline(*self.locks, time=self.time.now), gone=gone)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         self.looks += 1

@@ -16,12 +16,11 @@ from compaction_operator.api.conditions import Condition, find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
-from compaction_operator.controller.cleanups import decide
-from compaction_operator.controller.deleting import CHUNK
+from compaction_operator.controller.cleanups import CHUNK, Decision, decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.outcomes import Pass, Trouble
-from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
+from compaction_operator.controller.sight import Action, Sight
+from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
 
 Fields = dict[str, Any]
 
@@ -41,7 +40,7 @@ def step(
 def settled(state: PublishedState = PublishedState.PUBLISHED, *, gone: Change | None = None, **fields: Any) -> Decision:
     """Settle a journal of one partition."""
     changes = {"": gone} if gone else {}
-    return step(None, Sight(settled=Settled({"": state}, baseline(12), changes)), **fields)
+    return step(None, Sight(settled=settlement({"": state}, baseline(12), gone=changes)), **fields)
 
 
 def passed(result: PartitionDeletion, **fields: Any) -> Sight:
@@ -283,6 +282,37 @@ def test_the_deadline_does_not_count_the_time_in_quarantine() -> None:
     assert "Overdue" not in told(step(kept.status, after=7200, **fields))
 
 
+# --- A status of the version before this one, which had conditions and no times
+
+
+def older(status: CompactionCleanupStatus) -> CompactionCleanupStatus:
+    new = ("driver_lost_time", "readers_gone_time", "listed_time", "deletion_start_time")
+    return status.model_copy(update=dict.fromkeys(new))
+
+
+def test_readers_are_asked_for_again_in_the_middle_of_a_deletion() -> None:
+    """Its condition ReadersGone is True; nobody joins them, so they are gone at the next look."""
+    status = older(step(settled().status, GONE).status)
+    assert condition(status, "ReadersGone").status == "True"
+    assert step(status).action is Action.WATCH
+    assert step(status, Sight(look=Look((LEAKED,)))).action is Action.WATCH
+    assert step(status, GONE).action is Action.DELETE
+
+
+def test_what_would_be_deleted_is_listed_again() -> None:
+    status = older(step(settled(**PLAN).status, Sight(look=Look(), planned=PLANNED), **PLAN).status)
+    assert condition(status, "Approved").reason == "WaitingForApproval"
+    assert step(status, GONE, **PLAN).action is Action.PLAN
+    assert step(status, GONE, **APPROVED).action is Action.DELETE
+
+
+def test_a_quarantine_lasts_as_long_as_it_was_to() -> None:
+    status = older(quarantined().status)
+    assert step(status, GONE, after=DAY - 1, **QUARANTINE).action is Action.NONE
+    assert step(status, after=DAY, **QUARANTINE).action is Action.WATCH
+    assert step(status, GONE, after=DAY, **QUARANTINE).action is Action.PURGE
+
+
 # --- Refusals
 
 
@@ -310,7 +340,7 @@ def test_each_chunk_writes_its_status_first() -> None:
     """Although nothing came of the one before it."""
     entries = [entry_json(f"prt={number}") for number in range(CHUNK + 1)]
     states = {entry["partition"]: PublishedState.PUBLISHED for entry in entries}
-    stored = step(None, Sight(settled=Settled(states, baseline(12))), entries=entries).status
+    stored = step(None, Sight(settled=settlement(states, baseline(12))), entries=entries).status
     first = step(stored, GONE, entries=entries)
     busy = tuple(PartitionDeletion(one.partition, reason="ReadersBusy", skipped="busy") for one in first.partitions)
     sight = Sight(look=Look(), deletion=Pass().after(first.partitions, busy))
@@ -338,7 +368,7 @@ def test_a_queue_that_cannot_be_told_is_told_later_for_ever() -> None:
     going = step(settled(entries=HIVE4).status, GONE, entries=HIVE4).status
     deleted = step(going, passed(DONE), entries=HIVE4).status
     trouble = Trouble("MetastoreUnavailable", "refused")
-    decision = step(deleted, Sight(finish_trouble=trouble, failures=100), entries=HIVE4)
+    decision = step(deleted, Sight(finished=trouble, failures=100), entries=HIVE4)
     assert (decision.failed, decision.again_in, decision.status.completion_time) == (True, 15.0, None)
     assert condition(decision.status).reason == "MetastoreUnavailable"
     assert step(decision.status, entries=HIVE4).action is Action.FINISH

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from compaction_operator.api.cleanup import Blocker, BlockerKind, PublishedState
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
-from compaction_operator.controller.cleanups import LOST_AFTER, decide
+from compaction_operator.cleanup.settlement import Settlement
+from compaction_operator.controller.cleanups import Decision, decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
 from compaction_operator.controller.outcomes import Pass, Trouble
-from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
+from compaction_operator.controller.sight import Action, Sight
+from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
 
 GRACE, QUARANTINE = 30.0, 60.0
 ENTRIES = [entry_json("prt=p1"), entry_json("prt=p2", txnId=9, queueId=5)]
@@ -42,7 +43,7 @@ class Way:
 
     def sees(self, sight: Sight, *, suspended: bool, approved: bool) -> Decision:
         """Decide on a sight, check the decision, and keep its status as the API server would."""
-        if isinstance(sight.settled, Settled):
+        if isinstance(sight.settled, Settlement):
             now_taken = baseline(12, time=NOON + timedelta(seconds=self.seconds))
             sight = replace(sight, settled=replace(sight.settled, baseline=now_taken))
         one = cleanup(entries=ENTRIES, status=self.status, suspend=suspended, approved=approved, **self.options)
@@ -55,9 +56,24 @@ class Way:
             self.quarantined_at = self.seconds
         return decision
 
+    def upgrade(self) -> None:
+        """Forget what the version before this one did not write: the readers must be asked for again."""
+        for name in ("driverLostTime", "readersGoneTime", "listedTime", "deletionStartTime"):
+            self.status.pop(name, None)
+        self.readers_gone = False
+
+    def require_end(self) -> None:
+        """Let all go well from now on."""
+        sight = Sight()
+        for _ in range(30):
+            decision = self.sees(sight, suspended=False, approved=True)
+            self.seconds += decision.again_in or 0.0
+            sight = first(self, decision)
+        assert "completionTime" in self.status
+
     def _note(self, settled: bool, ended: bool, sight: Sight) -> None:
-        running = sight.job is not None and not sight.job.ended and sight.silent < LOST_AFTER
-        if not settled and not running and isinstance(sight.settled, Settled):
+        running = sight.at_work
+        if not settled and not running and isinstance(sight.settled, Settlement):
             self.baseline_at = self.seconds
             states = sight.settled.states
             self.published = frozenset(name for name in PARTITIONS if states[name] is not PublishedState.NOT_PUBLISHED)
@@ -111,20 +127,19 @@ states = st.sampled_from(PublishedState)
 sights = st.builds(
     Sight,
     job=st.sampled_from([None, job(JobState.ACTIVE), job(JobState.FAILED)]),
-    silent=st.sampled_from([0.0, 59.0, 60.0]),
+    at_work=st.booleans(),
+    lost=st.sampled_from([None, "lock 8 is silent"]),
     settled=st.one_of(
         st.none(),
         st.just(TROUBLE),
-        st.builds(lambda one, two: Settled({"prt=p1": one, "prt=p2": two}, baseline(12)), states, states),
+        st.builds(lambda one, two: settlement({"prt=p1": one, "prt=p2": two}, baseline(12)), states, states),
     ),
     look=st.sampled_from([None, Look(), Look((BLOCKER,)), Look(error="refused")]),
     planned=st.sampled_from([None, TROUBLE, (), tuple(PartitionDeletion(name) for name in PARTITIONS)]),
     deletion=st.none() | passes(),
-    finished=st.booleans(),
-    finish_trouble=st.sampled_from([None, TROUBLE]),
+    finished=st.sampled_from([False, True, TROUBLE]),
     needed=st.booleans(),
-    left=st.booleans(),
-    release_trouble=st.sampled_from([None, TROUBLE]),
+    left=st.sampled_from([False, True, TROUBLE]),
 )
 steps = st.tuples(sights, st.integers(0, 60), st.booleans(), st.booleans())
 options = st.fixed_dictionaries(
@@ -145,6 +160,22 @@ def test_nothing_is_deleted_before_its_time(
         way.seconds += pause
 
 
+@settings(max_examples=100, deadline=None)
+@given(options, st.lists(st.tuples(steps, st.booleans()), max_size=15))
+def test_a_status_of_the_version_before_is_judged_right(
+    chosen: dict[str, Any], seen: list[tuple[tuple[Sight, float, bool, bool], bool]]
+) -> None:
+    """It has none of the fields that say what was seen: that is seen again, and nothing is deleted before its time."""
+    way = Way(chosen)
+    for (sight, pause, suspended, approved), older in seen:
+        way.sees(sight, suspended=suspended, approved=approved)
+        way.seconds += pause
+        if older:
+            way.upgrade()
+    way.upgrade()
+    way.require_end()
+
+
 def first(way: Way, decision: Decision) -> Sight:
     """What the world answers to an action, when all goes well."""
     names = [entry.partition for entry in decision.partitions]
@@ -152,7 +183,7 @@ def first(way: Way, decision: Decision) -> Sight:
     hidden = tuple(PartitionDeletion(name, quarantined=DELTAS, final=True) for name in names)
     moved = hidden if "quarantine" in way.options and decision.action is Action.DELETE else gone
     return {
-        Action.SETTLE: Sight(settled=Settled(dict.fromkeys(PARTITIONS, PublishedState.PUBLISHED), baseline(12))),
+        Action.SETTLE: Sight(settled=settlement(dict.fromkeys(PARTITIONS, PublishedState.PUBLISHED), baseline(12))),
         Action.WATCH: Sight(look=Look()),
         Action.PLAN: Sight(planned=()),
         Action.FINISH: Sight(finished=True),
@@ -169,9 +200,4 @@ def test_it_ends_once_all_goes_well(chosen: dict[str, Any], seen: list[tuple[Sig
     for sight, pause, suspended, approved in seen:
         way.sees(sight, suspended=suspended, approved=approved)
         way.seconds += pause
-    sight = Sight()
-    for _ in range(30):
-        decision = way.sees(sight, suspended=False, approved=True)
-        way.seconds += decision.again_in or 0.0
-        sight = first(way, decision)
-    assert "completionTime" in way.status
+    way.require_end()

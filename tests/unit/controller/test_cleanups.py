@@ -15,13 +15,13 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanup_step import Action, Decision, Settled, Sight
-from compaction_operator.controller.cleanups import decide
-from compaction_operator.controller.deleting import CHUNK
+from compaction_operator.cleanup.identity import Change
+from compaction_operator.controller.cleanups import CHUNK, Decision, decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
 from compaction_operator.controller.outcomes import Pass, Trouble
-from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json
+from compaction_operator.controller.sight import Action, Sight
+from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
 
 PUBLISHED, MISSING, NOTHING = PublishedState.PUBLISHED, PublishedState.NOT_PUBLISHED, PublishedState.NOTHING_TO_PUBLISH
 
@@ -48,7 +48,7 @@ def step(
 
 def settled(**fields: Any) -> CompactionCleanupStatus:
     """The status after the baseline: one partition published, lock 12 from before."""
-    return step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))), **fields).status
+    return step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))), **fields).status
 
 
 def readers_gone(**fields: Any) -> CompactionCleanupStatus:
@@ -69,24 +69,35 @@ def outcome(status: CompactionCleanupStatus, type_: str) -> str | None:
 
 def test_pending_while_the_job_runs() -> None:
     """The driver may still publish: nothing is fenced, listed or asked."""
-    decision = step(None, Sight(job=view(JobState.ACTIVE)))
+    decision = step(None, Sight(job=view(JobState.ACTIVE), at_work=True))
     assert summary(decision) == ("Unknown", "JobRunning", "Pending")
     assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
 
 
-def test_a_driver_that_has_held_nothing_for_long_is_lost_though_its_job_runs() -> None:
+def test_a_driver_that_is_lost_is_settled_though_its_job_runs() -> None:
     """It may have published half of a pair, which readers see: it is settled, and once said why."""
     running = view(JobState.ACTIVE)
-    waiting = step(None, Sight(job=running, silent=59.9))
+    waiting = step(None, Sight(job=running, at_work=True))
     assert (waiting.action, waiting.again_in, waiting.events) == (Action.NONE, 30.0, ())
-    lost = step(waiting.status, Sight(job=running, silent=60.0))
+    lost = step(waiting.status, Sight(job=running, lost="lock 8 is silent"))
     assert (lost.action, [event.reason for event in lost.events]) == (Action.SETTLE, ["DriverLost"])
-    assert "has held nothing in the metastore for 60 s" in lost.events[0].message
-    failed = step(lost.status, Sight(job=running, silent=60.0, settled=Trouble("UndecidedError", "half")))
-    again = step(failed.status, Sight(job=running, silent=61.0))
+    assert "runs, but lock 8 is silent" in lost.events[0].message
+    failed = step(lost.status, Sight(job=running, settled=Trouble("UndecidedError", "half")))
+    again = step(failed.status, Sight(job=running, lost="lock 8 is silent"))
     assert (again.action, again.events) == (Action.SETTLE, ())
-    done = step(again.status, Sight(job=running, silent=61.0, settled=Settled({"": PUBLISHED}, baseline(12))))
+    done = step(again.status, Sight(job=running, settled=settlement({"": PUBLISHED}, baseline(12))))
     assert outcome(done.status, "Published") == "True"
+
+
+def test_a_partition_that_cannot_be_reached_holds_up_the_others_for_a_minute_only() -> None:
+    """Then nothing of it is deleted for this journal, and the next compaction of it records that again."""
+    why = Change("StorageError", "/t/a is a symbolic link")
+    found = settlement({"": PublishedState.NOT_PUBLISHED}, baseline(12), unreachable={"": why})
+    waiting = step(None, Sight(settled=found, failures=5))
+    assert (waiting.status.baseline, waiting.failed) == (None, True)
+    done = step(None, Sight(settled=found, failures=6))
+    assert done.status.baseline is not None
+    assert [(part.reason, part.message) for part in done.status.partitions] == [(why.reason, why.message)]
 
 
 @pytest.mark.parametrize("job", [None, view(JobState.SUCCEEDED), view(JobState.FAILED)])
@@ -104,7 +115,7 @@ def test_an_error_while_settling_stores_nothing(failures: int, pause: int) -> No
 
 
 def test_states_and_baseline_are_stored_together() -> None:
-    decision = step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))))
+    decision = step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))))
     assert decision.status.baseline == baseline(12)
     assert decision.status.partitions == (PartitionStatus(partition="", state=PUBLISHED, remaining=DELTAS),)
     assert outcome(decision.status, "Published") == "True"
@@ -115,14 +126,14 @@ def test_states_and_baseline_are_stored_together() -> None:
 def test_the_baseline_is_never_taken_again() -> None:
     """Whatever a later settling would find: it has happened once."""
     status = settled()
-    again = step(status, Sight(settled=Settled({"": MISSING}, baseline(99))))
+    again = step(status, Sight(settled=settlement({"": MISSING}, baseline(99))))
     assert again.status.baseline == baseline(12)
     assert again.status.partitions == status.partitions
 
 
 def test_what_was_not_published_is_never_deleted() -> None:
     """A later attempt may make the same directories obsolete, but for readers that this baseline does not have."""
-    decision = step(None, Sight(settled=Settled({"": MISSING}, baseline())))
+    decision = step(None, Sight(settled=settlement({"": MISSING}, baseline())))
     assert summary(decision) == ("True", "NotPublished", "Succeeded")
     assert decision.action is Action.NONE
     assert outcome(decision.status, "Published") == "False"
@@ -133,7 +144,7 @@ def test_what_was_not_published_is_never_deleted() -> None:
 def test_published_partitions_go_on_without_the_others() -> None:
     entries = [entry_json("prt=p1"), entry_json("prt=p2")]
     states = {"prt=p1": MISSING, "prt=p2": PUBLISHED}
-    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
     condition = find_condition(status.conditions, "Published")
     assert condition is not None
     assert condition.reason == "PartiallyPublished"
@@ -216,7 +227,7 @@ def test_suspended_in_the_middle_of_a_deletion() -> None:
     """What is recorded so far is kept; the next chunk is not touched."""
     entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
     states = {entry["partition"]: PUBLISHED for entry in entries}
-    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
     assert step(status, Sight(look=Look()), entries=entries, suspend=True).action is Action.NONE
 
 
@@ -224,7 +235,7 @@ def test_deletion_goes_chunk_by_chunk() -> None:
     """Each partition is visited once in a pass, and the progress is in the status between two chunks."""
     entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
     states = {entry["partition"]: PUBLISHED for entry in entries}
-    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
     first = step(status, Sight(look=Look()), entries=entries)
     assert len(first.partitions) == CHUNK
     results = tuple(
@@ -252,6 +263,32 @@ def test_all_deleted() -> None:
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 
+def test_what_others_had_deleted_does_not_count() -> None:
+    """Where two cleanups of a table meet, the totals of both together are what was freed."""
+    decision = delete(PartitionDeletion("", deleted=DELTAS[:1], gone=DELTAS[1:], bytes_deleted=10, final=True))
+    (part,) = decision.status.partitions
+    assert (part.deleted, part.gone, part.remaining) == (DELTAS[:1], DELTAS[1:], ())
+    assert (decision.status.directories_deleted, decision.status.bytes_deleted) == (1, 10)
+    said = "deleted 1 (directories and original files), 10 bytes; 2 were gone already"
+    assert decision.status.conditions[-1].message == said
+
+
+def test_where_others_had_deleted_all_there_was_nothing_to_delete() -> None:
+    decision = delete(PartitionDeletion("", gone=DELTAS, final=True))
+    assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
+    assert decision.status.directories_deleted == 0
+    assert decision.status.conditions[-1].message == "nothing recorded is left; 3 were gone already"
+
+
+def test_what_it_has_deleted_itself_is_not_gone_already_in_the_next_pass() -> None:
+    left = delete(PartitionDeletion("", deleted=DELTAS[:1], remaining={DELTAS[2]: "came back"}, gone=DELTAS[1:2]))
+    rest = PartitionDeletion("", deleted=DELTAS[2:], gone=DELTAS[:2], final=True)
+    done = step(left.status, Sight(deletion=Pass().after(cleanup().spec.partitions, (rest,))))
+    (part,) = done.status.partitions
+    assert (part.deleted, part.gone) == ((DELTAS[0], DELTAS[2]), DELTAS[1:2])
+    assert done.status.directories_deleted == 2
+
+
 @pytest.mark.parametrize(("failures", "pause"), [(0, 5), (1, 10), (3, 40), (20, 600)])
 def test_readers_are_rarely_held_off(failures: int, pause: int) -> None:
     """Each try lets new readers wait for a moment."""
@@ -270,10 +307,10 @@ def test_readers_never_hold_up_a_deletion_for_ever(failures: int, insist: bool) 
 def test_what_was_not_obsolete_at_the_baseline_is_kept_for_good() -> None:
     """Who reads it until it is was never asked for: a later compaction records it again, with its own readers."""
     needed = {"": DELTAS[1:]}
-    stored = step(None, Sight(settled=Settled({"": PublishedState.PUBLISHED}, baseline(), needed=needed))).status
+    stored = step(None, Sight(settled=settlement({"": PublishedState.PUBLISHED}, baseline(), needed=needed))).status
     (part,) = stored.partitions
     assert (part.kept, part.remaining) == (DELTAS[1:], DELTAS[:1])
-    all_needed = Settled({"": PublishedState.PUBLISHED}, baseline(), needed={"": DELTAS})
+    all_needed = settlement({"": PublishedState.PUBLISHED}, baseline(), needed={"": DELTAS})
     ended = step(None, Sight(settled=all_needed))
     assert summary(ended) == ("False", "StillNeeded", "Failed")
 
@@ -328,7 +365,7 @@ def test_table_dropped_or_created_again() -> None:
 def test_partition_dropped_among_others() -> None:
     entries = [entry_json("prt=p1"), entry_json("prt=p2")]
     states = {"prt=p1": PUBLISHED, "prt=p2": NOTHING}
-    status = step(None, Sight(settled=Settled(states, baseline())), entries=entries).status
+    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
     status = step(status, Sight(look=Look()), entries=entries).status
     results = (
         PartitionDeletion("prt=p1", skipped="partition prt=p1 was dropped", final=True),
@@ -342,13 +379,13 @@ def test_partition_dropped_among_others() -> None:
 
 def test_nothing_recorded() -> None:
     """A journal whose compaction made nothing obsolete ends at once."""
-    decision = step(None, Sight(settled=Settled({"": PUBLISHED}, baseline(12))), entries=[entry_json(obsolete=[])])
+    decision = step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))), entries=[entry_json(obsolete=[])])
     assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
 
 
 def test_an_ended_cleanup_is_never_touched_again() -> None:
     status = delete(PartitionDeletion("", deleted=DELTAS, final=True)).status
-    for sight in (Sight(), Sight(settled=Settled({"": MISSING}, baseline())), Sight(look=Look((blocker(),)))):
+    for sight in (Sight(), Sight(settled=settlement({"": MISSING}, baseline())), Sight(look=Look((blocker(),)))):
         decision = step(status, sight, suspend=True)
         assert (decision.status, decision.action, decision.events) == (status, Action.NONE, ())
 

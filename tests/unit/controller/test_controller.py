@@ -15,13 +15,13 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.gate import World, blockers
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanup_step import Settled, Sight
 from compaction_operator.controller.cleanups import decide
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
 from compaction_operator.controller.resources import Compaction, Kind, TableKey
+from compaction_operator.controller.sight import Sight
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -36,6 +36,7 @@ from tests.unit.controller.sandbox import (
     condition,
     entry_json,
     runs,
+    settlement,
     world,
 )
 
@@ -78,7 +79,7 @@ async def test_the_whole_way() -> None:
     box.work.locks = ()
     await box.pass_time(2)
     assert box.cleanup()["phase"] == "Succeeded"
-    assert box.cleanup()["directoriesDeleted"] == 3
+    assert (box.cleanup()["directoriesDeleted"], box.cleanup()["bytesDeleted"]) == (3, 30)
     assert box.work.directories == set()
     told = ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "ReadersGone", "Deleting", "Deleted"]
     assert box.kube.reasons() == told
@@ -121,46 +122,58 @@ async def with_a_running_driver() -> Sandbox:
 
 
 @runs
-async def test_a_driver_that_was_seen_twice_to_hold_nothing_is_settled_while_its_job_runs() -> None:
-    """And not by one look, nor after a moment between two locks."""
+async def test_a_driver_without_heartbeats_is_lost_though_its_job_runs() -> None:
+    """While the metastore still has its lock: behind it the half of a pair is completed before anyone can read it."""
     box = await with_a_running_driver()
-    await box.pass_time(300)
-    box.work.held = False
-    await box.pass_time(59)
-    assert box.work.count("settle") == 0
-    box.work.held = True
-    await box.pass_time(31)
-    box.work.held = False
-    await box.pass_time(60)
+    await box.pass_time(3600)
+    box.work.last_heartbeat = box.time.now
+    await box.pass_time(89)
     assert box.work.count("settle") == 0
     await box.pass_time(31)
     assert box.work.count("settle") == 1
     assert box.cleanup()["baseline"]
-    assert box.kube.reasons().count("DriverLost") == 1
+    assert "DriverLost" in box.kube.reasons()
+
+
+@runs
+async def test_what_a_driver_has_let_go_of_is_settled_while_its_job_runs() -> None:
+    """It is done with the journal's partitions, and not lost."""
+    box = await with_a_running_driver()
+    box.work.holding = False
+    await box.pass_time(31)
+    assert box.work.count("settle") == 1
+    assert box.kube.reasons().count("DriverLost") == 0
     assert box.compaction()["phase"] == "Running"
 
 
 @runs
 async def test_a_metastore_that_does_not_answer_says_nothing_of_the_driver() -> None:
-    """Nor does it count for what was seen before."""
     box = await with_a_running_driver()
-    box.work.held = False
-    await box.pass_time(31)
+    box.work.holding = False
     box.work.metastore_down = True
     await box.pass_time(3600)
     assert box.work.count("settle") == 0
     box.work.metastore_down = False
-    await box.pass_time(59)
-    assert box.work.count("settle") == 0
     await box.pass_time(31)
     assert box.work.count("settle") == 1
+
+
+@runs
+async def test_what_deleted_compactions_left_is_looked_for_all_the_time() -> None:
+    """What is of a compaction that is there is its own affair."""
+    box = await with_a_running_driver()
+    await box.pass_time(60)
+    box.kube.delete(Kind.COMPACTION, "default", "nightly")
+    await box.pass_time(30)
+    uid = "uid-default-nightly"
+    assert box.work.swept == [("lake", frozenset({uid})), ("lake", frozenset({uid})), ("lake", frozenset())]
 
 
 @runs
 async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
     """Its pod may stay Terminating for ever: the Job goes, then the attempt ends, and the table is free."""
     box = await with_a_running_driver()
-    box.work.lost_drivers[1] = "its lock 4 had no heartbeat since 12:00"
+    box.work.lost_drivers.add(1)
     await box.pass_time(31)
     assert box.kube.jobs() == []
     assert box.work.count("settle") == 1
@@ -169,7 +182,8 @@ async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
     assert box.compaction()["failedAttempts"] == 0
     await box.pass_time(10)
     assert box.kube.jobs() == [job(2)]
-    assert box.kube.reasons().count("DriverLost") == 1
+    # Once for the compaction, once for the cleanup.
+    assert box.kube.reasons().count("DriverLost") == 2
 
 
 @runs
@@ -179,8 +193,9 @@ async def test_the_metastore_is_not_asked_for_the_driver_all_the_time() -> None:
     for second in range(300):
         box.kube.report(job(), Progress(partitions_done=second, partitions_total=300))
         await box.pass_time(1)
-    assert 9 <= box.work.count("lost 1") <= 10
-    box.work.metastore_down, box.work.lost_drivers[1] = True, "its lock 4 had no heartbeat"
+    assert 9 <= box.work.calls.count("held nightly") <= 10
+    box.work.metastore_down = True
+    box.work.lost_drivers.add(1)
     await box.pass_time(3600)
     assert box.kube.jobs() == [job()]
 
@@ -554,7 +569,7 @@ async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
-    assert box.controller.next_due() is None
+    assert len(box.controller._gatekeeper) == 0
 
 
 @runs
@@ -874,7 +889,7 @@ async def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_
 IDENTITY = {"database": "sales", "createTime": 100, "location": "/warehouse/orders"}
 
 
-SETTLED = Settled({"": PublishedState.PUBLISHED}, baseline(12))
+SETTLED = settlement({"": PublishedState.PUBLISHED}, baseline(12))
 
 
 def settled_status() -> dict[str, Any]:
@@ -942,7 +957,7 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
 
 async def lose_a_driver(box: Sandbox) -> None:
     """The world's side of a compaction whose first driver is lost: repeatable, driven by what is there."""
-    box.work.lost_drivers[1] = "its lock 4 had no heartbeat"
+    box.work.lost_drivers.add(1)
     await box.run()
     for attempt in (1, 2):
         if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:

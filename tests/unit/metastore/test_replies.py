@@ -55,7 +55,7 @@ def test_locks_of_table_partition_and_database_are_picked_whatever_the_case():
             element(lockid=5, dbname="elsewhere", tablename=None),
         ]
     )
-    locks = replies.locks_of(reply, database="Db", table="T")
+    locks = [lock for lock in replies.locks_of(reply) if lock.is_on("Db", "T")]
     assert [(lock.lock_id, lock.table, lock.partition) for lock in locks] == [
         (1, "t", None),
         (2, "t", "prt=p1"),
@@ -64,14 +64,12 @@ def test_locks_of_table_partition_and_database_are_picked_whatever_the_case():
 
 
 def test_a_lock_of_an_unknown_type_and_state_still_counts():
-    (lock,) = replies.locks_of(ttypes.ShowLocksResponse([element(type=4, state=9)]), database="db", table="t")
+    (lock,) = replies.locks_of(ttypes.ShowLocksResponse([element(type=4, state=9)]))
     assert (lock.type, lock.state) == ("UNKNOWN_4", "UNKNOWN_9")
 
 
 def test_times_are_milliseconds_and_zero_is_none():
-    (lock,) = replies.locks_of(
-        ttypes.ShowLocksResponse([element(acquiredat=1_500, lastheartbeat=0)]), database="db", table="t"
-    )
+    (lock,) = replies.locks_of(ttypes.ShowLocksResponse([element(acquiredat=1_500, lastheartbeat=0)]))
     assert lock.acquired_at == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
     assert lock.last_heartbeat is None
 
