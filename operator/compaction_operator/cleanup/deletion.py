@@ -225,7 +225,7 @@ def result_of(
     `freed` has what it deleted; `taken` says of names that it could not move why, `held` are those in quarantine.
     """
     recorded = [one.name for one in entry.obsolete]
-    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete} | taken
+    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete} | dict(taken)
     needed = needed_of(entry, there=there, obsolete=obsolete)
     stays = {*there, *held, *restored, *remaining, *needed}
     return PartitionDeletion(
