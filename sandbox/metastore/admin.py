@@ -7,7 +7,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.metastore.client import BATCH, MetastoreClient
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.hive4 import STRING, STRINGS, Call, Struct, spec_of, struct
+from compaction_operator.metastore.hive4 import STRING, STRINGS, Call, Struct, get_table_req, spec_of, struct
 from compaction_operator.metastore.partitions import name_of
 from compaction_operator.metastore.replies import required
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE, Table
@@ -104,6 +104,18 @@ class MetastoreAdmin(MetastoreClient):
     def drop_table(self, database: str, name: str) -> None:
         """Drop a table and its directory."""
         self._call(lambda client: client.drop_table(database, name, True), table=f"{database}.{name}")
+
+    def rename_table(self, database: str, name: str, *, to: str) -> None:
+        """Give a table another name; a managed one's directory goes with it when it has the default place."""
+
+        def rename(client: Any) -> None:
+            capabilities = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
+            request = ttypes.GetTableRequest(dbName=database, tblName=name, capabilities=capabilities)
+            table = get_table_req(client, request).table
+            table.tableName = to
+            client.alter_table(database, name, table)
+
+        self._call(rename, table=f"{database}.{name}")
 
     def add_partitions(self, database: str, name: str, partitions: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """Add partitions of those values, in batches, each in the directory of its name; returns the names."""

@@ -261,15 +261,16 @@ def test_metrics_can_be_left_out(cluster: Cluster) -> None:
 
 
 def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Path) -> None:
-    """Two warehouses on one claim and in one namespace give one mount and one service account each."""
+    """Two warehouses on one claim and in one namespace give one mount, one service account and one of each role."""
     volume = {"claimName": "files", "mountPath": "/warehouse"}
     warehouses = [
         {"name": name, "metastore": {"uris": [f"thrift://{name}:9083"]}, "namespaces": spaces, "volume": volume}
         for name, spaces in (("one", ["b", "a"]), ("two", ["b"]))
     ]
     rendered = cluster.render("--values", str(written(tmp_path, {"warehouses": warehouses})))
-    for kind in ("ServiceAccount", "Role", "RoleBinding"):
-        assert {key[1] for key in rendered if key[0] == kind and key[2] == "compaction-driver"} == {"a", "b"}
+    made = {(kind, "compaction-driver") for kind in ("ServiceAccount", "Role", "RoleBinding")}
+    for kind, name in made | {("Role", RELEASE), ("RoleBinding", RELEASE)}:
+        assert {key[1] for key in rendered if (key[0], key[2]) == (kind, name)} == {"a", "b"}
     pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"]
     assert [found["persistentVolumeClaim"]["claimName"] for found in pod["volumes"][2:]] == ["files"]
     assert [found["mountPath"] for found in pod["containers"][0]["volumeMounts"][2:]] == ["/warehouse"]
@@ -299,18 +300,59 @@ def test_the_controllers_pod_passes_the_restricted_profile(cluster: Cluster) -> 
 
 
 def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> None:
-    """The controller never changes a spec, and neither account touches secrets; it deletes ended journals alone."""
+    """The controller never changes a spec, and neither account touches secrets; it deletes ended journals and Jobs."""
     rendered = cluster.render("--values", str(SAMPLE_VALUES))
-    controller = rendered["ClusterRole", "", RELEASE]["rules"]
+    everywhere = rendered["ClusterRole", "", RELEASE]["rules"]
+    in_namespaces = rendered["Role", "analytics", RELEASE]["rules"]
     driver = rendered["Role", "analytics", "compaction-driver"]["rules"]
-    assert not [rule for rule in controller + driver if "*" in str(rule) or "secrets" in rule["resources"]]
-    verbs = {(name, verb) for rule in controller for name in rule["resources"] for verb in rule["verbs"]}
-    for name, own in (("tablecompactions", set()), ("compactioncleanups", {"delete"})):
-        assert {verb for found, verb in verbs if found == name} == {"list", "watch", *own}
+    every = everywhere + in_namespaces + driver
+    assert not [rule for rule in every if "*" in str(rule) or "secrets" in rule["resources"]]
+    assert verbs_on("tablecompactions", everywhere) == {"list", "watch"}
+    assert verbs_on("compactioncleanups", everywhere) == {"list", "watch", "delete"}
+    assert verbs_on("jobs", everywhere) == {"get", "list", "watch"}
+    assert [(rule["resources"], sorted(rule["verbs"])) for rule in in_namespaces] == [(["jobs"], ["create", "delete"])]
     (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]
     assert (journal["resources"], sorted(journal["verbs"])) == (["compactioncleanups"], ["create", "get"])
     (lease,) = [rule for rule in driver if rule["apiGroups"] == ["coordination.k8s.io"]]
     assert (lease["resources"], sorted(lease["verbs"])) == (["leases"], ["create", "get", "update"])
+
+
+def verbs_on(resource: str, rules: list[Manifest]) -> set[str]:
+    return {verb for rule in rules if resource in rule["resources"] for verb in rule["verbs"]}
+
+
+RIGHTS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+
+
+@pytest.fixture
+def controller_account(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+    """Give the rights of a release that serves the test's namespace, and return the controller's user."""
+    values = load_values()
+    values["warehouses"][0]["namespaces"] = [cluster.namespace]
+    release = f"rights-of-{cluster.namespace}"
+    options = ("--namespace", cluster.namespace, "--values", str(written(tmp_path, values)))
+    text = cluster.output("helm", "template", release, str(CHART), *options)
+    objects = [one for key, one in by_key(text).items() if key[0] in RIGHTS]
+    rights = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    cluster.output("kubectl", "apply", "-f", "-", stdin=rights)
+    (account,) = {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRoleBinding"}
+    yield f"system:serviceaccount:{cluster.namespace}:{account}"
+    cluster.output("kubectl", "delete", "-f", "-", stdin=rights)
+
+
+def test_the_controller_makes_jobs_only_where_a_warehouse_lists_the_namespace(
+    cluster: Cluster, controller_account: str
+) -> None:
+    """A Job is a pod of anybody's choosing: whoever has the controller's token gets one nowhere else."""
+
+    def allowed(verb: str, what: str, namespace: str) -> bool:
+        where = ("--namespace", namespace, "--as", controller_account)
+        return cluster.run("kubectl", "auth", "can-i", verb, what, *where).stdout.strip() == "yes"
+
+    for namespace, expected in ((cluster.namespace, True), ("default", False), ("kube-system", False)):
+        assert [allowed(verb, "jobs.batch", namespace) for verb in ("create", "delete")] == [expected] * 2
+        for verb, what in (("watch", "jobs.batch"), ("watch", "tablecompactions"), ("create", "events")):
+            assert allowed(verb, what, namespace)
 
 
 # --- The manifests
@@ -454,6 +496,8 @@ BAD_CLEANUPS = [
     ("partitions.0.obsolete.0.name", "..", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "delta_1_1/../../other", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "part-00000.orc", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "HIVE_UNION_SUBDIR_1/000000_0", "spec.partitions[0].obsolete[0].name"),
+    ("partitions.0.obsolete.0.name", "base_1\n", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete", [ENTRY["obsolete"][0]] * 2, "spec.partitions[0].obsolete[1]: Duplicate value"),
     ("partitions.0.highestWriteId", "3", "spec.partitions[0].highestWriteId"),
     ("table.location", "", "spec.table.location"),
@@ -475,6 +519,15 @@ def test_invalid_specs_are_refused(cluster: Cluster, kind: str, path: str, value
     """The API server refuses, and its message names the field."""
     manifest = resource(cluster, kind, changed(VALID[kind], path, value))
     assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+def test_a_journal_holds_names_of_every_kind(cluster: Cluster) -> None:
+    """Those that a table can have by Hive's grammar, from before it was ACID too."""
+    names = ["base_-9223372036854775808", "base_0000003_v0000022", "delta_0000001_0000001_0004_v0000022"]
+    names += ["delete_delta_0000004_0000004", "000000_0", "000000_0_copy_1", "HIVE_UNION_SUBDIR_15"]
+    entry = ENTRY | {"obsolete": [{"name": name, "reason": "covered by base_0000009"} for name in names]}
+    manifest = resource(cluster, "CompactionCleanup", CLEANUP | {"partitions": [entry]})
+    cluster.output("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
 
 
 @pytest.mark.parametrize(("path", "value", "named"), BAD_HUDI_COMPACTIONS, ids=case_id)

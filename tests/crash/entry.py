@@ -30,7 +30,7 @@ from tests.crash.signals import BIRTH_VARIABLE, FOLDER_VARIABLE, Orders, Report,
 WAIT_SECONDS = 60.0
 _NAMES_OF_ONE_RUN = (
     (re.compile(r"\.[0-9a-f]{32}"), ".x"),
-    (re.compile(r"_compaction_[A-Za-z0-9]{8}-([0-9]+)-[A-Za-z0-9]{8}"), r"_compaction_\1"),
+    (re.compile(r"_compaction_[A-Za-z0-9-]{36}-([0-9]+)-[A-Za-z0-9]{8}"), r"_compaction_\1"),
     (re.compile(r"(_compaction_quarantine/)[^/]+"), r"\1x"),
     (re.compile(r"_v[0-9]+"), "_v"),
 )
@@ -105,6 +105,8 @@ class Observer:
             wait_until(
                 lambda: self._signals.allowed(run_, index), timeout=WAIT_SECONDS, what="the metastore's end", poll=0.01
             )
+        elif fault.action is Action.TERMINATE:
+            os.kill(os.getpid(), signal.SIGTERM)
         else:
             os.killpg(0, signal.SIGSTOP if fault.action is Action.PAUSE else signal.SIGKILL)
 

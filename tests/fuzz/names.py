@@ -1,11 +1,14 @@
 """Names and texts that come from outside, made up near their grammars: what is understood must be what was meant."""
 
+import json
 import traceback
 from collections.abc import Callable
 from random import Random
 
 from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.metadata import parse_metadata
 from compaction_operator.acid.names import (
+    METADATA_ACID,
     AcidDirectory,
     bucket_file_name,
     encode_bucket_property,
@@ -65,6 +68,8 @@ _TYPES += [
     "timestamp with local time zone",
     "array<" * 99 + "int" + ">" * 99,
 ]
+_METADATA = [f'{{"thisFileVersion":"0","dataFormat":"{what}"}}' for what in ("compacted", "truncated", "dropped", "#")]
+_METADATA += ['{"dataFormat":"compacted","thisFileVersion":"#"}', '{"thisFileVersion":#}', "[" * 4096, "", "#"]
 _SPELLINGS = [
     "a",
     "b/c",
@@ -186,6 +191,16 @@ def check_type(random: Random, text: str) -> bool:
     return True
 
 
+def check_metadata(random: Random, text: str) -> bool:
+    """What a base says of itself is one of three things, or refused with a ValueError."""
+    try:
+        found = parse_metadata(text.encode())
+    except ValueError:
+        return False
+    assert json.loads(text) == {**json.loads(text), "thisFileVersion": "0", "dataFormat": found.value}
+    return True
+
+
 def check_plan(random: Random, text: str) -> bool:
     """A listing of such names is planned for and cut into tasks, or refused by name."""
     listing = _listing(random, text)
@@ -232,7 +247,12 @@ def _listing(random: Random, text: str) -> Listing:
 def _files(random: Random) -> tuple[File, ...]:
     usual = ["bucket_00000"] if random.randrange(3) else []
     found = {*usual, *(near(random, _FILES) for _ in range(random.choice([0, 0, 0, 1, 2])))}
-    return tuple(File(name, random.choice([300, 300, 300, 0])) for name in sorted(found) if name)
+    return tuple(_file(random, name) for name in sorted(found) if name)
+
+
+def _file(random: Random, name: str) -> File:
+    content = near(random, _METADATA).encode() if name == METADATA_ACID else None
+    return File(name, random.choice([300, 300, 300, 0]), content)
 
 
 Check = Callable[[Random, str], bool]
@@ -243,6 +263,7 @@ CHECKS: list[tuple[Check, list[str]]] = [
     (check_spec, _SPECS),
     (check_partition_name, _SPECS),
     (check_type, _TYPES),
+    (check_metadata, _METADATA),
     (check_plan, _TEMPLATES),
     (check_plan, _TEMPLATES),
 ]

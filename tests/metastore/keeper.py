@@ -60,7 +60,7 @@ class Keeper:
 
     def settle(self) -> dict[str, PublishedState]:
         """Settle and store the result; return the states by partition."""
-        settled = self.work.settle(self.cleanup)
+        settled = self.work.settle(self.cleanup, driver_ended=True)
         assert isinstance(settled, Settlement), settled
         partitions = tuple(PartitionStatus(partition=name, state=state) for name, state in settled.states.items())
         self._store(baseline=settled.baseline, partitions=partitions)

@@ -86,8 +86,9 @@ class Lab:
         table = TableRef(database=self.database, name=self.name)
         request = REQUEST.model_copy(update={"table": table, "type": kind, "attempt": attempt})
         resolved = resolve(self.admin, table, partitions)
-        journal = Journal(store or Store(), request, identity=identity_of(resolved.table), pod_uid=pod)
-        of_pod = Attempt(client or self.admin, request, pod, resolved.table.row_type)
+        identity = identity_of(resolved.table)
+        journal = Journal(store or Store(), request, identity=identity, pod_uid=pod)
+        of_pod = Attempt(client or self.admin, request, pod, identity, resolved.table.row_type)
         compaction = HiveCompaction(of_pod, protocol_of(of_pod), runner=LocalRunner(), report=Reports())
         return compaction.run(resolved.targets, journal)
 

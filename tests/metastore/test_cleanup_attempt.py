@@ -9,12 +9,20 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.api.compaction import CompactionType, TableCompactionSpec, TableCompactionStatus, TableRef
-from compaction_operator.api.conditions import SUCCEEDED, Condition, ConditionStatus
+from compaction_operator.api.compaction import (
+    BackOff,
+    CompactionType,
+    TableCompactionSpec,
+    TableCompactionStatus,
+    TableRef,
+)
 from compaction_operator.api.request import Reason, agent_info, queue_pool
+from compaction_operator.cleanup.staging import staging_name
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Compaction, Meta
 from compaction_operator.jobs.errors import JobError
+from compaction_operator.metastore.automatic import AutoCompaction
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, read_lock, real_work
@@ -193,7 +201,7 @@ def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: Met
     output = _renamed(three_inserts, stranger)
     forged = replace(stranger, attempt=1)
     spec = journal_of(three_inserts, forged, output)
-    settled = real_work(three_inserts, server.uri).settle(cleanup(spec))
+    settled = real_work(three_inserts, server.uri).settle(cleanup(spec), driver_ended=True)
     assert isinstance(settled, Trouble)
     assert f"transaction {stranger.txn} is neither committed nor aborted" in settled.message
     assert stranger.txn in three_inserts.own_transactions()
@@ -202,13 +210,30 @@ def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: Met
     three_inserts.admin.abort_txn(stranger.txn)
 
 
+def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(three_inserts: Lab, server: MetastoreServer) -> None:
+    """It names the attempt itself, as SHOW LOCKS tells it: only its own namespace's controller may end it at once."""
+    victim = Holder(three_inserts, 1).hold(up_to="update")
+    output = _renamed(three_inserts, victim)
+    staging = three_inserts.directory / staging_name(uid=REQUEST.uid, attempt=1, pod_uid="pod1")
+    staging.mkdir()
+    forged = cleanup(journal_of(three_inserts, victim, output))
+    work = real_work(three_inserts, server.uri)
+    settled = work.settle(forged, driver_ended=False)
+    assert isinstance(settled, Trouble)
+    assert "is alive" in settled.message
+    assert victim.txn in three_inserts.own_transactions()
+    assert staging.exists()
+    work.settle(forged, driver_ended=True)
+    assert victim.txn not in three_inserts.own_transactions()
+
+
 def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
     three_inserts: Lab, server: MetastoreServer
 ) -> None:
     """And whether Hive may compact it by itself."""
     work = real_work(three_inserts, server.uri)
     free = work.preflight(attempt_of(three_inserts, 1))
-    assert (free.reason, free.auto_compaction) == (None, True)
+    assert (free.reason, free.automatic) == (None, Automatic(AutoCompaction.INITIATOR_OFF, cleaner=False))
     entry = three_inserts.admin.enqueue_compaction(
         database=three_inserts.database,
         table=three_inserts.name,
@@ -305,9 +330,6 @@ def test_a_compaction_that_was_kept_out_makes_no_more_jobs_until_the_queue_would
 
 def after(compaction: Compaction, error: JobError) -> Compaction:
     """The compaction after an attempt that ended with that error."""
-    told = Condition(
-        type=SUCCEEDED, status=ConditionStatus.UNKNOWN, reason=error.reason, last_transition_time="2026-01-01T00:00:00Z"
-    )
-    attempt = compaction.status.attempt + 1
-    status = TableCompactionStatus(attempt=attempt, conditions=(told,))
+    told = BackOff(reason=error.reason, message=str(error))
+    status = TableCompactionStatus(attempt=compaction.status.attempt + 1, back_off=told)
     return Compaction(compaction.meta, compaction.spec, status, compaction.raw)

@@ -123,7 +123,7 @@ def test_a_table_that_was_dropped_ends_the_cleanup(
         _create_again(three_inserts, before, created=keeper.cleanup.spec.table.create_time)
     reason = "TableRecreated" if again else "TableDropped"
     if not settled:
-        found = keeper.work.settle(keeper.cleanup)
+        found = keeper.work.settle(keeper.cleanup, driver_ended=True)
         assert not isinstance(found, Trouble)
         assert found.gone[""].reason == reason
         return

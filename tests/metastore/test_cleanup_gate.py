@@ -76,7 +76,7 @@ def test_what_the_warehouse_does_not_allow_is_neither_settled_nor_deleted(
     own = Readers.LOCKS_AND_OWN_TRANSACTIONS
     cleanup, allowing = cleanup_of(store, readers=own), real_work(three_inserts, server.uri, readers=(own,))
     refusing, before = real_work(three_inserts, server.uri), three_inserts.names()
-    settled = refusing.settle(cleanup)
+    settled = refusing.settle(cleanup, driver_ended=True)
     assert isinstance(settled, Trouble)
     assert (settled.reason, "LocksAndOwnTransactions is not allowed" in settled.message) == ("NotAllowed", True)
     keeper = Keeper(allowing, cleanup)
@@ -143,7 +143,7 @@ def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_insert
     before = three_inserts.names()
     work, cleanup = real_work(three_inserts, "thrift://127.0.0.1:1"), cleanup_of(store)
     key = TableKey.of(cleanup.spec.warehouse, three_inserts.database, three_inserts.name)
-    assert isinstance(work.settle(cleanup), Trouble)
+    assert isinstance(work.settle(cleanup, driver_ended=True), Trouble)
     assert isinstance(work.look(key.warehouse, [key])[key], str)
     assert isinstance(work.delete(cleanup, cleanup.spec.partitions, purge=False), Trouble)
     assert three_inserts.names() == before

@@ -4,6 +4,8 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.controller.automatic import Automatic
+from compaction_operator.metastore.automatic import AutoCompaction
 from compaction_operator.metastore.locks import LockKind, LockWish
 from tests.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
@@ -46,5 +48,5 @@ def test_a_table_in_hives_queue_is_not_begun(three_inserts: Lab, server: Metasto
     assert work.preflight(attempt_of(three_inserts, 1)).reason is None
     three_inserts.admin.compact(three_inserts.database, three_inserts.name)
     busy = work.preflight(attempt_of(three_inserts, 1))
-    assert (busy.reason, busy.auto_compaction) == (Reason.IN_COMPACTION_QUEUE, True)
+    assert (busy.reason, busy.automatic) == (Reason.IN_COMPACTION_QUEUE, Automatic(AutoCompaction.INITIATOR_OFF))
     assert "(initiated)" in busy.message

@@ -1,22 +1,25 @@
 """The job's flow against real metastores of both generations: what it publishes, and when it must not."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
 
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs import runner
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.metastore.queue import QueueJob
+from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore.queue import QueueEntry, QueueJob
 from compaction_operator.metastore.resolve import Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, StripeEngine
 from compaction_operator.storage import LocalStorage
-from tests.metastore.lab import Lab, spec_of
+from tests.metastore.lab import Failing, Lab, spec_of
 from tests.unit.jobs.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -91,6 +94,43 @@ def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(thr
     refused(three_inserts, Reason.TABLE_CHANGED, store=Store(on_create=overtake))
     assert three_inserts.visible() == ["base_0000002", *DELTAS]
     assert (three_inserts.locks(), three_inserts.own_transactions()) == ([], [])
+
+
+def test_a_table_that_another_takes_the_name_of_is_not_compacted_by_its_write_ids(
+    three_inserts: Lab, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is renamed after it was looked up: what goes by its name from then on is about the other one."""
+    table = three_inserts
+    created, client = table.admin.get_table(table.database, table.name).create_time, Failing(table.admin, "nothing")
+
+    def compactions(database: str, name: str) -> tuple[QueueEntry, ...]:
+        monkeypatch.setattr(client, "compactions", table.admin.compactions)
+        wait_until(lambda: time.time() > created + 1, timeout=5, what="another second")
+        table.admin.rename_table(database, name, to="renamed")
+        make_table(name)
+        return ()
+
+    monkeypatch.setattr(client, "compactions", compactions, raising=False)
+    store = Store()
+    said = refused(table, Reason.TABLE_CHANGED, client=client.client(), store=store)
+    assert "dropped and created again" in said
+    assert store.resources == {}
+    assert (table.locks(), table.own_transactions()) == ([], [])
+    assert not [path for path in table.directory.parent.rglob("*") if path.name.startswith(("base", "_comp"))]
+
+
+def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(three_inserts: Lab) -> None:
+    """Both take an EXCLUSIVE lock on it; so what a driver has looked up under its own lock stays."""
+    table, granted = three_inserts, []
+
+    def rename() -> None:
+        wish = LockWish(database=table.database, table=table.name, kind=LockKind.EXCLUSIVE, agent="rename")
+        state = table.admin.lock(wish)
+        granted.append(state.acquired)
+        table.admin.unlock(state.lock_id)
+
+    table.run(store=Store(on_create=rename))
+    assert granted == [False]
 
 
 def test_nothing_at_or_above_an_open_write_id_is_compacted(lab: Callable[..., Lab]) -> None:

@@ -51,7 +51,7 @@ class Scene:
         """Settle while a driver's lock is left to be given back."""
         wish = LockWish(database=self.database, table="t", kind=LockKind.SHARED_READ, agent=OWN)
         self.admin.lock(wish)
-        return self.work.settle(self.journal)
+        return self.work.settle(self.journal, driver_ended=True)
 
     def look(self) -> Any:
         """Look at the table and another one."""

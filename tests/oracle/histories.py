@@ -1,5 +1,6 @@
 """Random histories of one directory: Hive's writer does what queries, streams, LOAD DATA and aborts leave behind."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,9 +111,10 @@ class RandomTable:
             self._delete_all: 1,
             self._abort: 3,
             self._leave_open: 1,
-            self._settle: 2,
+            self.settle: 2,
             self._stream: 2,
             self._overwrite: 1,
+            self._truncate: 1,
             self._load_data: 1,
             self._write_nothing: 1,
             self._elsewhere: 2,
@@ -236,7 +238,7 @@ class RandomTable:
         self.ids.aborted.discard(self.ids.last)
         self.ids.open.add(self.ids.last)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Each open write commits or aborts."""
         for write_id in sorted(self.ids.open):
             if self._rng.random() < 0.3:
@@ -256,12 +258,30 @@ class RandomTable:
 
     def _overwrite(self) -> None:
         """INSERT OVERWRITE, by a query or by LOAD DATA: its lock waits for all other writers."""
-        self._settle()
+        self.settle()
         write_id = self._new_id()
         if self._rng.random() < 0.3:
             self._raw_files(self.directory / f"base_{write_id:07}")
         else:
             self._insert_into(write_id, statement=0, base=True)
+
+    def _truncate(self) -> None:
+        """TRUNCATE or DROP PARTITION. Hive 3 deletes all there is and is then given new rows; Hive 4 writes a base.
+
+        There an INSERT may still be open below it.
+        """
+        if self.hive.version == 3 or self._rng.random() < 0.5:
+            self.settle()
+        if self.hive.version == 3:
+            for path in self.directory.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self._insert()
+            return
+        write_id = self._new_id()
+        self.hive.truncate(self.directory, write_id=write_id, data_format=self._rng.choice(["truncated", "dropped"]))
+        end = self._rng.random()
+        if end < 0.4:
+            (self.ids.aborted if end < 0.2 else self.ids.open).add(write_id)
 
     def _load_data(self) -> None:
         write_id = self._new_id()

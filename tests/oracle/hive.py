@@ -168,6 +168,13 @@ class HiveOracle:
         """Write a plain ORC file, as originals and LOAD DATA have; `time_zone` is the writer's, UTC when not given."""
         self._ask("write_file", path=path, rows=rows, row_type=row_type, settings=settings or {}, time_zone=time_zone)
 
+    def truncate(self, directory: Path | str, *, write_id: int, data_format: str = "truncated") -> None:
+        """Write the empty base of Hive 4's TRUNCATE, or ("dropped") of its DROP PARTITION; Hive 3 has none.
+
+        Raises OracleError.
+        """
+        self._ask("truncate", dir=directory, write_id=write_id, format=data_format)
+
     def compact(
         self,
         deltas: Sequence[Path | str],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -19,11 +19,12 @@ from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.hive import HiveCompaction
 from compaction_operator.jobs.hive3 import Hive3
 from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.locks import Locks
 from compaction_operator.jobs.offline import compact_directory
 from compaction_operator.jobs.partition import Request
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import OpenTransactions
 from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Target
@@ -31,20 +32,24 @@ from compaction_operator.storage import Storage
 from tests.oracle.laws import NO_END, View
 from tests.oracle.living_table import ROW_TYPE, LivingTable
 from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
-from tests.unit.jobs.support import REQUEST, Reports, Store
+from tests.unit.jobs.support import REQUEST, Reports, SameTable, Store
 
 CREATE_TIME = 100
 
 
-class Metastore:
+class Metastore(SameTable):
     """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
 
     def __init__(self, table: LivingTable) -> None:
+        super().__init__()
         self.older = True
         self._table = table
 
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
         return self._table.write_ids()
+
+    def generation(self) -> Generation:
+        return Generation.HIVE3
 
     def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
         return ()
@@ -59,14 +64,21 @@ class Held:
     def __init__(self) -> None:
         self.is_exclusive = False
 
-    @contextmanager
-    def shared(self) -> Iterator[HeldLock]:
-        yield HeldLock(1, guard=lambda: None)
+    lock_id = 1
+
+    def share(self) -> None:
+        """Grant it."""
+
+    def release(self) -> None:
+        """Take it back."""
+
+    def guard(self) -> None:
+        """Never lose it."""
 
     @contextmanager
-    def exclusive(self, partition: str | None) -> Iterator[HeldLock]:
+    def exclusive(self, partition: str | None) -> Iterator[None]:
         self.is_exclusive = True
-        yield HeldLock(2, guard=lambda: None)
+        yield
         self.is_exclusive = False
 
 
@@ -92,7 +104,9 @@ class Driver:
         request = REQUEST.model_copy(update={"type": kind})
         store = Store(on_create=self.on_journal)
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
-        attempt = Attempt(cast(MetastoreClient, self.client or Metastore(self.table)), request, "pod1", ROW_TYPE)
+        client = self.client or Metastore(self.table)
+        client.table = replace(client.table, create_time=CREATE_TIME, location=location)
+        attempt = Attempt(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
         compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.acid.names import INT64_MIN, METADATA_ACID, METADATA_ACID_CONTENT, AcidDirectory
+from compaction_operator.acid.names import INT64_MIN, METADATA_ACID, AcidDirectory
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from tests.unit.acid.listings import recorded_listing
 
@@ -15,6 +15,7 @@ ORIGINALS = (
     *("000000_0", "000000_0_copy_2", "000000_0_copy_10"),
     *("HIVE_UNION_SUBDIR_1/000000_0", "HIVE_UNION_SUBDIR_1/000001_0", "HIVE_UNION_SUBDIR_10/000000_0"),
 )
+TRUNCATIONS = (f"{METADATA_ACID}=truncated", f"{METADATA_ACID}=dropped")
 
 
 class RandomDirectory(NamedTuple):
@@ -35,7 +36,7 @@ class RandomDirectory(NamedTuple):
             for file in directory.files:
                 place = path / directory.name / file.name
                 place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(METADATA_ACID_CONTENT if file.name == METADATA_ACID else b"ORC")
+                place.write_bytes(file.content or b"ORC")
         path.mkdir(exist_ok=True)
         for file in self.listing.files:
             (path / file.name).write_bytes(b"ORC")
@@ -70,7 +71,7 @@ def _entry(draw: random.Random, ids: ValidWriteIdList, version: int) -> str:
     txn = draw.choice([None, None, draw.randint(1, LAST_TXN + 2)]) if version == 4 else None
     low = draw.randint(max(0, ids.high_watermark - 9) + 1, ids.high_watermark + 1)
     if draw.random() < 0.2:
-        return _base(draw, draw.choice([low, low, low, INT64_MIN]), txn)
+        return _base(draw, draw.choice([low, low, low, INT64_MIN]), txn, version=version)
     high = draw.choice([low, low, draw.randint(low, ids.high_watermark + 1)])
     statement = draw.choice([None, 0, 0, 1, 2]) if low == high else draw.choice([None] * 9 + [0])
     make = draw.choice([AcidDirectory.delta, AcidDirectory.delta, AcidDirectory.delete_delta])
@@ -79,7 +80,8 @@ def _entry(draw: random.Random, ids: ValidWriteIdList, version: int) -> str:
     return f"{found}/000000_0" if raw else found.name
 
 
-def _base(draw: random.Random, write_id: int, txn: int | None) -> str:
-    """A compaction's, an INSERT OVERWRITE's, one of LOAD DATA OVERWRITE, or the empty guard."""
-    side_file = METADATA_ACID if write_id == INT64_MIN else draw.choice(["", METADATA_ACID, "000000_0"])
+def _base(draw: random.Random, write_id: int, txn: int | None, *, version: int) -> str:
+    """A compaction's, an INSERT OVERWRITE's, one of LOAD DATA OVERWRITE, Hive 4's of TRUNCATE, or the empty guard."""
+    truncations = TRUNCATIONS if version == 4 and txn is None else ()
+    side_file = METADATA_ACID if write_id == INT64_MIN else draw.choice(["", METADATA_ACID, "000000_0", *truncations])
     return f"{AcidDirectory.base(write_id, visibility_txn=txn)}/{side_file}".rstrip("/")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.acid.names import parse_directory
-from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, snapshot
+from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, compacted_bases, snapshot
 from tests.oracle.hive import HiveOracle, OracleError, State
 from tests.oracle.random_directories import RandomDirectory, random_directories
 
@@ -32,14 +32,22 @@ def differs_by_intent(found: RandomDirectory, version: int) -> bool:
     """Whether the versions of Hive answer by the order of the file system, or refuse or read what we do not.
 
     3.1.3 reads nothing at all while there is the base of an uncommitted INSERT OVERWRITE; 4.0.1 reads on with a base
-    named after the lowest open write id, or one above the high watermark.
+    named after the lowest open write id, or one above the high watermark, and misses no history where the oldest base
+    is uncommitted.
     """
-    ids, compacted = found.write_ids, {e.partition("/")[0] for e in found.entries if "_metadata_acid" in e or "_v" in e}
-    bases = [one for e in found.entries if (one := parse_directory(e.partition("/")[0])) and one.is_base]
-    write_ids = [base.max_write_id for base in bases]
-    uncommitted = any(b.max_write_id in ids.open | ids.aborted for b in bases if b.name not in compacted)
+    ids = found.write_ids
+    bases = [one for directory in found.listing.directories if (one := parse_directory(directory.name)) and one.is_base]
+    write_ids = sorted(base.max_write_id for base in bases)
+    compacted = compacted_bases(found.listing, highest=ids.high_watermark)
+    uncommitted = [
+        b.max_write_id for b in bases if b.name not in compacted and b.max_write_id in ids.open | ids.aborted
+    ]
+    if len(write_ids) != len({*write_ids}):
+        return True
+    if version == 3:
+        return bool(uncommitted)
     ahead = any(number == ids.min_open or number > ids.high_watermark for number in write_ids)
-    return len(write_ids) != len({*write_ids}) or uncommitted or (version == 4 and ahead)
+    return ahead or (len(bases) > 1 and write_ids[0] in uncommitted)
 
 
 def hives_state(hive: HiveOracle, path: Path, found: RandomDirectory) -> State | None:

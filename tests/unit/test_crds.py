@@ -1,15 +1,20 @@
 """The CRDs are written by hand: these tests hold them equal to the models that the code reads and writes."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from compaction_operator.acid.names import may_become_obsolete, parse_directory
 from compaction_operator.api import cleanup, compaction
 from compaction_operator.api.model import DURATION_PATTERN, GROUP, VERSION
+from compaction_operator.metastore.partitions import name_of, parse_spec
 
 CRDS = Path(__file__).parents[2] / "crds"
 Schema = dict[str, Any]
@@ -216,6 +221,86 @@ def test_limits_are_the_models() -> None:
     """The API server refuses more partitions or blockers than the code ever writes."""
     assert part(CLEANUP, "spec")["properties"]["partitions"]["maxItems"] == cleanup.MAX_PARTITIONS
     assert part(CLEANUP, "status")["properties"]["blockers"]["maxItems"] == cleanup.MAX_BLOCKERS
+
+
+class NameField(NamedTuple):
+    """A field of a journal that holds names of the table's directory, and the grammar that such a name is of."""
+
+    schema: Schema
+    understood: Callable[[str], object]
+
+    def accepts(self, name: str) -> bool:
+        """Whether the API server does: it looks for RE2's pattern, in which `$` is the end of the text alone."""
+        pattern: str = self.schema["pattern"]
+        return len(name) <= self.schema["maxLength"] and bool(re.search(pattern.removesuffix("$") + r"\Z", name))
+
+
+ENTRY_FIELDS = part(CLEANUP, "spec")["properties"]["partitions"]["items"]["properties"]
+NAME_FIELDS = {
+    "outputs": NameField(ENTRY_FIELDS["outputs"]["items"], parse_directory),
+    "obsolete": NameField(ENTRY_FIELDS["obsolete"]["items"]["properties"]["name"], may_become_obsolete),
+}
+NUMBERS = ["0", "1", "7", "0000004", "10000001", str(2**31), str(2**63 - 1), str(2**63), "-1", str(-(2**63)), "", "٣"]
+KINDS = [
+    *("base_#", "base_#_v#", "delta_#_#", "delta_#_#_#", "delta_#_#_v#", "delta_#_#_#_v#", "delta_#", "_v#"),
+    *("delete_delta_#_#", "delete_delta_#_#_#", "delete_delta_#_#_v#", "delete_delta_#_#_#_v#", "_tmp_delta_#_#"),
+    *("00000#_#", "00000#_#_copy_#", "HIVE_UNION_SUBDIR_#", "HIVE_UNION_SUBDIR_#/00000#_0", "bucket_0000#", "prt=#"),
+]
+
+
+@st.composite
+def made_up_names(draw: st.DrawFn) -> str:
+    """Return a name of any kind, with numbers of any size, and perhaps with a character that has no place there."""
+    numbers = st.sampled_from(NUMBERS) | st.integers(0, 20).map(str) | st.integers(0).map(str)
+    name = "".join(draw(numbers) if part == "#" else part for part in re.split("(#)", draw(st.sampled_from(KINDS))))
+    place = draw(st.integers(0, len(name)))
+    return name[:place] + draw(st.sampled_from(["", "", "", "_", "/", "\n", ".", " ", "0", "x", "é"])) + name[place:]
+
+
+each_field = pytest.mark.parametrize("field", NAME_FIELDS.values(), ids=NAME_FIELDS)
+
+
+@each_field
+@given(name=made_up_names())
+def test_the_api_server_accepts_every_name_of_the_grammar(field: NameField, name: str) -> None:
+    """A journal with a name that it refuses is never written, and its partition never compacted."""
+    # NB: file systems take no longer names.
+    if field.understood(name) and len(name) <= field.schema["maxLength"]:
+        assert field.accepts(name)
+
+
+@each_field
+@given(data=st.data())
+def test_the_api_server_accepts_no_other_names(field: NameField, data: st.DataObject) -> None:
+    """A pattern cannot tell whether the numbers make sense (`delta_3_1`): the name is of the grammar when all are 1."""
+    name: str = data.draw(made_up_names() | st.from_regex(field.schema["pattern"]))
+    if field.accepts(name):
+        assert field.understood(re.sub("[0-9]+", "1", name))
+
+
+PARTITIONS = part(COMPACTION, "spec")["properties"]["partitions"]["items"]
+(HAS_VALUE,) = re.findall(r"partition\.matches\('(.*)'\)", "\n".join(rules(part(COMPACTION, "spec"))))
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2))
+def test_a_partitions_name_that_is_a_spec_can_be_asked_for(values: list[str]) -> None:
+    """Whatever is in its values, as Hive escapes them."""
+    name = name_of(["p", "q"], values)
+    try:
+        parse_spec(name, ["p", "q"])
+    except ValueError:
+        return
+    assert re.search(PARTITIONS["pattern"], name)
+    assert re.search(HAS_VALUE, name)
+
+
+def test_a_journal_takes_partitions_and_places_of_any_spelling() -> None:
+    """Up to the length that the metastore itself has room for (PART_NAME, SDS.LOCATION)."""
+    assert ENTRY_FIELDS["partition"] | {"description": ""} == {"description": "", "type": "string", "maxLength": 767}
+    location = {"description": "", "type": "string", "minLength": 1, "maxLength": 4000}
+    table = part(CLEANUP, "spec")["properties"]["table"]["properties"]
+    assert ENTRY_FIELDS["location"] | {"description": ""} == table["location"] | {"description": ""} == location
+    assert PARTITIONS["maxLength"] == 767
 
 
 @each_resource

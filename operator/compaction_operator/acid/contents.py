@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from compaction_operator.acid.listing import Directory, File
 from compaction_operator.acid.names import (
-    METADATA_ACID,
     AcidDirectory,
     BucketFile,
     DirectoryKind,
@@ -14,7 +13,7 @@ from compaction_operator.acid.names import (
     parse_bucket_file,
     parse_original_file,
 )
-from compaction_operator.acid.snapshot import UnsupportedLayout
+from compaction_operator.acid.snapshot import UnsupportedLayout, is_compacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,5 @@ def _require_raw_only(
         raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads one of the two kinds")
     if parsed.kind is DirectoryKind.DELETE_DELTA:
         raise UnsupportedLayout(f"{place} is a raw file among delete events")
-    compacted = parsed.visibility_txn is not None or any(file.name == METADATA_ACID for file in directory.files)
-    if compacted or parsed.min_write_id != parsed.max_write_id:
+    if is_compacted(directory, parsed) or parsed.min_write_id != parsed.max_write_id:
         raise UnsupportedLayout(f"{place} is a raw file in the output of a compaction: its write id is not known")

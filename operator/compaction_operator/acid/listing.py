@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file by its name, or by its path below the directory that is listed (`sub/000000_0`); size in bytes."""
+    """A file by its name, or by its path below the directory that is listed (`sub/000000_0`); size in bytes.
+
+    `content` is what it begins with, of the few files that decide by what they say (`_metadata_acid`).
+    """
 
     name: str
     size: int
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

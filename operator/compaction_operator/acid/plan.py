@@ -13,6 +13,7 @@ from compaction_operator.acid.names import (
     GUARD_BASE,
     INT64_MIN,
     METADATA_ACID,
+    METADATA_ACID_CONTENT,
     ORC_ACID_VERSION,
     AcidDirectory,
     DirectoryKind,
@@ -23,11 +24,14 @@ from compaction_operator.acid.names import (
     parse_original_path,
 )
 from compaction_operator.acid.snapshot import (
+    NotEnoughHistory,
     Obsolete,
+    OpenWriteBelow,
     Snapshot,
     UnsupportedLayout,
     Visibility,
     acid_directories,
+    compacted_bases,
     original_files,
     resolve,
     visibility,
@@ -35,6 +39,9 @@ from compaction_operator.acid.snapshot import (
 )
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
+
+_NAMED = 5
+"""How many of the write ids that are waited for are named."""
 
 
 class Layout(StrEnum):
@@ -107,15 +114,16 @@ def plan_compaction(
 ) -> CompactionPlan:
     """Return the plan for a directory as its listing shows it. Nothing above the watermark is an input.
 
-    Raises UnsupportedLayout for anything in the way that is not understood, NotEnoughHistory when no base is usable,
-    and ValueError when `visibility_txn` does not fit the layout.
+    Raises UnsupportedLayout for anything in the way that is not understood, OpenWriteBelow where a write must end
+    first, NotEnoughHistory when no base is usable for another reason, and ValueError when `visibility_txn` does not fit
+    the layout.
     """
     if (visibility_txn is None) != (layout is Layout.HIVE3):
         raise ValueError(f"layout {layout} {'needs a' if layout is Layout.HIVE4 else 'has no'} visibility transaction")
     _require_known_names(listing)
     visible = visibility(valid_txns)
     settled, below = write_ids.capped(write_ids.watermark), _at_or_below_watermark(listing, write_ids)
-    before = resolve(below, settled, visible=visible)
+    before = _settled_snapshot(below, write_ids, visible)
     outputs: tuple[AcidDirectory, ...] = ()
     if _is_needed(before, type, layout):
         outputs = _outputs(before, type, layout, visibility_txn)
@@ -145,6 +153,28 @@ def _at_or_below_watermark(listing: Listing, write_ids: ValidWriteIdList) -> Lis
         return found.is_base and found.max_write_id not in write_ids.open | write_ids.aborted
 
     return Listing(tuple(directory for directory in listing.directories if stays(directory.name)), listing.files)
+
+
+def _settled_snapshot(below: Listing, write_ids: ValidWriteIdList, visible: Visibility) -> Snapshot:
+    """Return what a reader sees up to the watermark. Where no base is usable there, say which writes are the cause."""
+    try:
+        return resolve(below, write_ids.capped(write_ids.watermark), visible=visible)
+    except NotEnoughHistory as error:
+        compacted = compacted_bases(below, highest=write_ids.high_watermark)
+        for base in acid_directories(below):
+            above = base.is_base and base.max_write_id > write_ids.watermark
+            if above and visible(base) and base.name not in compacted:
+                raise OpenWriteBelow(_why_to_wait(base, write_ids)) from error
+        raise
+
+
+def _why_to_wait(base: AcidDirectory, write_ids: ValidWriteIdList) -> str:
+    if base.max_write_id > write_ids.high_watermark:
+        return f"{base.name} is of a write id above {write_ids.high_watermark}, the highest when they were asked for"
+    numbers = sorted({write_ids.watermark + 1} | {number for number in write_ids.open if number < base.max_write_id})
+    named = ", ".join(map(str, numbers[:_NAMED])) + (f" and {len(numbers) - _NAMED} more" if numbers[_NAMED:] else "")
+    which = f"write ids {named}, which are" if numbers[1:] else f"write id {named}, which is"
+    return f"{base.name} was committed above {which} still open: what it replaced can be judged when that ends"
 
 
 def _is_needed(before: Snapshot, type: CompactionType, layout: Layout) -> bool:
@@ -179,9 +209,8 @@ def _obsolete_after(
     below: Listing, settled: ValidWriteIdList, outputs: tuple[AcidDirectory, ...], visible: Visibility
 ) -> tuple[Obsolete, ...]:
     files = (File(ORC_ACID_VERSION, 1),)
-    written = tuple(
-        Directory(output.name, (*files, File(METADATA_ACID, 0)) if output.is_base else files) for output in outputs
-    )
+    mark = File(METADATA_ACID, len(METADATA_ACID_CONTENT), METADATA_ACID_CONTENT)
+    written = tuple(Directory(output.name, (*files, mark) if output.is_base else files) for output in outputs)
     after = Listing((*below.directories, *written), below.files)
     return resolve(after, settled, visible=lambda directory: directory in outputs or visible(directory)).obsolete
 
@@ -259,6 +288,23 @@ def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | Non
         if new and any(_intersects(directory, output) for output in plan.outputs):
             return f"{directory.name} appeared after the plan was made"
     return None
+
+
+def require_alone(outputs: Iterable[str], listing: Listing, *, visible: Visibility = lambda _: True) -> None:
+    """Raise UnsupportedLayout when a directory shares write ids with a published one, and neither holds all of them.
+
+    Readers take both, and the rows of what they share twice. No such one is there when an output is published.
+    """
+    published = [found for name in outputs if (found := parse_directory(name)) and listing.directory(name)]
+    for other in acid_directories(listing):
+        for output in published:
+            apart = not _intersects(output, other) or _holds(output, other) or _holds(other, output)
+            if not apart and visible(other):
+                raise UnsupportedLayout(f"{output.name} and {other.name} overlap, rows count twice")
+
+
+def _holds(one: AcidDirectory, other: AcidDirectory) -> bool:
+    return _low(one) <= _low(other) and other.max_write_id <= one.max_write_id
 
 
 def _is_guard(directory: AcidDirectory, plan: CompactionPlan, listing: Listing) -> bool:

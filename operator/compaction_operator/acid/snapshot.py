@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.metadata import DataFormat, parse_metadata
 from compaction_operator.acid.names import (
     METADATA_ACID,
     AcidDirectory,
@@ -21,6 +22,10 @@ Visibility = Callable[[AcidDirectory], bool]
 
 class NotEnoughHistory(ValueError):  # noqa: N818 - Hive's own name for it
     """There are bases, but none that this snapshot may use (Hive's ACID_NOT_ENOUGH_HISTORY)."""
+
+
+class OpenWriteBelow(NotEnoughHistory):
+    """Readers start from a base below which a write is still open: nothing can be said until that write has ended."""
 
 
 class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
@@ -57,8 +62,9 @@ def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: Valid
     """Return what a reader with these write ids sees of a directory.
 
     A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
-    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for an empty directory that would
-    cover others and for a delta below every write id, NotEnoughHistory when there are bases but none is usable.
+    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for a base whose `_metadata_acid` is
+    not understood, for an empty directory that would cover others and for a delta below every write id,
+    NotEnoughHistory when there are bases but none is usable.
     """
     return resolve(listing, write_ids, visible=visibility(valid_txns))
 
@@ -116,7 +122,7 @@ def visibility(valid_txns: ValidTxnList | None) -> Visibility:
 def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibility) -> Snapshot:
     """Return the snapshot of the directories that pass `visible`. Raises as `snapshot` does."""
     found = tuple(directory for directory in acid_directories(listing) if visible(directory))
-    compacted = compacted_bases(listing)
+    compacted = compacted_bases(listing, highest=write_ids.high_watermark)
     base = _best_base(found, write_ids, compacted)
     aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
     readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
@@ -158,15 +164,29 @@ def _files_of_union(directory: Directory) -> Iterable[File]:
         yield from (File(f"{directory.name}/{file.name}", file.size) for file in directory.files)
 
 
-def compacted_bases(listing: Listing) -> frozenset[str]:
-    """Return the names of the bases that a compaction wrote; any other is an INSERT OVERWRITE's (isCompactedBase)."""
-    found = set()
-    for directory in listing.directories:
-        parsed = parse_directory(directory.name)
-        marked = any(file.name == METADATA_ACID for file in directory.files)
-        if parsed and parsed.is_base and (marked or parsed.visibility_txn is not None):
-            found.add(directory.name)
-    return frozenset(found)
+def compacted_bases(listing: Listing, *, highest: int) -> frozenset[str]:
+    """Return the names of the bases that a compaction wrote. Any other is an INSERT OVERWRITE's or a TRUNCATE's.
+
+    Those above the write id `highest` are not looked at: a writer may just be making them.
+    Raises UnsupportedLayout for a base that does not say plainly what it is.
+    """
+    parsed = ((directory, parse_directory(directory.name)) for directory in listing.directories)
+    bases = ((one, found) for one, found in parsed if found and found.is_base and found.max_write_id <= highest)
+    return frozenset(one.name for one, found in bases if is_compacted(one, found))
+
+
+def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:
+    """Whether a compaction wrote that directory: by its name, or by what a base says (isCompactedBase).
+
+    Raises UnsupportedLayout for a base whose `_metadata_acid` is not understood.
+    """
+    mark = next((file for file in directory.files if file.name == METADATA_ACID), None)
+    if parsed.visibility_txn is not None or not parsed.is_base or mark is None:
+        return parsed.visibility_txn is not None
+    try:
+        return parse_metadata(mark.content) is DataFormat.COMPACTED
+    except ValueError as error:
+        raise UnsupportedLayout(f"{directory.name}/{METADATA_ACID}: {error}: Hive's readers fail on it") from error
 
 
 def _require_files(listing: Listing, read: Iterable[AcidDirectory | None]) -> None:

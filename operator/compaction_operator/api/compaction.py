@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from compaction_operator.api.conditions import Condition
+from compaction_operator.api.conditions import Condition, Message
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.model import Duration, ReadModel, counted
 from compaction_operator.api.progress import Progress
@@ -138,7 +138,7 @@ class RetryOptions(ReadModel):
 
 
 class TableCompactionSpec(ReadModel):
-    """The desired compaction; immutable but for `suspend`."""
+    """The desired compaction; immutable but for `suspend`. `deadline` is how long an attempt may run."""
 
     warehouse: str
     table: TableRef
@@ -149,6 +149,8 @@ class TableCompactionSpec(ReadModel):
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
+    allow_auto_compaction: bool = False
+    deadline: Duration | None = None
     suspend: bool = False
 
 
@@ -192,10 +194,27 @@ class ProgressStatus(Progress):
         return self.numbers() == progress.numbers()
 
 
+class Why(ReadModel):
+    """A reason in one word and in a sentence."""
+
+    reason: str
+    message: Message = ""
+
+
+class BackOff(Why):
+    """Why nothing is started before `nextAttemptTime`.
+
+    `waits` is how often in a row the metastore said before an attempt that others are at work on the table.
+    """
+
+    waits: int = 0
+
+
 class TableCompactionStatus(ReadModel):
     """How far a compaction is. `attempt` is written before the Job of that attempt is created.
 
     `location` is where a Hudi table lies, known before its first attempt: several names may stand for one table.
+    `ending` is written before the Job of an attempt that goes on for too long, or whose driver is lost, is deleted.
     """
 
     observed_generation: int | None = None
@@ -205,8 +224,12 @@ class TableCompactionStatus(ReadModel):
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
     job: str | None = None
+    attempt_start_time: str | None = None
+    pod_trouble: Why | None = None
+    ending: Why | None = None
     progress: ProgressStatus | None = None
     next_attempt_time: str | None = None
+    back_off: BackOff | None = None
     start_time: str | None = None
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()

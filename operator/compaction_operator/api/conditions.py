@@ -28,13 +28,17 @@ def _shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 1]}…"
 
 
+Message = Annotated[str, BeforeValidator(_shortened)]
+"""A sentence for people, no longer than a status can take."""
+
+
 class Condition(ReadModel):
     """One condition of a resource (the metav1.Condition convention)."""
 
     type: str
     status: ConditionStatus
     reason: str
-    message: Annotated[str, BeforeValidator(_shortened)] = ""
+    message: Message = ""
     observed_generation: int | None = None
     last_transition_time: str
 

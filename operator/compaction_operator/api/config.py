@@ -98,6 +98,7 @@ class HidingLock(StrEnum):
 class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
+    `deadline` is how long an attempt may run, unless its compaction says otherwise.
     `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
     always is one.
     """
@@ -107,6 +108,7 @@ class Warehouse(Model):
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
     volume: Volume | None = None
+    deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
     readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
@@ -170,6 +172,16 @@ class OperatorConfig(Model):
     def warehouse(self, name: str) -> Warehouse | None:
         """Return the warehouse of that name, or None."""
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
+
+    def metastores(self) -> dict[str, str]:
+        """Return for each warehouse the first one of its metastore: processes of one are those that share a URI."""
+        known: list[tuple[set[str], list[str]]] = []
+        for warehouse in self.warehouses:
+            uris, names = {uri.lower() for uri in warehouse.metastore.uris}, [warehouse.name]
+            same = [one for one in known if one[0] & uris]
+            known = [one for one in known if one not in same]
+            known.append((uris.union(*(one[0] for one in same)), [name for one in same for name in one[1]] + names))
+        return {name: names[0] for _, names in known for name in names}
 
     def allows(self, warehouse: str, *, namespace: str, database: str) -> bool:
         """Whether resources of a namespace may touch a database of a warehouse; nobody may where there is none."""

@@ -32,6 +32,7 @@ class JobRequest(Model):
     cleaner_held: bool = False
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
+    allow_auto_compaction: bool = False
 
 
 class Reason(StrEnum):
@@ -50,6 +51,8 @@ class Reason(StrEnum):
     NOT_MERGE_ON_READ = "NotMergeOnRead"
     REFUSED_OPTION = "RefusedOption"
     NO_LOCK_PROVIDER = "NoLockProvider"
+    AUTO_COMPACTION_ON = "AutoCompactionOn"
+    OVERLAPPED = "OverlappingCompaction"
     UNKNOWN_WAREHOUSE = "UnknownWarehouse"
     UNKNOWN_PROFILE = "UnknownProfile"
     NOT_ALLOWED = "NotAllowed"
@@ -58,6 +61,7 @@ class Reason(StrEnum):
     WAITING_FOR_EXCLUSIVE_LOCK = "WaitingForExclusiveLock"
     WAITING_FOR_LOCK = "WaitingForLock"
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
+    OPEN_WRITE = "WaitingForOpenWrite"
     IN_COMPACTION_QUEUE = "InCompactionQueue"
     WAITING_FOR_LEASE = "WaitingForLease"
     WAITING_FOR_INSTANT = "WaitingForInstant"
@@ -68,6 +72,9 @@ class Reason(StrEnum):
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
     JOB_GONE = "JobGone"
+    INTERRUPTED = "Interrupted"
+    DRIVER_LOST = "DriverLost"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
     DRIVER_FAILED = "DriverFailed"
     PARTIALLY_PUBLISHED = "PartiallyPublished"
     ATTEMPTS_EXHAUSTED = "AttemptsExhausted"
@@ -85,6 +92,8 @@ FINAL_REASONS = frozenset(
         Reason.NOT_MERGE_ON_READ,
         Reason.REFUSED_OPTION,
         Reason.NO_LOCK_PROVIDER,
+        Reason.AUTO_COMPACTION_ON,
+        Reason.OVERLAPPED,
         Reason.UNKNOWN_WAREHOUSE,
         Reason.UNKNOWN_PROFILE,
         Reason.NOT_ALLOWED,
@@ -102,10 +111,13 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_EXCLUSIVE_LOCK,
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,
+        Reason.OPEN_WRITE,
         Reason.IN_COMPACTION_QUEUE,
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
         Reason.JOB_GONE,
+        Reason.INTERRUPTED,
+        Reason.DRIVER_LOST,
     }
 )
 """Nobody's fault: tried again without counting against retry.maxAttempts."""
@@ -130,6 +142,15 @@ AGENT_PREFIX = "compaction-operator/"
 def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the agentInfo under which a driver takes its metastore locks, so that its controller can tell them."""
     return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"
+
+
+_AGENT = re.compile(rf"{AGENT_PREFIX}([^/]+)/([0-9]+)/([^/]*)", re.ASCII)
+
+
+def agent_attempt(agent: str | None) -> tuple[str, int] | None:
+    """Return the compaction's UID and the attempt of a driver's `agent_info`, None for any other agent."""
+    found = _AGENT.fullmatch(agent or "")
+    return (found[1], int(found[2])) if found else None
 
 
 QUEUE_POOL_PREFIX = "compaction/"

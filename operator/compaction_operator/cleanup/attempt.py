@@ -1,19 +1,42 @@
-"""Ends what a dead attempt left in the metastore: its locks, and on Hive 4 its transactions and queue entries.
+"""Ends an attempt: its staging, its locks, and on Hive 4 its transactions and queue entries. The one way to do it.
 
-Whose each of them is, the metastore says: a lock and a transaction by its agent, a queue entry by its pool, which the
-attempt's drivers gave them. Ids in a journal prove nothing, as whoever can write a cleanup could name a stranger's.
+Whose each of them is, its name says: a staging folder, a lock's or transaction's agent and a queue entry's pool carry
+the compaction's UID and the attempt, as its drivers gave them. Ids in a journal prove nothing: a forged one could name
+a stranger's.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import agent_info, queue_pool
+from compaction_operator.cleanup.fence import fence_those
+from compaction_operator.cleanup.staging import StagingFolder
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from compaction_operator.metastore.partitions import lock_name
 from compaction_operator.metastore.queue import QueueEntry, QueueJob
+from compaction_operator.storage import Storage, StorageError
+
+log = logging.getLogger(__name__)
+
+
+class Place(Protocol):
+    """A partition ('' for an unpartitioned table) and where it lies: a journal's entry, or what the metastore has."""
+
+    @property
+    def partition(self) -> str:
+        """The partition's name."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Its directory."""
+        ...
 
 
 class AttemptSource(Protocol):
@@ -59,10 +82,17 @@ class Attempt:
     uid: str
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.uid}/{self.number}"
+
     def holds(self, lock_or_txn_agent: str | None) -> bool:
         """Whether a lock or transaction of that agent is one of this attempt's."""
         own = agent_info(uid=self.uid, attempt=self.number, pod_uid="")
         return (lock_or_txn_agent or "").startswith(own)
+
+    def staged(self, folder: StagingFolder) -> bool:
+        """Whether a staging folder is one of this attempt's."""
+        return (folder.uid, folder.attempt) == (self.uid, self.number)
 
     def queued(self, entry: QueueEntry) -> bool:
         """Whether an entry of the metastore's compaction queue is one of this attempt's."""
@@ -71,36 +101,78 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What an attempt had: the ids of its locks, its queue entries, and the transactions after its own were ended."""
+    """What an attempt had: the ids of its locks, its queue entries, and the transactions after its own were ended.
+
+    `unreachable` says why for each partition in which nobody could look for the attempt's staging.
+    """
 
     locks: frozenset[int]
     queue: tuple[QueueEntry, ...]
     txns: ValidTxnList
+    unreachable: Mapping[str, str] = field(default_factory=dict)
 
 
-def end_attempt(metastore: AttemptSource, attempt: Attempt, table: TableRef) -> Ended:
-    """End all that the attempt still holds for a table.
+def end_attempt(
+    open_storage: Callable[[str], Storage],
+    metastore: AttemptSource,
+    attempt: Attempt,
+    table: TableRef,
+    places: Sequence[Place],
+    *,
+    whole: bool = True,
+) -> Ended:
+    """End all that the attempt still has of a table: its staging in these places, then what the metastore holds for it.
 
-    What it committed stays committed; after this it can commit nothing more. Can be repeated from any point; raises
-    the client's errors.
+    Without `whole` it ends only what is held for these places themselves: its driver may be at work elsewhere. What it
+    published or committed stays; after this it can publish nothing more there. The staging goes first: under an
+    EXCLUSIVE lock nobody reads a pair that is published by half, until the fence has completed it (hazard H3). A place
+    that cannot be reached holds up nothing else, and the lock on it alone is left to the metastore's time-out. Can be
+    repeated from any point; raises the metastore client's errors.
     """
-    locks = [lock for lock in metastore.show_locks(table.database, table.name) if attempt.holds(lock.agent)]
+    unreachable = _fence(open_storage, attempt, places)
+    concerned = {lock_name(place.partition) for place in places}
+    locks = [
+        lock
+        for lock in metastore.show_locks(table.database, table.name)
+        if attempt.holds(lock.agent) and (whole or lock.partition in concerned)
+    ]
     queue: tuple[QueueEntry, ...] = ()
     if metastore.generation() is Generation.HIVE4:
-        _abort_transactions(metastore, attempt, table, locks)
-        queue = _own_entries(metastore, attempt, table)
+        entries = partial(_own_entries, metastore, attempt, table, concerned=None if whole else concerned)
+        known = {lock.txn for lock in locks} | {entry.txn for entry in entries()}
+        _abort_transactions(metastore, known, attempt if whole else None, table)
+        queue = entries()
         end_entries(metastore, queue)
+    shielding = {lock_name(partition) for partition in unreachable}
     for lock in locks:
-        if not lock.txn:  # those of a transaction went with it
+        # NB: those of a transaction went with it.
+        if not lock.txn and (lock.partition or "") not in shielding:
             metastore.unlock(lock.lock_id)
-    return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns())
+    return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 
 
-def _abort_transactions(metastore: AttemptSource, attempt: Attempt, table: TableRef, locks: Iterable[LockInfo]) -> None:
-    known = {lock.txn for lock in locks} | {entry.txn for entry in _own_entries(metastore, attempt, table)}
+def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Iterable[Place]) -> dict[str, str]:
+    """Take the attempt's staging away, and complete what it published by half; return the places without an answer."""
+    unreachable: dict[str, str] = {}
+    for place in places:
+        try:
+            report = fence_those(open_storage(place.location), place.location, attempt.staged)
+        except StorageError as error:
+            log.warning("%s: staging of attempt %s may be left: %s", place.location, attempt, error)
+            unreachable[place.partition] = str(error)
+        else:
+            if report.rolled_forward:
+                log.info("%s: published what was left of a pair: %s", place.location, ", ".join(report.rolled_forward))
+    return unreachable
+
+
+def _abort_transactions(
+    metastore: AttemptSource, known: Collection[int], unnamed: Attempt | None, table: TableRef
+) -> None:
+    """Abort the open ones of these transactions, and those of an attempt that have neither a lock nor an entry yet."""
     opened = metastore.open_transactions().open
-    by_agent = {txn.txn for txn in opened if attempt.holds(txn.agent)} - known
-    for txn in sorted((known & {txn.txn for txn in opened}) | _of_no_other_table(metastore, table, by_agent)):
+    by_agent = {txn.txn for txn in opened if unnamed and unnamed.holds(txn.agent)} - set(known)
+    for txn in sorted({txn.txn for txn in opened if txn.txn in known} | _of_no_other_table(metastore, table, by_agent)):
         metastore.abort_txn(txn)
 
 
@@ -122,9 +194,12 @@ def end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None
             metastore.mark_failed(queue_job(entry), "its driver ended before it was published")
 
 
-def _own_entries(metastore: AttemptSource, attempt: Attempt, table: TableRef) -> tuple[QueueEntry, ...]:
-    entries = metastore.compactions(table.database, table.name)
-    return tuple(entry for entry in entries if attempt.queued(entry))
+def _own_entries(
+    metastore: AttemptSource, attempt: Attempt, table: TableRef, *, concerned: Collection[str] | None
+) -> tuple[QueueEntry, ...]:
+    """Return the attempt's entries of the queue; `concerned` has the `lock_name`s to which they are limited."""
+    entries = filter(attempt.queued, metastore.compactions(table.database, table.name))
+    return tuple(one for one in entries if concerned is None or lock_name(one.partition or "") in concerned)
 
 
 def queue_job(entry: QueueEntry) -> QueueJob:

@@ -8,6 +8,7 @@ from compaction_operator.api.request import PoolOwner, pool_owner
 from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt, end_entries
 from compaction_operator.metastore.locks import TxnInfo
 from compaction_operator.metastore.queue import QueueEntry, QueueState
+from compaction_operator.storage import open_storage
 
 TAKEN_FOR_DEAD = timedelta(minutes=10)
 """For how long a driver may have an entry, but no transaction: it opens one right after it has taken its entry."""
@@ -21,7 +22,8 @@ def end_dead_entries(metastore: AttemptSource, table: TableRef, *, last: Attempt
     nothing can be published any more, or no transaction has come for long. Raises the client's errors.
     """
     for number in sorted({owner.attempt for _, owner in _unpublished(metastore, table) if _is_over(owner, last)}):
-        end_attempt(metastore, Attempt(last.uid, number), table)
+        # NB: their staging went when they were judged.
+        end_attempt(open_storage, metastore, Attempt(last.uid, number), table, ())
     if not (before := dict(_unpublished(metastore, table))):
         return
     opened = metastore.open_transactions().open

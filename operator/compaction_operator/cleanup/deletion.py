@@ -5,7 +5,7 @@ the current write ids: no resource can name a directory into deletion.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,17 +14,24 @@ from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
-from compaction_operator.acid.snapshot import obsolete_now
+from compaction_operator.acid.plan import require_alone
+from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, is_below, join
 
 READERS_BUSY = "ReadersBusy"
 """Why an entry was skipped: readers may be listing its directory just now."""
 
+
+HIVE_AT_WORK = "InCompactionQueue"
+"""Why an entry was skipped: what Hive's own Worker publishes next may lie across what was published."""
 
 CAME_BACK = "came back while it was deleted"
 """Why a recorded name is still there after a pass."""
@@ -32,6 +39,14 @@ CAME_BACK = "came back while it was deleted"
 
 class Metastore(TableSource, LockSource, Protocol):
     """What deletion needs of the metastore's client."""
+
+    def generation(self) -> Generation:
+        """Return which protocol the metastore speaks."""
+        ...
+
+    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
+        """Return the entries of the compaction queue, ended ones too."""
+        ...
 
     def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
         """Return the write ids that a reader with those transactions sees."""
@@ -89,7 +104,12 @@ class Now:
         return changed
 
     def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
-        """Return name and reason of what nobody needs any more up to the entry's highest write id."""
+        """Return name and reason of what nobody needs any more up to the entry's highest write id.
+
+        Raises ValueError where nobody can tell, also where somebody else's directory lies across a published output:
+        what both were made from is all that can mend it.
+        """
+        require_alone(entry.outputs, listing, visible=visibility(self.valid_txns))
         found = obsolete_now(
             listing, self.write_ids, valid_txns=self.valid_txns, highest_write_id=entry.highest_write_id
         )
@@ -146,8 +166,30 @@ def visit_entries(
         now = resolve_now(metastore, spec)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    checked = partial(visit, storage, now)
+    at_work = hives_own_work(metastore, spec.table.ref())
+    checked = partial(_unless_at_work, at_work, partial(visit, storage, now))
     return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
+
+
+def hives_own_work(metastore: Metastore, table: TableRef) -> tuple[QueueEntry, ...]:
+    """Return the entries of Hive 3.1's queue that a Worker is at, none on Hive 4, where ours keeps it out.
+
+    It may have listed before a compaction was published: what it publishes lies across that then, and only what both
+    were made from can mend it (hazard H23). To be asked before the listing: who has ended by then is in that.
+    """
+    if metastore.generation() is not Generation.HIVE3:
+        return ()
+    entries = metastore.compactions(table.database, table.name)
+    return tuple(entry for entry in entries if entry.is_open and entry.state is not QueueState.INITIATED)
+
+
+def _unless_at_work(
+    at_work: Iterable[QueueEntry], visit: Callable[[PartitionEntry], PartitionDeletion], entry: PartitionEntry
+) -> PartitionDeletion:
+    if found := [one for one in at_work if one.concerns([entry.partition])]:
+        why = f"Hive compacts it, and may have begun before this was published: {found[0]}"
+        return PartitionDeletion(entry.partition, reason=HIVE_AT_WORK, skipped=why)
+    return visit(entry)
 
 
 def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:

@@ -5,6 +5,7 @@ before and is seen by whoever lists next. Everything here can be repeated from a
 """
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +29,14 @@ def fence(storage: Storage, location: str, *, keep: str | None) -> FenceReport:
     A directory that does not exist has nothing to fence. Raises StorageError when a folder cannot be removed or when
     it is uncertain what a pair's other half is; nothing is lost then, and the fence is to be run again.
     """
+    return fence_those(storage, location, lambda folder: folder.name != keep)
+
+
+def fence_those(storage: Storage, location: str, chosen: Callable[[StagingFolder], bool]) -> FenceReport:
+    """Do what `fence` does for the chosen staging folders, and leave the others to their owners."""
     rolled_forward: list[str] = []
     removed: list[str] = []
-    for folder in _folders(storage, location):
-        if folder.name == keep:
-            continue
+    for folder in filter(chosen, _folders(storage, location)):
         rolled_forward += _shut(storage, location, folder)
         rolled_forward += _settle(storage, location, folder.fenced_name)
         removed.append(folder.name)

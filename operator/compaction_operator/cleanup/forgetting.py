@@ -114,7 +114,7 @@ def aborted_left(
     What a compaction wrote holds nothing that was aborted, but for one that was aborted itself. In any other directory
     a write id that is not valid was aborted: all up to the highest one were settled when the compaction began.
     """
-    compacted = compacted_bases(listing)
+    compacted = compacted_bases(listing, highest=highest_write_id)
 
     def may_hold(directory: AcidDirectory) -> bool:
         if directory.visibility_txn is not None:

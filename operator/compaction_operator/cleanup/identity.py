@@ -1,10 +1,10 @@
-"""Whether a journal's table and partitions are still the recorded ones: only Hive 4 has a table id (hazard H11)."""
+"""Whether a table and its partitions are still the recorded ones: only Hive 4 has a table id (hazard H11)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, TableIdentity
+from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.metastore.errors import TableNotFound
 from compaction_operator.metastore.tables import Partition, Table
 
@@ -18,6 +18,39 @@ class TableSource(Protocol):
 
     def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
         """Return those of the named partitions that exist."""
+        ...
+
+
+class Place(Protocol):
+    """A partition as it was when it was looked up: a journal's entry, or a driver's target."""
+
+    @property
+    def partition(self) -> str:
+        """Its name, '' for the table's own directory."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where it lay."""
+        ...
+
+    @property
+    def create_time(self) -> int:
+        """When it was created."""
+        ...
+
+
+class Recorded(Protocol):
+    """A table and partitions as they were: a journal, or what a driver works at."""
+
+    @property
+    def table(self) -> TableIdentity:
+        """The table."""
+        ...
+
+    @property
+    def partitions(self) -> Sequence[Place]:
+        """The partitions."""
         ...
 
 
@@ -41,14 +74,14 @@ class TableGoneError(Exception):
 class Today:
     """The table as the metastore has it now; creation time and location of each partition ('' is the table's own).
 
-    `table_id` is None where the metastore gives none, or the journal has none to hold against it.
+    `table_id` is None where the metastore gives none, or none was recorded to hold against it.
     """
 
     location: str
     partitions: Mapping[str, tuple[int, str]]
     table_id: int | None = None
 
-    def what_changed(self, entry: PartitionEntry) -> Change | None:
+    def what_changed(self, entry: Place) -> Change | None:
         """Return what became of an entry's partition, None while it is the recorded one."""
         kind, what = ("Partition", f"partition {entry.partition}") if entry.partition else ("Table", "the table")
         if entry.partition not in self.partitions:
@@ -61,8 +94,8 @@ class Today:
         return None
 
 
-def resolve_today(metastore: TableSource, spec: CompactionCleanupSpec) -> Today:
-    """Return table and partitions of a journal as they are now; raises TableGoneError and what the metastore raises."""
+def resolve_today(metastore: TableSource, spec: Recorded) -> Today:
+    """Return recorded table and partitions as they are now; raises TableGoneError and what the metastore raises."""
     table = _same_table(metastore, spec.table)
     partitions = {"": (table.create_time, table.location)}
     names = [entry.partition for entry in spec.partitions if entry.partition]
@@ -73,8 +106,8 @@ def resolve_today(metastore: TableSource, spec: CompactionCleanupSpec) -> Today:
     return Today(table.location, partitions, known_id)
 
 
-def what_changed(metastore: TableSource, spec: CompactionCleanupSpec) -> dict[str, Change]:
-    """Return what became of the journal's partitions that are not the recorded ones any more.
+def what_changed(metastore: TableSource, spec: Recorded) -> dict[str, Change]:
+    """Return what became of the recorded partitions that are not the recorded ones any more.
 
     NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
     """

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
-from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.cleanup.attempt import Attempt, AttemptSource, Ended, end_attempt
 from compaction_operator.cleanup.deletion import (
     Metastore,
     Now,
@@ -19,15 +20,18 @@ from compaction_operator.cleanup.deletion import (
     resolve_now,
     volume_of,
 )
-from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.gate import take_baseline
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
+from compaction_operator.cleanup.lost import holdings
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.readers import ReadersSource, look
-from compaction_operator.storage import NotFoundError, Storage
+from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)
+
+STORAGE_ERROR = "StorageError"
+"""Why a partition counts as not published: nobody can look into it."""
 
 _COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
 
@@ -40,13 +44,15 @@ class SettlementSource(AttemptSource, ReadersSource, Metastore, LockSource, Prot
 class Settlement:
     """What is published of each partition, who read then, and what became of the partitions that are gone.
 
-    `needed` are the recorded names of each partition that were not obsolete then.
+    `needed` are the recorded names of each partition that were not obsolete then. `unreachable` has the partitions in
+    which nobody could look, with the error: they count as not published, so that nothing of them is deleted.
     """
 
     states: Mapping[str, PublishedState]
     baseline: ReaderBaseline
     gone: Mapping[str, Change]
     needed: Mapping[str, tuple[str, ...]]
+    unreachable: Mapping[str, Change] = field(default_factory=dict)
 
 
 def settle(
@@ -54,6 +60,7 @@ def settle(
     metastore: SettlementSource,
     spec: CompactionCleanupSpec,
     *,
+    driver_ended: bool = True,
     manners: Manners = POLITE,
     clock: Callable[[], datetime],
 ) -> Settlement:
@@ -61,27 +68,59 @@ def settle(
 
     Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
     that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
-    Raises StorageError, MetastoreError and UndecidedError: then nothing is settled.
+    Without `driver_ended` the metastore decides whether the attempt may be ended: see `_is_lost`.
+    Raises StorageError where no partition can be reached, MetastoreError and UndecidedError: then nothing is settled.
     """
+    attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
+    whole = driver_ended or _is_lost(metastore, attempt, table, clock())
     gone = what_changed(metastore, spec)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
-    for entry in here:
-        fence(open_storage(entry.location), entry.location, keep=None)
-    attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
-    ended = end_attempt(metastore, attempt, table)
-    fates = {entry.partition: fate(entry, ended.txns, ended.queue) for entry in here if entry.outputs}
-    states = dict.fromkeys((entry.partition for entry in spec.partitions), PublishedState.NOT_PUBLISHED)
+    ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
     holding = Holding(metastore, spec, manners)
     holding.give_back_left()
-    for entry in here:
-        storage = open_storage(entry.location)
-        names = _names(storage, spec, entry)
-        fated = fates.get(entry.partition, Fate.NONE_NEEDED)
-        states[entry.partition] = _state(storage, holding.hold_off, entry, fated, names)
-    needed = _needed(open_storage, metastore, spec, [entry for entry in here if states[entry.partition] in _COUNTING])
+    states, errors = _states(open_storage, holding.hold_off, spec, here, ended)
+    counting = [entry for entry in here if states.get(entry.partition) in _COUNTING]
+    needed = _needed(open_storage, metastore, spec, counting)
     world = look(metastore, table)
-    baseline = take_baseline(world, partitions=set(states), own_locks=ended.locks, now=clock())
-    return Settlement(states, baseline, gone, needed)
+    names = {entry.partition for entry in spec.partitions}
+    baseline = take_baseline(world, partitions=names, own_locks=ended.locks, now=clock())
+    unreachable = {partition: Change(STORAGE_ERROR, error) for partition, error in errors.items()}
+    return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
+
+
+def _is_lost(metastore: SettlementSource, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+    """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
+
+    A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
+    partitions are done with, but its driver may have gone on to others. Raises UndecidedError for one that is alive.
+    """
+    held = holdings(metastore, attempt, table)
+    if held and held.silence(now) is None:
+        raise UndecidedError(f"the driver of attempt {attempt} is alive: it holds {held}")
+    return bool(held)
+
+
+def _states(
+    open_storage: Callable[[str], Storage],
+    hold_off: HoldOff,
+    spec: CompactionCleanupSpec,
+    here: Sequence[PartitionEntry],
+    ended: Ended,
+) -> tuple[dict[str, PublishedState], dict[str, str]]:
+    """Return the state of each partition, and why for those that cannot be reached; raises StorageError for none."""
+    states: dict[str, PublishedState] = {}
+    unreachable = dict(ended.unreachable)
+    for entry in here:
+        fated = fate(entry, ended.txns, ended.queue) if entry.outputs else Fate.NONE_NEEDED
+        try:
+            storage = open_storage(entry.location)
+            states[entry.partition] = _state(storage, hold_off, entry, fated, _names(storage, spec, entry))
+        except StorageError as error:
+            unreachable.setdefault(entry.partition, str(error))
+    reached = [entry for entry in here if entry.partition not in unreachable]
+    if here and not reached:
+        raise StorageError("; ".join(unreachable[entry.partition] for entry in here[:3]))
+    return {entry.partition: states[entry.partition] for entry in reached}, unreachable
 
 
 def _needed(
@@ -105,10 +144,10 @@ def _needed(
 
 
 def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, ...]:
-    listing = list_directory(storage, entry.location)
     try:
+        listing = list_directory(storage, entry.location)
         obsolete = now.obsolete(entry, listing)
-    except ValueError as unclear:
+    except (StorageError, ValueError) as unclear:
         log.warning("%s: nothing is deleted: %s", entry.location, unclear)
         return tuple(one.name for one in entry.obsolete)
     return needed_of(entry, there=names_in(listing), obsolete=obsolete)

@@ -9,12 +9,15 @@ INTENT = "_intent"
 TRASH_PREFIX = "_compaction_trash_"
 """Before the name of an obsolete directory that is about to be deleted."""
 
-_GRAMMAR = re.compile(r"_compaction_([A-Za-z0-9]{1,8})-([0-9]+)-([A-Za-z0-9]{1,8})(\.fenced)?")
+_GRAMMAR = re.compile(r"_compaction_([A-Za-z0-9][A-Za-z0-9-]{0,62})-([0-9]+)-([A-Za-z0-9]{1,8})(\.fenced)?")
 
 
 @dataclass(frozen=True, slots=True)
 class StagingFolder:
-    """A staging folder's name, taken apart: the compaction's and the pod's UID by their first 8 characters."""
+    """A staging folder's name, taken apart: the compaction's UID, and the pod's by its first 8 characters.
+
+    NB: the compaction's is whole, as it says whose folder that is: nobody may end another's attempt by a similar one.
+    """
 
     name: str
     uid: str
@@ -31,10 +34,11 @@ class StagingFolder:
 def staging_name(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the name of the staging folder of one driver pod of one attempt.
 
-    Raises ValueError when the UIDs do not begin with letters or digits.
+    Raises ValueError when a UID is none: letters, digits and dashes, at most 63 of them.
     """
-    name = f"_compaction_{uid[:8]}-{attempt}-{pod_uid[:8]}"
-    if parse_staging(name) is None:
+    name = f"_compaction_{uid}-{attempt}-{pod_uid[:8]}"
+    parsed = parse_staging(name)
+    if parsed is None or parsed.uid != uid:
         raise ValueError(f"{uid!r} and {pod_uid!r} do not make a staging name")
     return name
 

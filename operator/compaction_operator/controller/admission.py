@@ -36,7 +36,7 @@ class Admission:
         """Return whose turn it may be now that something on these tables is over, oldest first."""
         tables = set(freed)
         waiting = ((self._cache.compactions.get(key), capped) for key, capped in self._waiting.items())
-        return sorted((one for one, capped in waiting if one and (capped or one.table in tables)), key=age)
+        return sorted((one for one, capped in waiting if one and (capped or self._place(one) in tables)), key=age)
 
     def _table_blocked(self, compaction: Compaction, now: datetime) -> str | None:
         """Return who holds the table.
@@ -45,7 +45,7 @@ class Admission:
         fence of that one's cleanup would take the new one's staging away.
         """
         mates = [mate for mate in self._cache.compactions.of_table(compaction.table) if mate.key != compaction.key]
-        claimed = self._claims.get(compaction.table)
+        claimed = self._claims.get(self._place(compaction))
         for mate in mates:
             if mate.attempt_running or mate.key == claimed:
                 return f"compaction {mate.key}, which works on the same table"
@@ -64,12 +64,15 @@ class Admission:
 
     def claim(self, compaction: Compaction) -> None:
         """Hold the compaction's table for it until `release`."""
-        self._claims[compaction.table] = compaction.key
+        self._claims[self._place(compaction)] = compaction.key
 
     def release(self, compaction: Compaction) -> None:
         """Give the claim back: an attempt that was recorded meanwhile holds the table by itself."""
-        if self._claims.get(compaction.table) == compaction.key:
-            del self._claims[compaction.table]
+        if self._claims.get(self._place(compaction)) == compaction.key:
+            del self._claims[self._place(compaction)]
+
+    def _place(self, compaction: Compaction) -> TableKey:
+        return self._cache.place(compaction.table)
 
     def _full(self, key: Key) -> str | None:
         running = self._cache.running | set(self._claims.values())

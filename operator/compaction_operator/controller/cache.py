@@ -1,7 +1,8 @@
 """What the controller knows of the cluster: filled by the watch and by its own writes, newer versions only."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey, read_cleanup, read_compaction
@@ -28,9 +29,13 @@ class Recent(OrderedDict[K, V]):
 
 
 class Store(Generic[T]):
-    """Objects of one kind by key and by table. An older version never replaces a newer one, nor a deletion."""
+    """Objects of one kind by key and by table. An older version never replaces a newer one, nor a deletion.
 
-    def __init__(self) -> None:
+    `place` tells which tables are one.
+    """
+
+    def __init__(self, place: Callable[[TableKey], TableKey]) -> None:
+        self._place = place
         self._objects: dict[Key, T] = {}
         self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
@@ -45,7 +50,7 @@ class Store(Generic[T]):
         if old is not None:
             self._leave_table(old)
         self._objects[resource.key] = resource
-        self._by_table[resource.table].add(resource.key)
+        self._by_table[self._place(resource.table)].add(resource.key)
         return True
 
     def drop(self, key: Key, uid: str) -> T | None:
@@ -64,30 +69,37 @@ class Store(Generic[T]):
 
     def of_table(self, table: TableKey) -> list[T]:
         """Return the objects about a table, in no order."""
-        return [self._objects[key] for key in self._by_table.get(table, ())]
+        return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
 
     def all(self) -> list[T]:
         """Return every object as of now, in no order. May be called from any thread: the copy is made in one step."""
         return list(self._objects.values())
 
     def _leave_table(self, resource: T) -> None:
-        self._by_table[resource.table].discard(resource.key)
-        if not self._by_table[resource.table]:
-            del self._by_table[resource.table]
+        table = self._place(resource.table)
+        self._by_table[table].discard(resource.key)
+        if not self._by_table[table]:
+            del self._by_table[table]
 
 
 class Cache:
     """Compactions and cleanups, with the ways from one to the other; `running` are those with an attempt running.
 
     `freed` collects the tables on which something others may have waited for is over; whoever wakes them empties it.
+    `metastores` has for each warehouse the one by which its tables go: several may be of one metastore.
     """
 
-    def __init__(self) -> None:
-        self.compactions: Store[Compaction] = Store()
-        self.cleanups: Store[Cleanup] = Store()
+    def __init__(self, metastores: Mapping[str, str] | None = None) -> None:
+        self._metastores = metastores or {}
+        self.compactions: Store[Compaction] = Store(self.place)
+        self.cleanups: Store[Cleanup] = Store(self.place)
         self.running: set[Key] = set()
         self.freed: set[TableKey] = set()
         self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
+
+    def place(self, table: TableKey) -> TableKey:
+        """Return the one key that a table has in whichever warehouse it is named."""
+        return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
         """Keep a TableCompaction and return it, or None when a newer version is known already."""
@@ -96,7 +108,7 @@ class Cache:
         if not self.compactions.put(compaction):
             return None
         if old is not None and old.holds_table and not (compaction.holds_table and compaction.table == old.table):
-            self.freed.add(old.table)
+            self.freed.add(self.place(old.table))
         if compaction.attempt_running:
             self.running.add(compaction.key)
         else:
@@ -108,7 +120,7 @@ class Cache:
         compaction = self.compactions.drop(key, uid)
         if compaction is not None:
             self.running.discard(key)
-            self.freed.add(compaction.table)
+            self.freed.add(self.place(compaction.table))
         return compaction
 
     def put_cleanup(self, raw: Mapping[str, Any]) -> Cleanup | None:
@@ -118,7 +130,7 @@ class Cache:
             return None
         self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
         if cleanup.settled:
-            self.freed.add(cleanup.table)
+            self.freed.add(self.place(cleanup.table))
         return cleanup
 
     def drop_cleanup(self, key: Key, uid: str) -> Cleanup | None:
@@ -129,7 +141,7 @@ class Cache:
             mates.discard(key)
             if not mates:
                 del self._cleanups_of[cleanup.spec.compaction.uid]
-            self.freed.add(cleanup.table)
+            self.freed.add(self.place(cleanup.table))
         return cleanup
 
     def cleanups_of(self, compaction_uid: str) -> list[Cleanup]:

@@ -24,6 +24,7 @@ from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
 from compaction_operator.cleanup.gate import grace_left
+from compaction_operator.cleanup.settlement import STORAGE_ERROR
 from compaction_operator.controller import outcomes
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.events import Event, EventType
@@ -40,6 +41,8 @@ DELETED = "Deleted"
 
 JOB_CHECK = 30.0
 NEEDED_CHECK = 600.0
+UNREACHABLE_TRIES = 6
+"""Tries, in about a minute, to reach every partition; then those that cannot be reached hold up the others no more."""
 RETRY = 1.0
 RETRY_CAP = 15.0
 BUSY_RETRY = 5.0
@@ -148,16 +151,16 @@ class _Way:
     # --- Until it is known what is published
 
     def driver_is_done(self) -> bool:
-        """Whether the attempt publishes nothing more: its Job has ended, or its driver is lost.
+        """Whether the attempt publishes nothing more of this: its Job is over, it holds nothing, or its driver is lost.
 
-        A lost driver, paused or cut off, may have published half of a pair, and once the metastore has taken its
-        EXCLUSIVE lock away, readers see that half (hazard H3). Settling before the Job's end is safe. The fence takes
+        A lost driver, paused or cut off, may have published half of a pair, which readers see as soon as the metastore
+        takes its EXCLUSIVE lock away (hazard H3). Settling before the Job's end is safe. The fence takes
         the staging folder, so that no rename of the driver's finds its source, and no pair is begun that the
         roll-forward did not see. It completes the pair itself. The locks that are given back and the transactions that
         are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there all
         the time, publishes nothing more of these partitions, and fails.
         """
-        return self.is_settled() or not self._sight.job_runs or self._sight.lost is not None
+        return self.is_settled() or not self._sight.at_work
 
     def wait_for_driver(self) -> Decision:
         return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", again_in=JOB_CHECK)
@@ -170,6 +173,8 @@ class _Way:
         settled = self._sight.settled
         if settled is None or isinstance(settled, Trouble):
             return settled
+        if settled.unreachable and self._sight.failures < UNREACHABLE_TRIES:
+            return Trouble(STORAGE_ERROR, next(change.message for change in settled.unreachable.values()))
         partitions = tuple(outcomes.first_status(entry, settled) for entry in self._spec.partitions)
         self._draft.update(baseline=settled.baseline, partitions=partitions)
         self._draft.set(PUBLISHED, *outcomes.published_condition(partitions))
@@ -184,7 +189,7 @@ class _Way:
         lost = self._sight.lost
         if lost is not None and self.status.driver_lost_time is None:
             self._draft.update(driver_lost_time=rfc3339(self._now))
-            message = f"job {self._spec.compaction.job} runs, but {lost}: what it published is found out now"
+            message = f"job {self._spec.compaction.job} runs, but {lost}: what it published is determined now"
             self._draft.event("DriverLost", message, EventType.WARNING)
         return self._decision(Action.SETTLE)
 

@@ -136,6 +136,14 @@ class Cluster:
         except AlreadyExistsError:
             log.info("job %s exists already", manifest["metadata"]["name"])
 
+    async def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job, and with it its pods; one that is gone is no error."""
+        try:
+            await run_in(self._pool, self._kube.delete_job, namespace, name)
+        except GoneError:
+            log.info("job %s/%s is gone already", namespace, name)
+        self.lost_job(namespace, name)
+
     def saw_job(self, raw: Mapping[str, Any]) -> JobView:
         """Keep a Job that the watch or a call brought, unless a newer version is known; return what is known."""
         view = view_job(raw)
@@ -167,6 +175,12 @@ class Cluster:
     async def pods(self, namespace: str, job: str) -> list[Raw]:
         """Return a Job's pods."""
         return await run_in(self._pool, self._kube.list_pods, namespace, job)
+
+    async def executors(self, namespace: str, job: str) -> list[Raw]:
+        """Return the executor pods of a Job's drivers."""
+        drivers = {pod["metadata"]["uid"] for pod in await self.pods(namespace, job)}
+        found = await run_in(self._pool, self._kube.list_executors, namespace)
+        return [pod for pod in found if drivers & {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}]
 
     async def cleanups_of(self, compaction: Compaction) -> tuple[Cleanup, ...]:
         """Return all cleanups of a compaction's attempts, asked of the API server: none may be missing."""

@@ -5,18 +5,19 @@ action again. What `decide` cannot know yet it asks for with an action; the answ
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
-from compaction_operator.api.compaction import Phase, ProgressStatus, TableCompactionStatus, Totals
+from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals, Why
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.draft import Draft
-from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.permission import refusal
@@ -24,7 +25,6 @@ from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
-NO_AUTO_COMPACTION_MISSING = "NoAutoCompactionMissing"
 
 METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
@@ -45,6 +45,7 @@ class Action(StrEnum):
     NONE = "none"
     PREFLIGHT = "preflight"
     CREATE_JOB = "create job"
+    DELETE_JOB = "delete job"
     LOOK_AT_END = "look at the attempt's end"
     BURY = "clean up after the attempt"
 
@@ -53,13 +54,13 @@ class Action(StrEnum):
 class Verdict:
     """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
 
-    `auto_compaction` says whether Hive may compact the table by itself, None when that is not known. `location` is
-    where a Hudi table lies.
+    `automatic` says what Hive's own compactor does to the table, None when it was not asked for. `location` is where
+    a Hudi table lies.
     """
 
     reason: Reason | None = None
     message: str = ""
-    auto_compaction: bool | None = None
+    automatic: Automatic | None = None
     location: str | None = None
 
 
@@ -73,18 +74,24 @@ class End:
 
 @dataclass(frozen=True)
 class Sight:
-    """What was seen of the world. `job` None means that the API server has none: it was asked."""
+    """What was seen of the world. `job` None means that the API server has none: it was asked.
+
+    `refused` is why its Job cannot be created, `pod` what keeps its driver from running, `executors` its executors,
+    and `lost` says why its driver is lost, by what the metastore shows of it.
+    """
 
     waits_for: str | None = None
     job: JobView | None = None
-    trouble: str | None = None
+    refused: str | None = None
+    pod: PodTrouble | None = None
+    executors: str | None = None
+    lost: str | None = None
+    job_deleted: bool = False
     progress: Progress | None = None
     verdict: Verdict | None = None
     end: End | None = None
     buried: bool = False
     burial_trouble: str | None = None
-    waits: int = 0
-    """How often in a row the preflight found others at work on the table."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,6 @@ class Decision:
     action: Action = Action.NONE
     again_in: float | None = None
     events: tuple[Event, ...] = field(default=())
-    failed: bool = False
 
 
 def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now: datetime) -> Decision:
@@ -104,6 +110,13 @@ def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now:
     if compaction.ended:
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
+
+
+def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime | None:
+    """Return until when the running attempt may run, None while that is not known."""
+    warehouse, since = config.warehouse(compaction.spec.warehouse), compaction.status.attempt_start_time
+    most = compaction.spec.deadline or (warehouse.deadline if warehouse else None)
+    return None if since is None or most is None else parse_time(since) + timedelta(seconds=most)
 
 
 class _Step:
@@ -116,6 +129,7 @@ class _Step:
         self._config = config
         self._now = now
         self._draft = Draft(compaction, now)
+        self._deadline = attempt_deadline(compaction, config)
 
     @property
     def status(self) -> TableCompactionStatus:
@@ -143,11 +157,13 @@ class _Step:
     def attempt_running(self) -> Decision:
         """An attempt is recorded: see that its Job exists, and judge it once that has ended."""
         job, recorded = self._sight.job, self.status.job is not None
-        if job is None and not recorded:
+        if self.status.attempt_start_time is None:  # an older version's: it counts from now on
+            self._draft.update(attempt_start_time=rfc3339(self._now))
+        if job is None and not recorded and self.status.ending is None:
             return self._create_job()
         self._draft.update(job=self._job_name())
         if job is not None and not job.ended:
-            return self._watch_job(job)
+            return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
         unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
@@ -160,36 +176,33 @@ class _Step:
         verdict = self._sight.verdict
         if verdict is None:
             return self.decision(Action.PREFLIGHT)
-        self._warn_of_auto_compaction(verdict)
+        if verdict.automatic is not None:
+            self._say_what_hive_does(verdict.automatic)
         if verdict.reason is None:
             return self._start() if verdict.location == self.status.location else self._note_location(verdict)
         if verdict.reason in FINAL_REASONS:
             return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
-        queued = verdict.reason is Reason.IN_COMPACTION_QUEUE
-        pause = backed_off(WAIT_PAUSE, self._sight.waits + 1, cap=WAIT_PAUSE_CAP) if queued else METASTORE_RETRY
-        return replace(self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=pause), failed=queued)
+        if verdict.reason is Reason.IN_COMPACTION_QUEUE:
+            return self._let_others(DriverResult(reason=verdict.reason, message=verdict.message))
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
+
+    def _let_others(self, busy: DriverResult) -> Decision:
+        """Somebody else is at work on the table: until it is asked again, this one holds up no younger one."""
+        waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
+        return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
     def _note_location(self, verdict: Verdict) -> Decision:
         """Before anything is started it is known which table that is: others may go by another name of it."""
         self._draft.update(location=verdict.location)
         return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", again_in=0.0)
 
-    def _warn_of_auto_compaction(self, verdict: Verdict) -> None:
-        """Say whether Hive's Initiator leaves the table to us: it may race a compaction, which is then refused."""
-        if verdict.auto_compaction is None:
-            return
-        if not verdict.auto_compaction:
-            self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.TRUE, "NoAutoCompactionSet", "Hive leaves it to us")
-            return
-        table = self._spec.table
-        message = (
-            f"Hive may compact {table} at the same time; to keep it from that: "
-            f"ALTER TABLE {table} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
-        )
+    def _say_what_hive_does(self, automatic: Automatic) -> None:
+        """Say whether Hive's Initiator leaves the table to us; where it may not, with an event when that is news."""
+        outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
         known = self._draft.find(AUTO_COMPACTION_OFF)
-        if known is None or known.status is not ConditionStatus.FALSE:
-            self._draft.event(NO_AUTO_COMPACTION_MISSING, message, EventType.WARNING)
-        self._draft.set(AUTO_COMPACTION_OFF, ConditionStatus.FALSE, NO_AUTO_COMPACTION_MISSING, message)
+        if outcome is not ConditionStatus.TRUE and (known is None or known.status is not outcome):
+            self._draft.event(reason, message, EventType.WARNING)
+        self._draft.set(AUTO_COMPACTION_OFF, outcome, reason, message)
 
     def _start(self) -> Decision:
         """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""
@@ -199,6 +212,8 @@ class _Step:
             job=None,
             progress=None,
             next_attempt_time=None,
+            back_off=None,
+            attempt_start_time=rfc3339(self._now),
             start_time=self.status.start_time or rfc3339(self._now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
@@ -210,17 +225,64 @@ class _Step:
         refused = refusal(self._compaction, self._config)
         if refused is not None:
             return self._fail(refused)
-        if self._sight.trouble is not None:
-            message = f"attempt {self.status.attempt}: its job cannot be created: {self._sight.trouble}"
-            return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
-        return self.decision(Action.CREATE_JOB)
+        if self._sight.refused is None:
+            return self.decision(Action.CREATE_JOB)
+        why = f"its job cannot be created: {self._sight.refused}"
+        if self._is_overdue():
+            return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
+        message = f"attempt {self.status.attempt}: {why}"
+        return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
 
     def _watch_job(self, job: JobView) -> Decision:
-        trouble = self._sight.trouble
+        if self._sight.lost is not None:
+            return self._give_up(Reason.DRIVER_LOST, self._sight.lost)
+        if self._is_overdue():
+            return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(self._seen_of_driver()))
+        again_in = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
+        if self._deadline is not None:
+            again_in = min(again_in, seconds_until(self._deadline, self._now))
+        trouble = self._sight.pod
         what = f"waits: {trouble}" if trouble else "runs"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
-        check = JOB_CHECK if job.ready else STARTING_CHECK
-        return self._wait(Phase.RUNNING, "Running", message, again_in=min(check, self._follow_progress()))
+        if trouble is None or trouble.passing:
+            self._draft.update(pod_trouble=None)
+            return self._wait(Phase.RUNNING, "Running", message, again_in=again_in)
+        return self._cannot_start(trouble, message, again_in)
+
+    def _cannot_start(self, trouble: PodTrouble, message: str, again_in: float) -> Decision:
+        """Say so, once as an event. NB: one trouble has several names in turn (ErrImagePull, ImagePullBackOff)."""
+        if self.status.pod_trouble is None:
+            self._draft.event(trouble.reason, message, EventType.WARNING)
+        self._draft.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
+        return self._wait(Phase.WAITING, trouble.reason, message, again_in=again_in)
+
+    def _is_overdue(self) -> bool:
+        return self._deadline is not None and self._deadline <= self._now
+
+    def _overdue(self, seen: str) -> str:
+        return f"not done at {rfc3339(self._deadline or self._now)}, its deadline: {seen}"
+
+    def _seen_of_driver(self) -> str:
+        """Say what an attempt was doing at its deadline."""
+        if self._sight.pod is not None:
+            return f"its driver waits: {self._sight.pod}"
+        progress = self._sight.progress or self.status.progress
+        far = f"its driver runs ({progress})" if progress else "its driver runs, and told nothing of its progress"
+        return f"{far}; its executors wait: {self._sight.executors}" if self._sight.executors else far
+
+    def _give_up(self, reason: Reason, why: str) -> Decision:
+        """Record that the attempt is ended, and why. NB: only then is its Job deleted, so that a restart goes on."""
+        ending = Why(reason=reason, message=why)
+        self._draft.update(ending=ending, job=self._job_name())
+        self._draft.event(reason, f"attempt {self.status.attempt} is ended: {why}", EventType.WARNING)
+        return self._delete_job(ending)
+
+    def _delete_job(self, ending: Why) -> Decision:
+        """Have the Job deleted; it may take a while to go (finalizers of others), and is asked about until it has."""
+        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"being ended: {ending.message}")
+        if self._sight.job_deleted:
+            return self.decision(again_in=STARTING_CHECK)
+        return self.decision(Action.DELETE_JOB)
 
     def _follow_progress(self) -> float:
         """Show the driver's progress if that is news and its time has come; return when there is more to show."""
@@ -270,22 +332,26 @@ class _Step:
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
-        job = self._sight.job
-        if job is not None and job.state is JobState.SUCCEEDED:
-            missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
-            if not missing:
-                return None
-            where = missing[0].partition or self._spec.table
-            return DriverResult(
-                reason=Reason.DRIVER_FAILED, message=f"the driver ended well, but {where} is not published"
-            )
+        job, ending = self._sight.job, self.status.ending
+        succeeded = job is not None and job.state is JobState.SUCCEEDED
+        missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
+        if succeeded and not missing:
+            return None
+        if ending is not None:
+            return DriverResult(reason=Reason(ending.reason), message=ending.message)
         result = end.driver.result
-        if result is not None and result.reason not in SUCCESS_REASONS:
+        if succeeded:
+            where = missing[0].partition or self._spec.table
+            why, message = Reason.DRIVER_FAILED, f"the driver ended well, but {where} is not published"
+        elif result is not None and result.reason not in SUCCESS_REASONS:
             return result
-        if job is None:
+        elif job is None:
+            why = Reason.JOB_GONE
             message = f"job {self._job_name()} was deleted: the next attempt finds out what is left to do"
-            return DriverResult(reason=Reason.JOB_GONE, message=message)
-        return DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
+        else:
+            why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
+            message = end.driver.seen
+        return DriverResult(reason=why, message=message)
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
@@ -315,8 +381,7 @@ class _Step:
 
     def _pause(self, failure: DriverResult) -> Decision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
-        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
-        return self._wait(Phase.WAITING, failure.reason, failure.message, again_in=pause)
+        return self._hold_off(failure, pause)
 
     def _count(self, failure: DriverResult, *, published: bool) -> Decision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
@@ -326,8 +391,17 @@ class _Step:
         if failed >= most:
             return self._exhausted(failure, text, published=published)
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
-        self._draft.update(next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)))
-        return self._wait(Phase.WAITING, failure.reason, text, again_in=pause)
+        return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
+
+    def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> Decision:
+        """Start nothing for so many seconds, and keep in mind why."""
+        self._draft.update(
+            next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
+            back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
+            ending=None,
+            pod_trouble=None,
+        )
+        return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
 
     def _exhausted(self, failure: DriverResult, text: str, *, published: bool) -> Decision:
         reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
@@ -342,18 +416,17 @@ class _Step:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
 
     def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
-        self._draft.update(completion_time=rfc3339(self._now), next_attempt_time=None)
+        self._draft.update(
+            completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
+        )
         self._set(phase, outcome, reason, message)
         self._draft.event(reason, message, EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING)
         return self.decision()
 
     def _back_off(self, due: datetime) -> Decision:
-        """Keep saying why the last attempt failed; only what a suspension said in between is replaced."""
-        condition = self._draft.find(SUCCEEDED)
-        left = seconds_until(due, self._now)
-        if condition is None or condition.reason == "Suspended":
-            return self._wait(Phase.WAITING, "BackOff", f"next attempt at {rfc3339(due)}", again_in=left)
-        return self.decision(again_in=left)
+        """Say why it waits. NB: a status of a version before this one does not know it."""
+        why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
+        return self._wait(Phase.WAITING, why.reason, why.message, again_in=seconds_until(due, self._now))
 
     def _wait(self, phase: Phase, reason: str, message: str, *, again_in: float | None = None) -> Decision:
         self._set(phase, ConditionStatus.UNKNOWN, reason, message)

@@ -12,6 +12,7 @@ from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.gatekeeper import Gatekeeper
+from compaction_operator.controller.history import KINDS, History
 from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.queue import WorkQueue
@@ -26,6 +27,9 @@ CONFLICT_PAUSE = 0.2
 RETRY = 1.0
 RETRY_CAP = 15.0
 LOAD_PAUSE = 2.0
+SWEEP = 30.0
+"""Seconds between two looks for what deleted compactions left."""
+HISTORY_PAUSE = 60.0
 GATHER_PAUSE = 1.0
 """Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
 
@@ -50,7 +54,8 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        self._cache = Cache()
+        self._cache = Cache(config.metastores())
+        self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue()
         self._gatekeeper = Gatekeeper()
         self._admission = Admission(self._cache, config)
@@ -63,6 +68,7 @@ class Controller:
             work=work,
             pools=pools,
             clock=clock,
+            ticks=ticks,
             metrics=metrics,
         )
         self._cleanups = CleanupReconciler(
@@ -77,6 +83,8 @@ class Controller:
             metrics=metrics,
         )
         metrics.watch(self._cache, clock)
+        self._warehouses = [warehouse.name for warehouse in config.warehouses]
+        self._sweep_due = ticks() + SWEEP
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,12 +95,14 @@ class Controller:
 
         Raises KubeError when the API server does not answer.
         """
-        for kind in (Kind.CLEANUP, Kind.COMPACTION):
+        for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._list, kind):
                 self.saw(kind, "ADDED", raw)
 
     def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
-        """Take an event of the watch: an object as it was then, or its deletion."""
+        """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
+        if event is None and kind in KINDS:
+            self._history.listed(kind)
         try:
             if kind is Kind.JOB:
                 self._saw_job(event, raw)
@@ -116,6 +126,11 @@ class Controller:
         for warehouse, tables in self._gatekeeper.start_due(now).items():
             self._start(self._look(warehouse, tables))
             started += 1
+        if self._sweep_due <= now:
+            self._sweep_due = now + SWEEP
+            for name in self._warehouses:
+                self._start(self._sweep(name))
+                started += 1
         return started
 
     async def idle(self) -> None:
@@ -123,19 +138,36 @@ class Controller:
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
-    def next_due(self) -> float | None:
-        """Return when something is due next by itself, None when nothing is."""
-        dues = (self._queue.next_due(), self._gatekeeper.next_due())
-        return min((due for due in dues if due is not None), default=None)
+    def next_due(self) -> float:
+        """Return when something is due next by itself."""
+        dues = (self._queue.next_due(), self._gatekeeper.next_due(), self._sweep_due)
+        return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
-        """Load, then work until cancelled."""
+        """Load, then work until cancelled. Raises WentBackError when all has to begin afresh."""
         await self._load_at_last()
+        await asyncio.gather(self._work_on(), self._keep_watch())
+
+    async def check_history(self) -> None:
+        """Forget what does not exist any more. Raises WentBackError when the API server's history went back."""
+        try:
+            gone = await self._history.gone()
+        except KubeError as error:
+            log.warning("cannot ask for the API server's history: %s", error)
+            return
+        for resource in gone:
+            self.saw(resource.kind, "DELETED", resource.raw)
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(HISTORY_PAUSE)
+            await self.check_history()
+
+    async def _work_on(self) -> None:
         while True:
             self._wake.clear()
             self.step()
-            due = self.next_due()
-            pause = None if due is None else max(0.0, due - self._ticks())
+            pause = max(0.0, self.next_due() - self._ticks())
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
@@ -240,8 +272,11 @@ class Controller:
         rest = self._rest(key)
         if rest > 0:
             return rest
-        reconciler = self._compactions if key.kind is Kind.COMPACTION else self._cleanups
-        again, failed = await reconciler.reconcile(key, failures=self._failures.get(key, 0))
+        if key.kind is Kind.COMPACTION:
+            again = await self._compactions.reconcile(key)
+            self._failures.pop(key, None)
+            return again
+        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
         if failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         else:
@@ -281,6 +316,17 @@ class Controller:
         for key in self._gatekeeper.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
+
+
+    async def _sweep(self, warehouse: str) -> None:
+        """End what deleted compactions left in a warehouse's metastore and tables."""
+        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
+        try:
+            trouble = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.sweep, warehouse, known)
+        except Exception:
+            log.exception("the sweep of warehouse %s failed", warehouse)
+            return
+        self._metrics.not_answered(warehouse, "sweep", trouble)
 
 
 def _key(kind: Kind, raw: Mapping[str, Any]) -> Key:

@@ -90,6 +90,7 @@ def job_request(
         cleaner_held=config.cleanup.suspend,
         cleanup=spec.cleanup,
         spark=spec.spark,
+        allow_auto_compaction=spec.allow_auto_compaction,
     )
 
 

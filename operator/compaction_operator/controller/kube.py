@@ -22,6 +22,7 @@ TIMEOUT = (5.0, 30.0)
 PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
+EXECUTORS = "spark-role=executor"
 _PLURALS = {Kind.COMPACTION: compaction_api.PLURAL, Kind.CLEANUP: cleanup_api.PLURAL}
 
 
@@ -47,6 +48,9 @@ class Kube(Protocol):
     def list_all(self, kind: Kind) -> Iterator[Raw]:
         """Yield every TableCompaction or CompactionCleanup of the cluster."""
 
+    def newest(self, kind: Kind) -> int:
+        """Return the resource version at which the objects of a kind of ours are now."""
+
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups that the attempts of a compaction wrote."""
 
@@ -62,11 +66,17 @@ class Kube(Protocol):
     def create_job(self, manifest: Raw) -> Raw:
         """Create a Job and return it. Raises AlreadyExistsError."""
 
+    def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job; its pods are deleted in the background. Raises GoneError."""
+
     def get_job(self, namespace: str, name: str) -> Raw | None:
         """Return a Job, or None when there is none of that name."""
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         """Return the pods of a Job."""
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        """Return the pods of Spark executors in a namespace."""
 
     def create_event(self, event: Raw) -> None:
         """Create a core/v1 Event."""
@@ -91,6 +101,11 @@ class KubeClient:
             more = page["metadata"].get("continue", "")
             if not more:
                 return
+
+    def newest(self, kind: Kind) -> int:
+        """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
+        page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
+        return int(page["metadata"]["resourceVersion"])
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups labelled with the compaction's uid."""
@@ -138,6 +153,10 @@ class KubeClient:
         """Create a Job."""
         return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
 
+    def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job at once. NB: without a policy batch/v1 would leave its pods to themselves."""
+        _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
+
     def get_job(self, namespace: str, name: str) -> Raw | None:
         """Return a Job or None."""
         try:
@@ -147,8 +166,14 @@ class KubeClient:
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         """Return the pods labelled with the Job's name."""
-        found = _raw(self._core.list_namespaced_pod, namespace, label_selector=f"{LABEL_JOB}={job}")
-        items: list[Raw] = found["items"]
+        return self._pods(namespace, f"{LABEL_JOB}={job}")
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        """Return the pods that Spark labelled as executors."""
+        return self._pods(namespace, EXECUTORS)
+
+    def _pods(self, namespace: str, selector: str) -> list[Raw]:
+        items: list[Raw] = _raw(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
         return items
 
     def create_event(self, event: Raw) -> None:

@@ -54,10 +54,11 @@ def is_done(partition: PartitionStatus) -> bool:
 def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
     """Return an entry's first status. What was not published by now is never deleted for this journal.
 
-    Nor is what was not obsolete by then (`needed`), nor what is not the recorded partition any more (`gone`). NB: a
-    later attempt may make the same directories obsolete, but for readers this baseline lacks.
+    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), and what could
+    not be reached. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
     """
-    state, change = settled.states[entry.partition], settled.gone.get(entry.partition)
+    changed = {**settled.gone, **settled.unreachable}
+    state, change = settled.states[entry.partition], changed.get(entry.partition)
     needed = settled.needed.get(entry.partition, ())
     recorded = tuple(obsolete.name for obsolete in entry.obsolete)
     status = PartitionStatus(

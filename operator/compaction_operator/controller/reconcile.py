@@ -9,11 +9,12 @@ from typing import TypeVar
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.lost import Watch
 from compaction_operator.controller import cleanups, compactions
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.driver import driver_end, pod_trouble
+from compaction_operator.controller.driver import driver_end, executors_trouble, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.jobs import job_manifest, job_name, job_request
 from compaction_operator.controller.kube import KubeError
@@ -22,7 +23,7 @@ from compaction_operator.controller.outcomes import Pass, Trouble
 from compaction_operator.controller.resources import Cleanup, Compaction, Key, Kind
 from compaction_operator.controller.sight import Action, Sight
 from compaction_operator.controller.times import Clock
-from compaction_operator.controller.work import Work
+from compaction_operator.controller.work import Work, attempt_of
 
 A = TypeVar("A")
 
@@ -43,6 +44,7 @@ class CompactionReconciler:
         work: Work,
         pools: Pools,
         clock: Clock,
+        ticks: Callable[[], float],
         metrics: Metrics,
     ) -> None:
         self._config = config
@@ -53,24 +55,28 @@ class CompactionReconciler:
         self._work = work
         self._pools = pools
         self._clock = clock
+        self._ticks = ticks
+        self._asked: dict[Key, float] = {}
+        self._drivers = Watch()
 
-    async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
-        """Do what can be done now; return in how many seconds to come again, and whether others were in the way.
+    async def reconcile(self, key: Key) -> float | None:
+        """Do what can be done now; return in how many seconds to come again.
 
         Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
         """
         compaction = self._cache.compactions.get(key)
         if compaction is None or compaction.ended:
             self._admission.forget(key)
+            self._asked.pop(key, None)
         if compaction is None:
-            return None, False
+            return None
         try:
-            return await self._steps(compaction, failures)
+            return await self._steps(compaction)
         finally:
             self._admission.release(compaction)
 
-    async def _steps(self, compaction: Compaction, failures: int) -> tuple[float | None, bool]:
-        sight = replace(await self._look(compaction), waits=failures)
+    async def _steps(self, compaction: Compaction) -> float | None:
+        sight = await self._look(compaction)
         while True:
             decision = compactions.decide(compaction, sight, config=self._config, now=self._clock())
             if decision.action is compactions.Action.PREFLIGHT:
@@ -79,22 +85,45 @@ class CompactionReconciler:
             self._metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
             if decision.action is compactions.Action.NONE:
-                return decision.again_in, decision.failed
+                return decision.again_in
             sight = await self._act(decision.action, compaction, sight)
 
     async def _look(self, compaction: Compaction) -> compactions.Sight:
         if compaction.ended:
             return compactions.Sight()
         if not compaction.attempt_running:
+            self._asked.pop(compaction.key, None)
             return compactions.Sight(waits_for=self._admission.waits_for(compaction, self._clock()))
         meta = compaction.meta
         name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
         job = await self._cluster.job(meta.namespace, name)
         progress = self._cluster.progress(meta.namespace, name)
-        if job is None or job.ended or job.ready:
-            return compactions.Sight(job=job, progress=progress)
-        trouble = pod_trouble(await self._cluster.pods(meta.namespace, name))
-        return compactions.Sight(job=job, progress=progress, trouble=trouble)
+        if job is None or job.ended:
+            return compactions.Sight(job=job)
+        pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
+        executors = await self._executors(compaction, name) if job.ready else None
+        lost = await self._lost(compaction) if pod is None else None
+        return compactions.Sight(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
+
+    async def _executors(self, compaction: Compaction, job: str) -> str | None:
+        """Look at an attempt's executors once its deadline is over: without them its driver waits for ever."""
+        deadline = compactions.attempt_deadline(compaction, self._config)
+        if deadline is None or deadline > self._clock() or not compaction.spec.spark.executors.instances:
+            return None
+        return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+
+    async def _lost(self, compaction: Compaction) -> str | None:
+        """Ask the metastore, not too often, whether the driver is lost; return why it is."""
+        now = self._ticks()
+        if compaction.is_hudi or now - self._asked.setdefault(compaction.key, now) < compactions.JOB_CHECK:
+            return None
+        self._asked[compaction.key] = now
+        warehouse = compaction.spec.warehouse
+        held = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.held, compaction)
+        self._metrics.not_answered(warehouse, "held", isinstance(held, Trouble))
+        if isinstance(held, Trouble):
+            return None
+        return self._drivers.lost(attempt_of(compaction), held, now=self._clock(), ticks=now)
 
     async def _act(
         self, action: compactions.Action, compaction: Compaction, sight: compactions.Sight
@@ -107,6 +136,11 @@ class CompactionReconciler:
             return replace(sight, verdict=verdict)
         if action is compactions.Action.CREATE_JOB:
             return await self._create_job(compaction)
+        if action is compactions.Action.DELETE_JOB:
+            name = compaction.status.job or ""
+            await self._cluster.delete_job(compaction.meta.namespace, name)
+            job = await self._cluster.job(compaction.meta.namespace, name)
+            return replace(sight, job=job, job_deleted=True)
         if action is compactions.Action.LOOK_AT_END:
             return replace(sight, end=await self._end(compaction, sight))
         trouble = await run_in(tables, self._work.bury, compaction)
@@ -127,7 +161,7 @@ class CompactionReconciler:
             await self._cluster.create_job(job_manifest(request, ttl=self._config.job_ttl))
         except KubeError as error:
             # Nobody would see it in a log: a quota, say, or an admission policy.
-            return compactions.Sight(trouble=str(error))
+            return compactions.Sight(refused=str(error))
         job = await self._cluster.job(meta.namespace, request.job)
         if job is None:
             raise KubeError(f"job {request.job} was deleted as soon as it was created")
@@ -167,7 +201,6 @@ class CleanupReconciler:
         self._pools = pools
         self._clock = clock
         self._ticks = ticks
-        self._silent_since: dict[Key, float] = {}
 
     async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
         """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
@@ -177,7 +210,6 @@ class CleanupReconciler:
         cleanup = self._cache.cleanups.get(key)
         if cleanup is None:
             self._gatekeeper.forget(key)
-            self._silent_since.pop(key, None)
             return None, False
         sight = await self._look(cleanup, failures)
         while True:
@@ -196,20 +228,24 @@ class CleanupReconciler:
         if cleanup.ended:
             return Sight(needed=self._needed(cleanup))
         if cleanup.settled:
-            self._silent_since.pop(cleanup.key, None)
             return Sight(look=self._gatekeeper.view(cleanup.key), left=True, failures=failures)
         job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
-        runs = job is not None and not job.ended
-        return Sight(job=job, silent=await self._silent(cleanup) if runs else 0.0, failures=failures)
+        if job is None or job.ended:
+            return Sight(job=job, failures=failures)
+        held = await self._ask(cleanup, "held", self._work.held)
+        if isinstance(held, Trouble):
+            return Sight(job=job, at_work=True, failures=failures)
+        lost = held.silence(self._clock())
+        return Sight(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
-    async def _silent(self, cleanup: Cleanup) -> float:
-        """Ask what the attempt holds; return for how long it is known, by unbroken looks, to hold nothing."""
-        holds = await self._ask(cleanup, "holds", self._work.holds)
-        if holds is not False:
-            self._silent_since.pop(cleanup.key, None)
-            return 0.0
-        now = self._ticks()
-        return now - self._silent_since.setdefault(cleanup.key, now)
+    def _is_own(self, cleanup: Cleanup) -> bool:
+        """Whether the compaction that a cleanup names is there, in its own namespace: nobody else may end its attempt.
+
+        One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
+        """
+        ref = cleanup.spec.compaction
+        compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction is not None and compaction.meta.uid == ref.uid
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""
@@ -234,7 +270,9 @@ class CleanupReconciler:
 
     async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         if decision.action is Action.SETTLE:
-            return sight.answered(settled=await self._ask(cleanup, "settle", self._work.settle))
+            ended = (sight.job is None or sight.job.ended) and self._is_own(cleanup)
+            settle = partial(self._work.settle, driver_ended=ended)
+            return sight.answered(settled=await self._ask(cleanup, "settle", settle))
         if decision.action is Action.PLAN:
             plan = partial(self._work.plan, partitions=cleanup.spec.partitions)
             return sight.answered(planned=await self._ask(cleanup, "plan", plan))

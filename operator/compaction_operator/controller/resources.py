@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
 from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
-from compaction_operator.api.conditions import SUCCEEDED, find_condition
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.times import parse_time
 from compaction_operator.storage import StorageError, local_path
@@ -131,8 +130,8 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     @property
     def kept_out(self) -> bool:
         """Whether an attempt was made, and what is in the metastore's compaction queue is in the way since then."""
-        said = find_condition(self.status.conditions, SUCCEEDED)
-        return self.status.attempt > 0 and said is not None and said.reason == Reason.IN_COMPACTION_QUEUE
+        held = self.status.back_off
+        return self.status.attempt > 0 and held is not None and held.reason == Reason.IN_COMPACTION_QUEUE
 
 
 class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):

@@ -10,9 +10,6 @@ from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobView
 from compaction_operator.controller.outcomes import Pass, Trouble
 
-LOST_AFTER = 60.0
-"""Seconds. NB: a driver holds nothing for up to about 30 of them between two tries for an EXCLUSIVE lock."""
-
 
 class Action(StrEnum):
     """What is to be done once the status is written."""
@@ -32,14 +29,16 @@ class Action(StrEnum):
 class Sight:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
-    `silent` is for how many seconds, at each look, the metastore has known of nothing that the attempt holds.
+    `at_work` says that the attempt's driver runs and may be at work on what is recorded, `lost` why it is lost although
+    its Job runs, by the metastore.
     `settled`, `planned`, `deletion` and `finished` are what came of SETTLE, PLAN, DELETE or PURGE, and FINISH. `left`
     says that an earlier pass may have left a lock of the cleanup's own, or why that could not be given back, `needed`
     that the compaction still counts with this journal, `failures` how often in a row nothing came of a decision.
     """
 
     job: JobView | None = None
-    silent: float = 0.0
+    at_work: bool = False
+    lost: str | None = None
     settled: Settlement | Trouble | None = None
     look: Look | None = None
     planned: tuple[PartitionDeletion, ...] | Trouble | None = None
@@ -48,18 +47,6 @@ class Sight:
     left: bool | Trouble = False
     needed: bool = False
     failures: int = 0
-
-    @property
-    def job_runs(self) -> bool:
-        """Whether the attempt's Job has not ended."""
-        return self.job is not None and not self.job.ended
-
-    @property
-    def lost(self) -> str | None:
-        """Why the driver is lost although its Job runs, None while it may be at work."""
-        if not self.job_runs or self.silent < LOST_AFTER:
-            return None
-        return f"has held nothing in the metastore for {self.silent:.0f} s"
 
     def since_baseline(self) -> "Sight":
         """Return what counts once the baseline is taken: nothing from before it tells of the readers that are in it."""

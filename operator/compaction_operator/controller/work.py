@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -15,15 +15,16 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.dead import end_dead_entries
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Holding, Manners, Sightings
-from compaction_operator.cleanup.lost import holds_anything
+from compaction_operator.cleanup.lost import Holdings, holdings
+from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
 from compaction_operator.cleanup.settlement import Settlement, settle
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.permission import readers_refusal
@@ -32,10 +33,19 @@ from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.options import write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
+from compaction_operator.metastore.automatic import auto_compaction, cleaner_runs
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.queue import QueueEntry, say_queued
-from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, partition_names, resolve
+from compaction_operator.metastore.resolve import (
+    Refused,
+    Target,
+    compactable_table,
+    hudi_table,
+    partition_names,
+    resolve,
+)
+from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
 log = logging.getLogger(__name__)
@@ -63,13 +73,19 @@ class Work(Protocol):
         """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
 
     def bury(self, compaction: Compaction) -> str | None:
-        """Remove the staging and the locks of the compaction's current attempt; return what was in the way."""
+        """End the compaction's current attempt; return what was in the way."""
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
-        """Return whether a cleanup's attempt holds anything in the metastore now, or why nobody knows."""
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """End the lost attempts of compactions that are none of the known UIDs; return what was in the way."""
 
-    def settle(self, cleanup: Cleanup) -> Settlement | Trouble:
-        """Fence, give locks back, compute what is published, then take the reader baseline."""
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+        """Return what the metastore holds for the attempt of a compaction or cleanup now, or why nobody knows."""
+
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+        """End the attempt, compute what is published, then take the reader baseline.
+
+        Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
+        """
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Return who reads each of a warehouse's tables now, or why nobody knows."""
@@ -144,24 +160,24 @@ class RealWork:
     def _preflight_hive(self, compaction: Compaction) -> Verdict:
         """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""
         ref, specs = compaction.spec.table, compaction.spec.partitions
+        automatic = None
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
+            automatic = _automatic(client, table)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
-            last = Attempt(compaction.meta.uid, compaction.status.attempt)
-            end_dead_entries(client, ref, last=last, now=self._clock())
+            end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
-            return Verdict(refused.reason, str(refused))
+            return Verdict(refused.reason, str(refused), automatic)
         except StorageError as error:
             return Verdict(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
-        auto = table.may_be_auto_compacted
         if busy:
-            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), auto)
-        return Verdict(auto_compaction=auto)
+            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
+        return Verdict(automatic=automatic)
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
@@ -179,57 +195,64 @@ class RealWork:
         return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
     def bury(self, compaction: Compaction) -> str | None:
-        """Remove what a failed attempt left in the table's directories and in the metastore.
+        """End the current attempt, which is the only one of its table that runs.
 
         On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
-        NB: what it holds there goes last: under an EXCLUSIVE lock nobody reads a pair that is published by half.
         """
         spec = compaction.spec
         if compaction.is_hudi:
             return None
         try:
-            client = self._client(spec.warehouse)
-            self._fence_all(client, compaction)
-            end_attempt(client, Attempt(compaction.meta.uid, compaction.status.attempt), spec.table)
+            self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
             return str(error)
         return None
 
-    def _fence_all(self, client: MetastoreClient, compaction: Compaction) -> None:
-        spec = compaction.spec
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        """Look for them among all locks of the metastore: a driver that died holds one for some minutes."""
         try:
-            # All partitions, as those that were meant may have been dropped: no other attempt runs on the table.
-            targets = resolve(client, spec.table, ()).targets
-        except Refused as nothing_left:
-            log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
-            return
-        for target in targets:
-            try:
-                storage = self._storage(target.location)
-            except StorageError as unknown:
-                log.info("nothing can have been written by %s: %s", compaction.key, unknown)
-                continue
-            fence(storage, target.location, keep=None)
+            client = self._client(warehouse)
+            locks, txns = client.all_locks(), client.open_transactions().open
+            for orphan in orphans(locks, txns, known=known, now=self._clock()):
+                if self._warehouse(warehouse).allows_database(orphan.table.database):
+                    log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
+                    self._end(client, orphan.attempt, orphan.table)
+        except TROUBLES as error:
+            return _trouble(error)
+        return None
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
+    def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
+        """End an attempt in all partitions of its table: those that were meant may have been dropped."""
+        end_attempt(self._storage, client, attempt, table, _targets(client, table))
+
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         """Ask for the attempt's locks and transactions, which bear its name."""
-        spec = cleanup.spec
-        attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
         try:
-            return holds_anything(self._client_for(cleanup), attempt, spec.table.ref())
+            client = self._client(resource.spec.warehouse)
+            return holdings(client, attempt_of(resource), _table_of(resource))
         except TROUBLES as error:
             return _trouble(error)
 
-    def settle(self, cleanup: Cleanup) -> Settlement | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """Do what comes right after an attempt's end."""
         try:
             self._require_readers(cleanup)
             client, manners = self._client_for(cleanup), self._manners(cleanup)
-            return settle(self._storage, client, cleanup.spec, manners=manners, clock=self._clock)
+            if not driver_ended:
+                self._end_lost(client, cleanup)
+            return settle(
+                self._storage, client, cleanup.spec, driver_ended=driver_ended, manners=manners, clock=self._clock
+            )
         except TROUBLES as error:
             return _trouble(error)
+
+    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> None:
+        """End a lost attempt in all partitions, not only in those of one journal."""
+        attempt, table = attempt_of(cleanup), _table_of(cleanup)
+        if holdings(client, attempt, table).silence(self._clock()) is not None:
+            self._end(client, attempt, table)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
         """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
@@ -326,6 +349,33 @@ class RealWork:
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
         return client
+
+
+def attempt_of(resource: Compaction | Cleanup) -> Attempt:
+    """Return the current attempt of a compaction, or the one that wrote a cleanup's journal."""
+    if isinstance(resource, Compaction):
+        return Attempt(resource.meta.uid, resource.status.attempt)
+    return Attempt(resource.spec.compaction.uid, resource.spec.compaction.attempt)
+
+
+def _table_of(resource: Compaction | Cleanup) -> TableRef:
+    table = resource.spec.table
+    return TableRef(database=table.database, name=table.name)
+
+
+def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:
+    """Return the table's directories; none of one that is gone."""
+    try:
+        return resolve(client, table, ()).targets
+    except Refused as nothing_left:
+        log.info("nothing can be left of an attempt: %s", nothing_left)
+        return ()
+
+
+def _automatic(client: MetastoreClient, table: Table) -> Automatic:
+    found = auto_compaction(client, table)
+    overridden = found.may_happen and not table.may_be_auto_compacted
+    return Automatic(found, cleaner=cleaner_runs(client), overridden=overridden)
 
 
 def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Iterator[PartitionEntry]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from compaction_operator.acid.plan import Layout
+from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import JobRequest, agent_info, queue_pool
 from compaction_operator.cleanup import staging
@@ -12,11 +13,15 @@ from compaction_operator.metastore.client import MetastoreClient
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt. `row_type` is the table's row as the metastore has it, None where it cannot be told."""
+    """An attempt. `identity` is the table that it was started for.
+
+    `row_type` is the table's row as the metastore has it, None where it cannot be told.
+    """
 
     client: MetastoreClient
     job: JobRequest
     pod_uid: str
+    identity: TableIdentity
     row_type: str | None = None
 
     @property

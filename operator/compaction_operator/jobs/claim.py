@@ -122,7 +122,7 @@ class Claims:
     def __init__(self, attempt: Attempt, locks: Locks) -> None:
         self._attempt = attempt
         self._client = attempt.client
-        self._locks = locks
+        self.locks = locks
 
     def take(self, partition: str | None) -> Claim:
         """Return a claim on the partition (or table) with an open transaction and its lock.
@@ -136,7 +136,7 @@ class Claims:
             job = self._take(job)
             claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
             with _told(claim.txn):
-                claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
+                claim.lock_id = self.locks.in_transaction(partition, txn=claim.txn)
         except (JobError, MetastoreError) as error:
             self._undo(job, claim, str(error))
             raise
@@ -166,6 +166,7 @@ class Claims:
 
     def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
         try:
+            self.locks.stand_by()
             if claim:
                 claim.abandon(why)
             else:

@@ -26,7 +26,7 @@ from compaction_operator.jobs import hudi_driver
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
-from compaction_operator.jobs.journal import Journal
+from compaction_operator.jobs.journal import Journal, JournalRefused
 from compaction_operator.jobs.lease import KubernetesLeases, table_lease
 from compaction_operator.jobs.progress import OwnPod, ProgressReporter
 from compaction_operator.jobs.protocol import protocol_of
@@ -35,11 +35,14 @@ from compaction_operator.jobs.spark import hudi_session, slots, spark_context
 from compaction_operator.jobs.work import task_bytes
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused, hudi_table, resolve
+from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
 
 log = logging.getLogger(__name__)
 
 API_TIMEOUT_SECONDS = 30
+
+REFUSED_CONTENT = frozenset({400, 413, 422})
+"""Statuses by which an API server refuses what a resource says: it makes no sense, is too large, or is invalid."""
 
 SparkT = TypeVar("SparkT", bound="Stoppable")
 
@@ -60,7 +63,10 @@ class KubernetesJournals:
         self._api = kubernetes.client.CustomObjectsApi()
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already."""
+        """Create the resource; return False when one of its name exists already.
+
+        Raises JournalRefused for what the resource says, and JobError for anything else.
+        """
         try:
             self._api.create_namespaced_custom_object(
                 GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=API_TIMEOUT_SECONDS
@@ -70,7 +76,10 @@ class KubernetesJournals:
                 return False
             # NB: the exception's own words are headers and a body, too long for a condition.
             why = f"{error.status} {error.reason}: {_said(error.body)}"
-            raise JobError(Reason.DRIVER_FAILED, f"journal {body['metadata']['name']} not created: {why}") from error
+            message = f"journal {body['metadata']['name']} not created: {why}"
+            if error.status in REFUSED_CONTENT:
+                raise JournalRefused(message) from error
+            raise JobError(Reason.DRIVER_FAILED, message) from error
         return True
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
@@ -148,9 +157,11 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
         log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
-        journal = Journal(KubernetesJournals(), request, identity=identity_of(resolved.table), pod_uid=pod_uid)
+        require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
+        identity = identity_of(resolved.table)
+        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = Attempt(client, request, pod_uid, resolved.table.row_type)
+            attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
             return compaction.run(resolved.targets, journal)

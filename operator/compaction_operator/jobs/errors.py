@@ -1,6 +1,6 @@
 """Why a driver stops: each error carries the reason that the compaction's condition will show."""
 
-from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
+from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
@@ -32,6 +32,8 @@ def at_location(error: Exception, location: str) -> JobError:
 
 
 def _reason(error: Exception) -> Reason:
+    if isinstance(error, OpenWriteBelow):
+        return Reason.OPEN_WRITE
     if isinstance(error, UnsupportedLayout | NotEnoughHistory):
         return Reason.UNSUPPORTED_TABLE
     return Reason.UNREADABLE_FILE

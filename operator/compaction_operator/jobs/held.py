@@ -33,8 +33,11 @@ class Held(Protocol):
         """Return, before the journal is written, what may be published of all that is verified and assembled."""
         ...
 
-    def confirm(self) -> None:
-        """Raise JobError when nothing may be published any more, so that no journal is written either."""
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return what may be published still, right before the journal is written: that names nothing else.
+
+        Raises JobError when nothing may be.
+        """
         ...
 
     def publish(self, item: Staged) -> None:
@@ -42,6 +45,10 @@ class Held(Protocol):
 
         Raises JobError, StorageError or MetastoreError. NB: what needs two renames comes last.
         """
+        ...
+
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Give up, when all is published, what another compaction turned out to lie across."""
         ...
 
     def give_up(self, target: Target, error: JobError) -> None:
@@ -64,4 +71,8 @@ class HiveProtocol(Protocol):
 
     def batch(self, give_up: GiveUp) -> AbstractContextManager[Held]:
         """Hold what a batch needs, and end it whatever happens; raises JobError when it cannot be had."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held on from one batch to the next."""
         ...

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from compaction_operator.api.cleanup import PartitionEntry, TableIdentity
@@ -20,6 +21,7 @@ from compaction_operator.jobs.publish import needs_exclusive
 from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.jobs.staged import Staged
+from compaction_operator.jobs.unchanged import changes
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import StorageError, open_storage
@@ -74,19 +76,21 @@ class HiveCompaction:
         """Compact the targets and return how it went; raises JobError or MetastoreError when it did not."""
         refuse_queued(self._attempt.client, self._attempt.table, targets)
         self._meter = Meter(self._report, partitions=len(targets))
-        for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
-            log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
-            self._batch(batch, journal)
-            self._meter.end()
+        with closing(self._protocol):
+            for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
+                log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
+                self._batch(batch, journal)
+                self._meter.end()
         return self._tally.result()
 
     def _batch(self, batch: Sequence[Target], journal: Journal) -> None:
         with self._protocol.batch(self._give_up) as held:
-            staged = self._stage(batch, held)
-            held.confirm()
-            journal.record(journal_entries(staged), lock_ids=held.lock_ids)
-            for item in sorted(staged, key=lambda item: needs_exclusive(item.prepared)):
-                self._publish(item, held)
+            staged = self._stage(self._unchanged(batch, held), held)
+            same = self._unchanged([item.target for item in staged], held)
+            staged = held.confirm([item for item in staged if item.target in same])
+            refused = journal.record(journal_entries(staged), lock_ids=held.lock_ids)
+            ordered = sorted(staged, key=lambda item: needs_exclusive(item.prepared))
+            held.look_again([item for item in ordered if self._publish(item, held, refused.get(item.target.partition))])
 
     def _stage(self, batch: Sequence[Target], held: Held) -> list[Staged]:
         """Make staging, fence, then list and plan: in this order nothing older can still come in."""
@@ -98,6 +102,14 @@ class HiveCompaction:
         return held.ready(
             [done for (target, item), results in pairs if (done := self._finish(target, item, results, held))]
         )
+
+    def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
+        """Give up the partitions that are others by now; raises JobError when the table is."""
+        changed = changes(self._attempt, targets)
+        for target in targets:
+            if error := changed.get(target.partition):
+                held.give_up(target, error)
+        return [target for target in targets if target.partition not in changed]
 
     def _open(self, target: Target, held: Held) -> bool:
         """Make the own staging folder, then fence everybody else's; return whether that worked."""
@@ -147,17 +159,21 @@ class HiveCompaction:
             return None
         return Staged(target, prepared, totals_of(prepared, merged, layout=layout))
 
-    def _publish(self, item: Staged, held: Held) -> None:
+    def _publish(self, item: Staged, held: Held, refused: JobError | None) -> bool:
+        """Publish a partition, unless the journal has refused it; return whether that worked."""
         try:
+            if refused:
+                raise refused
             held.publish(item)
         except (JobError, StorageError) as error:
             held.give_up(item.target, job_error(error))
-            return
+            return False
         if item.prepared.plan.outputs:
             names = ", ".join(output.name for output in item.prepared.plan.outputs)
             log.info("published %s in %s: %s", names, item.target.location, item.totals)
             self._tally.totals += item.totals
             self._meter.partition_done()
+        return True
 
     def _give_up(self, target: Target, error: JobError) -> None:
         """Remove a failed partition's staging (rolling a half-published pair forward) and go on with the next.
@@ -194,5 +210,10 @@ def identity_of(table: Table) -> TableIdentity:
 
 
 def _retry_order(error: JobError) -> int:
-    """What counts as a try comes first, then what is only waited for, then what no further attempt can mend."""
+    """What counts as a try comes first, then what is only waited for, then what no further attempt can mend.
+
+    Before all of them what somebody has to mend by hand.
+    """
+    if error.reason is Reason.OVERLAPPED:
+        return -1
     return 2 if error.reason in FINAL_REASONS else int(error.reason in WAITING_REASONS)

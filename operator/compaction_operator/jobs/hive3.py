@@ -2,19 +2,21 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from compaction_operator.acid.plan import Layout, with_guard
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.jobs.held import GiveUp
-from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.locks import Locks
 from compaction_operator.jobs.older import Mark, OlderSnapshots
+from compaction_operator.jobs.overlaps import Overlaps, refuse_left_by_worker
 from compaction_operator.jobs.partition import Prepared, prepare
 from compaction_operator.jobs.publish import needs_exclusive, publish
 from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.staged import Staged
+from compaction_operator.jobs.unchanged import changes
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import open_storage
 
@@ -44,25 +46,28 @@ class Hive3:
 
         NB: without a transaction: an open one of ours would hold up every other cleanup.
         """
-        with ExitStack() as stack:
-            yield Hive3Batch(self, stack.enter_context(self.locks.shared()), release=stack, give_up=give_up)
+        self.locks.share()
+        yield Hive3Batch(self, give_up=give_up)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self.locks.release()
 
 
 class Hive3Batch:
     """One batch under the table's shared lock; see `Held`."""
 
-    def __init__(self, hive: Hive3, shared: HeldLock, *, release: ExitStack, give_up: GiveUp) -> None:
+    def __init__(self, hive: Hive3, *, give_up: GiveUp) -> None:
         self.give_up = give_up
         self._hive = hive
-        self._shared = shared
-        self._release = release
+        self._overlaps = Overlaps(hive.attempt)
         self._mark: Mark | None = None
         self._targets: list[Target] = []
 
     @property
     def lock_ids(self) -> Sequence[int]:
         """The shared lock."""
-        return [self._shared.lock_id]
+        return [self._hive.locks.lock_id]
 
     def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
         """Ask for the valid write ids, then list and plan: whatever is listed is at least as new."""
@@ -73,6 +78,7 @@ class Hive3Batch:
         for target in opened:
             location = target.location
             try:
+                refuse_left_by_worker(location)
                 prepared = prepare(
                     open_storage(location),
                     location,
@@ -80,7 +86,7 @@ class Hive3Batch:
                     write_ids=write_ids,
                     request=attempt.request(Layout.HIVE3),
                 )
-            except PARTITION_ERRORS as error:
+            except (JobError, *PARTITION_ERRORS) as error:
                 self.give_up(target, at_location(error, location))
             else:
                 found.append((target, prepared))
@@ -108,25 +114,31 @@ class Hive3Batch:
             return kept
         return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
 
-    def confirm(self) -> None:
-        """Raise JobError when the lock is gone, or when somebody else has begun to compact.
-
-        NB: Hive's Worker takes no notice of a compaction that is none of its own. What it begins after the renames
-        is right again, since it lists then.
-        """
-        self._shared.guard()
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return them all; raises JobError when the lock is gone, or when somebody else has begun to compact."""
+        self._hive.locks.guard()
         refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
+        return list(staged)
 
     def publish(self, item: Staged) -> None:
-        """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3)."""
-        prepared = item.prepared
-        storage = open_storage(item.target.location)
-        if needs_exclusive(prepared):
-            self._release.close()
-            with self._hive.locks.exclusive(item.target.partition or None) as lock:
-                publish(storage, prepared, guard=lock.guard)
-        elif prepared.plan.outputs:
-            publish(storage, prepared, guard=self._shared.guard)
+        """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3).
+
+        NB: whoever waited for an EXCLUSIVE lock before us had his turn then, a RENAME perhaps.
+        """
+        target, locks = item.target, self._hive.locks
+        if not item.prepared.plan.outputs:
+            return
+        pair = needs_exclusive(item.prepared)
+        with locks.exclusive(target.partition or None) if pair else nullcontext():
+            if pair and (changed := changes(self._hive.attempt, [target]).get(target.partition)):
+                raise changed
+            self._overlaps.refuse_begun(target)
+            publish(open_storage(target.location), item.prepared, guard=locks.guard)
+
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Give up what Hive's Worker has published across an output, or may do so yet."""
+        for item, error in self._overlaps.found([item for item in published if item.prepared.plan.outputs]):
+            self.give_up(item.target, error)
 
 
 def _must_wait(prepared: Prepared) -> bool:

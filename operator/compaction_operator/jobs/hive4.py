@@ -46,13 +46,21 @@ class Hive4:
 
     @contextmanager
     def batch(self, give_up: GiveUp) -> Iterator["Hive4Batch"]:
-        """Hold nothing yet; what the partitions came to hold ends with the batch."""
+        """Hold SHARED_READ on the table until the first claim; what the partitions came to hold ends with the batch.
+
+        Raises JobError (WaitingForLock).
+        """
+        self.claims.locks.share()
         held = Hive4Batch(self, give_up=give_up)
         try:
             yield held
         except BaseException as error:
             held.abandon_all(str(error) or type(error).__name__)
             raise
+
+    def close(self) -> None:
+        """Give the table's lock back, where it is held."""
+        self.claims.locks.release()
 
     def view(self, *, without: Collection[int]) -> tuple[ValidWriteIdList, Request]:
         """Return the valid write ids, and what is asked of partitions with the transactions that are valid now."""
@@ -118,7 +126,7 @@ class Hive4Batch:
         except JobError as error:
             self.give_up(target, at_location(error, target.location))
             return False
-        self._claims[target.location] = claim
+        self._claims[target.partition] = claim
         return True
 
     def _plan(self, claimed: Sequence[Target]) -> Iterator[tuple[Target, Prepared]]:
@@ -126,7 +134,7 @@ class Hive4Batch:
             return
         write_ids, request = self._hive.view(without=[claim.txn for claim in self._claims.values()])
         for target in claimed:
-            claim = self._claims[target.location]
+            claim = self._claims[target.partition]
             try:
                 claim.begin(highest_write_id=write_ids.watermark)
                 yield target, self._hive.prepare(target, write_ids, replace(request, visibility_txn=claim.txn))
@@ -138,19 +146,34 @@ class Hive4Batch:
         return [self._with_ids(item) for item in staged]
 
     def _with_ids(self, item: Staged) -> Staged:
-        claim = self._claims.get(item.target.location)
+        claim = self._claims.get(item.target.partition)
         return replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
-    def confirm(self) -> None:
-        """Nothing is held for all: each partition's transaction is asked for when its turn has come."""
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return those whose transaction is open.
+
+        NB: a journal of a driver that lost its transaction, and was late, would be settled beside its successor's.
+        """
+        return [item for item in staged if self._is_held(item.target)]
+
+    def _is_held(self, target: Target) -> bool:
+        claim = self._claims.get(target.partition)
+        try:
+            if claim:
+                claim.guard()
+        except JobError as error:
+            self.give_up(target, at_location(error, target.location))
+            return False
+        return True
 
     def publish(self, item: Staged) -> None:
         """Rename the outputs, which nobody sees before the commit, then commit.
 
         An entry without outputs ends as Hive's Worker ends one: compacted where there is something to be cleaned,
-        refused where there is not.
+        refused where there is not. The table's lock is asked for before the last claim ends, for the next batch.
         """
-        claim = self._claims.get(item.target.location)
+        self._hive.claims.locks.stand_by()
+        claim = self._claims.get(item.target.partition)
         if claim is None:
             return
         storage = open_storage(item.target.location)
@@ -162,10 +185,14 @@ class Hive4Batch:
             claim.refuse(NOTHING_TO_DO)
         storage.delete_tree(item.prepared.staging)
 
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Nothing: while an entry of the queue is open nobody else compacts its partition."""
+
     def give_up(self, target: Target, error: JobError) -> None:
         """End a partition's queue entry as failed, abort its transaction, then give up the rest of it."""
         try:
-            self._abandon(target.location, str(error))
+            self._hive.claims.locks.stand_by()
+            self._abandon(target.partition, str(error))
         except MetastoreError as left:
             log.warning("%s: left to the controller: %s", target.location, left)
         self._give_up(target, error)
@@ -177,23 +204,23 @@ class Hive4Batch:
         """
         for claim in self._claims.values():
             claim.stop()
-        for location in list(self._claims):
+        for partition in list(self._claims):
             try:
-                self._abandon(location, why)
+                self._abandon(partition, why)
             except MetastoreUnavailable as error:
                 log.warning("what is held is left to the controller: %s", error)
                 return
             except MetastoreError as error:
-                log.warning("%s: left to the controller: %s", location, error)
+                log.warning("%s: left to the controller: %s", partition or "the table", error)
 
-    def _abandon(self, location: str, why: str) -> None:
+    def _abandon(self, partition: str, why: str) -> None:
         """End what is held for a partition.
 
         NB: outputs that were renamed already stay where they are. Nobody's snapshot has them, but whoever is listing
         fails when one vanishes (AcidUtils looks into each directory that it saw). The journal, which was written before
         any rename, has them settled: that takes them away while no reader begins.
         """
-        claim = self._claims.get(location)
+        claim = self._claims.get(partition)
         if claim is not None:
             claim.abandon(why)
 

@@ -8,17 +8,27 @@ from compaction_operator.api import cleanup as api
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, TableIdentity
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import JobRequest, Reason
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.errors import JobError, at_location
 
 ENTRY_BYTES = api.MAX_BYTES - 4096
 """What the partitions of one journal may take: the rest is for its other fields."""
+
+
+class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
+    """The API server takes no journal with that content; none was created."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.DRIVER_FAILED, message)
 
 
 class JournalStore(Protocol):
     """Where journals live: the Kubernetes API."""
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already."""
+        """Create the resource; return False when one of its name exists already.
+
+        Raises JournalRefused for what the resource says, and JobError for anything else.
+        """
         ...
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
@@ -36,21 +46,41 @@ class Journal:
         self._pod_uid = pod_uid
         self._shards = 0
 
-    def record(self, entries: Sequence[PartitionEntry], *, lock_ids: Sequence[int]) -> list[str]:
-        """Create as many journals as the entries need, each within the size limits, and return their names.
+    def record(self, entries: Sequence[PartitionEntry], *, lock_ids: Sequence[int]) -> dict[str, JobError]:
+        """Create as many journals as the entries need, each within the size limits.
 
-        Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may publish.
+        Return the partitions that the API server refuses to have recorded, each with its error: they must not be
+        published. Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may
+        publish.
         """
-        return [self._create(shard, lock_ids) for shard in shards(entries)]
+        refused: dict[str, JobError] = {}
+        for shard in shards(entries):
+            refused |= self._record(shard, lock_ids)
+        return refused
 
-    def _create(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> str:
+    def _record(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> dict[str, JobError]:
+        """Record what can be recorded of a shard, and find what is refused by halving it."""
+        try:
+            self._create(entries, lock_ids)
+        except JournalRefused as error:
+            if len(entries) == 1:
+                return {entries[0].partition: at_location(error, entries[0].location)}
+            middle = len(entries) // 2
+            return self._record(entries[:middle], lock_ids) | self._record(entries[middle:], lock_ids)
+        return {}
+
+    def _create(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> None:
+        """Create the next journal.
+
+        NB: a number is used up by a journal that is there. So whoever may publish owns number 0, however its entries
+        were cut, and a second driver of the attempt meets it there.
+        """
         name = journal_name(self._request, self._shards)
-        self._shards += 1
         body = self._body(name, entries, lock_ids)
         namespace = self._request.namespace
         if not self._store.create(namespace, body) and self._owner(self._store.get(namespace, name)) != self._pod_uid:
             raise JobError(Reason.SUPERSEDED, f"another driver of attempt {self._request.attempt} wrote {name}")
-        return name
+        self._shards += 1
 
     def _owner(self, resource: dict[str, Any]) -> str:
         return CompactionCleanupSpec.model_validate(resource["spec"]).compaction.pod_uid

@@ -1,7 +1,7 @@
 """What this project asks of a Hive metastore (3.1 or 4.0), as calls that either answer or raise."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -46,6 +46,17 @@ class MetastoreClient(CompactorCalls):
         return self._call(
             lambda client: replies.table_of(hive4.get_table_req(client, request)), table=f"{database}.{name}"
         )
+
+    def get_database(self, name: str) -> Mapping[str, str]:
+        """Return the properties of a database; raises TableNotFound when there is none."""
+        return self._call(lambda client: replies.database_of(client.get_database(name.lower())))
+
+    def get_config_value(self, name: str, default: str) -> str:
+        """Return a setting of the metastore that answers, or the default where it knows none of that name.
+
+        Raises MetastoreError for a name whose value it does not hand out (only hive.*, metastore.* and a few others).
+        """
+        return self._call(lambda client: str(client.get_config_value(name, default)))
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         """Return the names of all partitions of a table (none for an unpartitioned one); raises TableNotFound."""

@@ -48,6 +48,12 @@ def table_of(reply: Any) -> Table:
     )
 
 
+def database_of(reply: Any) -> dict[str, str]:
+    """Return the properties of a get_database reply. NB: a database without any has none at all in its reply."""
+    required(reply, "name", "get_database")
+    return dict(reply.parameters or {})
+
+
 def partitions_of(reply: Any, names: Iterable[str]) -> list[Partition]:
     """Return the partitions of a get_partitions_by_names reply in the order of the names asked for."""
     if not isinstance(reply, list):

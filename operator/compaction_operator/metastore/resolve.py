@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
+from compaction_operator.metastore.automatic import AutoCompaction, auto_compaction
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import TableNotFound
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.partitions import PartitionSpecError, select
 from compaction_operator.metastore.tables import Table
 
@@ -64,6 +66,25 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     if not table.is_orc:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
     return table
+
+
+def require_one_compactor(client: MetastoreClient, table: Table, *, allowed: bool) -> None:
+    """Raise Refused (AutoCompactionOn) for a table of Hive 3.1 that Hive may compact by itself, unless that is allowed.
+
+    Its Worker has no second look: what it planned before this project's renames it publishes beside them, and rows
+    count twice (hazard H23). On Hive 4 the queue's entry keeps it out.
+    """
+    if allowed or client.generation() is not Generation.HIVE3:
+        return
+    found = auto_compaction(client, table)
+    if found.may_happen:
+        name = f"{table.database}.{table.name}"
+        whether = "Hive compacts" if found is AutoCompaction.ON else "nobody knows whether Hive compacts"
+        raise Refused(
+            Reason.AUTO_COMPACTION_ON,
+            f"{whether} table {name} by itself, and where two compactions of Hive 3.1 meet, rows count twice: "
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true'), or set spec.allowAutoCompaction",
+        )
 
 
 def hudi_table(client: MetastoreClient, ref: TableRef) -> Table:

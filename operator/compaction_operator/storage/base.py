@@ -6,6 +6,9 @@ from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 
+CONTENT_BYTES = 4096
+"""How much is read of a file whose content decides; Hive writes about 50 bytes."""
+
 
 class StorageError(Exception):
     """A place cannot be read or changed; the message names it and says why."""
@@ -52,6 +55,7 @@ class Storage(Protocol):
     def list_partition(self, path: str) -> Listing:
         """Return the directories (with all files below) and files that Hive would look at.
 
+        Of each `_metadata_acid` it has the first CONTENT_BYTES: one that holds more is no file of Hive's.
         Raises StorageError where a symbolic link or device lies among them: what it holds is not known.
         """
         ...

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.names import is_hidden
+from compaction_operator.acid.names import METADATA_ACID, is_hidden
 from compaction_operator.storage.base import (
+    CONTENT_BYTES,
     AlreadyExistsError,
     Entries,
     Entry,
@@ -234,12 +235,24 @@ def _files_below(parent: int, name: str, path: str) -> Iterator[File]:
         _refuse_others(entries, path)
         for entry in entries:
             if entry.kind is EntryKind.FILE:
-                yield File(entry.name, entry.size)
+                if (file := _file(directory, entry, f"{path}/{entry.name}")) is not None:
+                    yield file
             else:
                 for file in _files_below(directory, entry.name, f"{path}/{entry.name}"):
                     yield File(f"{entry.name}/{file.name}", file.size)
     finally:
         os.close(directory)
+
+
+def _file(directory: int, entry: Entry, path: str) -> File | None:
+    """Return a file, with the beginning of one that decides by its content; None when it has vanished."""
+    if entry.name != METADATA_ACID:
+        return File(entry.name, entry.size)
+    try:
+        with _errors_name(path), _open_file(directory, entry.name) as file:
+            return File(entry.name, entry.size, file.read(CONTENT_BYTES))
+    except NotFoundError:
+        return None
 
 
 def _sync(parent: int, name: str) -> None:

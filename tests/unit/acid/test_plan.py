@@ -6,7 +6,7 @@ import pytest
 
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
-from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
+from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from tests.unit.acid.listings import ACID_FILES, FIXTURES, listing, published, read_listing, txns, with_files, write_ids
@@ -390,11 +390,79 @@ def test_a_broken_acid_name_is_refused_whatever_is_asked(name):
             _plan(found, write_ids(3), kind)
 
 
+TRUNCATION = ("delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", "base_4=truncated", "delta_5_5_0000")
+
+
+@pytest.mark.parametrize("data_format", ["truncated", "dropped"])
+@pytest.mark.parametrize("state", ["aborted", "open"])
+def test_a_truncation_that_did_not_happen_costs_no_row(state, data_format):
+    """A major reads what is below it, and a minor gives nothing up that is not merged."""
+    found = listing(*(name.replace("truncated", data_format) for name in TRUNCATION))
+    aborted = state == "aborted"
+    ids = write_ids(5, aborted=(4,)) if aborted else write_ids(5, open=(4,))
+    read = ["delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", *(["delta_5_5_0000"] if aborted else [])]
+    highest = 5 if aborted else 3
+    for kind, output in ((MAJOR, f"base_{highest:07d}"), (MINOR, f"delta_0000001_{highest:07d}")):
+        plan = _plan(found, ids, kind)
+        assert plan.base is None
+        assert [delta.name for delta in plan.deltas] == read
+        assert _outputs(plan) == [output]
+        assert {*_obsolete(plan)} == {*read, *(["base_4"] if aborted else [])}
+
+
+def test_a_compaction_starts_from_a_truncation_that_happened():
+    major = _plan(listing(*TRUNCATION), write_ids(5), MAJOR)
+    assert major.base is not None
+    assert (major.base.name, [delta.name for delta in major.deltas]) == ("base_4", ["delta_5_5_0000"])
+    assert _outputs(major) == ["base_0000005"]
+    assert {*_obsolete(major)} == {"delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000", "base_4", "delta_5_5_0000"}
+    minor = _plan(listing(*TRUNCATION), write_ids(5), MINOR)
+    assert _outputs(minor) == []
+    assert {*_obsolete(minor)} == {"delta_1_1_0000", "delta_2_2_0000", "delta_3_3_0000"}
+
+
+OVERWRITTEN = pytest.mark.parametrize("base", ["base_4", "base_4=truncated", "base_4=dropped"])
+
+
+@pytest.mark.parametrize("kind", HIVE_TYPES)
+@OVERWRITTEN
+def test_what_was_overwritten_above_an_open_write_waits_for_that_write(base, kind):
+    """Readers start from the base; what lies below it cannot be settled before the open write has ended."""
+    found = listing("delta_1_1_0000", "delta_2_2_0000", base, "delta_5_5_0000")
+    with pytest.raises(OpenWriteBelow, match=r"base_4 was committed above write id 3, which is still open: .* ends"):
+        _plan(found, write_ids(5, open=(3,)), kind)
+    with pytest.raises(OpenWriteBelow, match=r"base_4 was committed above write ids 2, 3, which are still open"):
+        _plan(found, write_ids(5, open=(2, 3, 5)), kind)
+    for ended in (write_ids(5), write_ids(5, aborted=(3,))):
+        assert "delta_2_2_0000" in _obsolete(_plan(found, ended, kind))
+
+
+def test_of_many_open_writes_below_an_overwrite_the_first_are_named():
+    with pytest.raises(OpenWriteBelow, match=r"write ids 2, 3, 4, 5, 6 and 7 more, which are still open"):
+        _plan(listing("delta_1_1_0000", "base_20"), write_ids(20, open=tuple(range(2, 14))), MAJOR)
+
+
+@OVERWRITTEN
+def test_an_open_write_below_an_overwrite_is_no_matter_where_a_lower_base_is(base):
+    found = listing("base_1*", "delta_2_2_0000", base)
+    assert _outputs(_plan(found, write_ids(4, open=(3,)), MAJOR)) == ["base_0000002"]
+
+
+def test_a_base_of_a_write_id_that_was_given_out_since_is_waited_for():
+    """It was listed after the write ids were asked for. Its `_metadata_acid` may still be under way."""
+    under_way = Directory("base_3", (File("_metadata_acid", 0, b""),))
+    for base in (under_way, *listing("base_3", "base_3*", "base_3=truncated").directories):
+        found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, base), ())
+        with pytest.raises(OpenWriteBelow, match="base_3 is of a write id above 2, the highest when they were asked"):
+            _plan(found, write_ids(2), MAJOR)
+
+
 def test_missing_history_is_refused():
-    with pytest.raises(NotEnoughHistory):
-        _plan(listing("base_4*", "delta_1_1_0000", "delta_2_2_0000"), write_ids(4, open=(3,)), MINOR)
-    with pytest.raises(NotEnoughHistory):
-        _plan(listing("base_4", "delta_1_1_0000", "delta_2_2_0000"), write_ids(4, open=(3,)), MINOR)
+    """A compaction is named after an open write id only where a base came from elsewhere, or ids went back."""
+    names = ("base_1", "base_4*", "delta_1_1_0000", "delta_2_2_0000")
+    with pytest.raises(NotEnoughHistory) as refused:
+        _plan(listing(*names), write_ids(4, open=(3,), aborted=(1,)), MINOR)
+    assert not isinstance(refused.value, OpenWriteBelow)
 
 
 def test_an_overwrite_in_progress_is_no_reason_to_refuse():

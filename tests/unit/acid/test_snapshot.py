@@ -83,6 +83,76 @@ def test_an_insert_overwrite_is_valid_when_its_own_id_is():
     assert _seen(snapshot(directories, write_ids(4, open=(4,))))[0] == "base_2"
 
 
+TRUNCATIONS = pytest.mark.parametrize("data_format", ["truncated", "dropped"])
+
+
+@TRUNCATIONS
+def test_a_truncation_counts_when_its_own_write_id_is_committed(data_format):
+    """Hive 4's TRUNCATE and DROP PARTITION write an empty base, whose `_metadata_acid` is not a compaction's."""
+    names = ("delta_1_1_0000", "delta_2_2_0000", f"base_3={data_format}", "delta_4_4_0000")
+    found = snapshot(listing(*names), write_ids(4))
+    assert _seen(found) == ("base_3", ["delta_4_4_0000"])
+    assert _obsolete(found) == dict.fromkeys(names[:2], "covered by base_3")
+    assert _seen(snapshot(listing(*names), write_ids(4, open=(2,)))) == ("base_3", ["delta_4_4_0000"])
+
+
+@TRUNCATIONS
+def test_a_truncation_that_was_rolled_back_hides_nothing_and_is_obsolete(data_format):
+    names = ("delta_1_1_0000", "delta_2_2_0000", f"base_3={data_format}", "delta_4_4_0000")
+    found = snapshot(listing(*names), write_ids(4, aborted=(3,)))
+    assert _seen(found) == (None, ["delta_1_1_0000", "delta_2_2_0000", "delta_4_4_0000"])
+    assert _obsolete(found) == {"base_3": "aborted"}
+
+
+@TRUNCATIONS
+def test_a_truncation_under_way_hides_nothing_and_stays(data_format):
+    names = ("delta_1_1_0000", "delta_2_2_0000", f"base_3={data_format}", "delta_4_4_0000")
+    found = snapshot(listing(*names), write_ids(4, open=(3,)))
+    assert _seen(found) == (None, ["delta_1_1_0000", "delta_2_2_0000", "delta_4_4_0000"])
+    assert _obsolete(found) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "was not read"),
+        (b"", "is not JSON"),
+        (b'{"thisFileVersion":"0","dataFo', "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 4096, "is not JSON"),
+        (b"[]", "thisFileVersion None is not known"),
+        (b'{"thisFileVersion":"1","dataFormat":"compacted"}', "thisFileVersion '1' is not known"),
+        (b'{"thisFileVersion":0,"dataFormat":"compacted"}', "thisFileVersion 0 is not known"),
+        (b'{"dataFormat":"compacted"}', "thisFileVersion None is not known"),
+        (b'{"thisFileVersion":"0"}', "dataFormat None is not known"),
+        (b'{"thisFileVersion":"0","dataFormat":"COMPACTED"}', "dataFormat 'COMPACTED' is not known"),
+        (b'{"thisFileVersion":"0","dataFormat":"merged"}', "dataFormat 'merged' is not known"),
+        (b'{"thisFileVersion":"0","dataFormat":["compacted"]}', "is not known"),
+    ],
+)
+def test_a_base_whose_metadata_is_not_understood_is_refused_by_name(content, problem):
+    """Hive's readers fail on it too; whether it counts, nobody knows."""
+    odd = Directory("base_3", (File("_metadata_acid", 48, content),))
+    found = Listing((*listing("delta_1_1_0000").directories, odd), ())
+    with pytest.raises(UnsupportedLayout, match="base_3/_metadata_acid") as refused:
+        snapshot(found, write_ids(3, aborted=(3,)))
+    assert problem in str(refused.value)
+    with pytest.raises(UnsupportedLayout):
+        obsolete_now(found, write_ids(3), highest_write_id=3)
+
+
+def test_what_a_base_of_hive_4s_compactor_says_of_itself_does_not_matter():
+    """Hive looks at the name first (isCompactedBase)."""
+    odd = Directory("base_3_v0000007", (File("_metadata_acid", 4, b"junk"),))
+    found = Listing((*listing("delta_1_1_0000").directories, odd), ())
+    assert _seen(snapshot(found, write_ids(3, aborted=(3,)), valid_txns=txns(9))) == ("base_3_v0000007", [])
+
+
+def test_the_metadata_of_a_delta_decides_nothing():
+    odd = Directory("delta_2_2", (*listing("delta_2_2").directories[0].files, File("_metadata_acid", 4, b"junk")))
+    assert _seen(snapshot(Listing((odd,), ()), write_ids(2))) == (None, ["delta_2_2"])
+
+
 def test_a_visibility_suffix_makes_a_base_compacted():
     directories = listing("base_2_v0000007", "base_4_v0000008")
     assert _seen(snapshot(directories, write_ids(4, open=(3,)), valid_txns=txns(9)))[0] == "base_2_v0000007"

@@ -1,5 +1,6 @@
 """What a dead attempt holds in the metastore is ended, and nothing of anybody else's is."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,15 +8,23 @@ import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, queue_pool
-from compaction_operator.cleanup.attempt import Attempt, end_attempt
+from compaction_operator.cleanup import attempt as module
+from compaction_operator.cleanup.attempt import Attempt, Ended
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from compaction_operator.metastore.queue import QueueState
-from tests.unit.cleanup.worlds import NOON, OWN_AGENT, FakeMetastore, lock, metastore, queued
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import LocalStorage
+from tests.unit.cleanup.worlds import NOON, OWN_AGENT, FakeMetastore, lock, make_directory, metastore, names, queued
 
 TABLE = TableRef(database="d", name="t")
 OWN = Attempt("u", 1)
+
+
+def end_attempt(source: FakeMetastore, attempt: Attempt, table: TableRef, *places: Target, whole: bool = True) -> Ended:
+    return module.end_attempt(lambda _: LocalStorage(), source, attempt, table, places, whole=whole)
+
 
 STRANGERS = [
     agent_info(uid="u", attempt=11, pod_uid="p"),
@@ -153,3 +162,60 @@ def test_an_entry_that_was_committed_just_now_is_not_ended() -> None:
     source = CommittedMeanwhile(**vars(plain))
     end_attempt(source, OWN, TABLE)
     assert source.failed == []
+
+
+STAGING = "_compaction_u-1-p"
+PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
+
+
+def test_its_staging_goes_and_nobody_elses(tmp_path: Path) -> None:
+    """A late driver's journal must not cost its successor the work that is under way."""
+    others = {"_compaction_u-2-p", "_compaction_u-11-p", "_compaction_uu-1-p", "_compaction_u-1-1-p"}
+    for name in (STAGING, "_compaction_u-1-q.fenced", *others):
+        (tmp_path / name).mkdir()
+    end_attempt(metastore(tmp_path), OWN, TABLE, Target("", str(tmp_path), 100))
+    assert names(tmp_path) == others
+
+
+def test_a_pair_is_completed_before_its_lock_is_given_back(tmp_path: Path) -> None:
+    """H3: behind the EXCLUSIVE lock of a dead driver nobody reads the half of a pair."""
+    make_directory(tmp_path, PAIR[0])
+    make_directory(tmp_path / STAGING, PAIR[1])
+    (tmp_path / STAGING / "_intent").write_text(json.dumps({"outputs": PAIR}))
+    seen: list[set[str]] = []
+
+    class Watching(FakeMetastore):
+        def unlock(self, lock_id: int, /) -> None:
+            seen.append(names(tmp_path))
+            super().unlock(lock_id)
+
+    held = lock(7, agent=OWN_AGENT, type="EXCLUSIVE")
+    end_attempt(Watching(**vars(metastore(tmp_path, locks=(held,)))), OWN, TABLE, Target("", str(tmp_path), 100))
+    assert seen == [set(PAIR)]
+
+
+def test_a_place_that_cannot_be_reached_is_told_and_holds_up_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "b" / STAGING).mkdir(parents=True)
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    places = [Target(f"prt={name}", str(tmp_path / name), 100) for name in "ab"]
+    locks = tuple(lock(n, agent=OWN_AGENT, partition=where) for n, where in ((7, "prt=a"), (8, "prt=b"), (9, None)))
+    source = metastore(tmp_path, locks=locks)
+    ended = end_attempt(source, OWN, TABLE, *places)
+    assert list(ended.unreachable) == ["prt=a"]
+    assert "symbolic link" in ended.unreachable["prt=a"]
+    assert names(tmp_path / "b") == set()
+    assert source.unlocked == [8, 9]
+
+
+def test_of_a_driver_that_is_at_work_elsewhere_only_what_is_about_these_places_is_ended(tmp_path: Path) -> None:
+    """Its next batch may have begun: it holds the table, other partitions, and transactions that have no lock yet."""
+    here = Target("prt=a", str(tmp_path), 100)
+    locks = (lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT, partition="prt=a"), lock(9, agent=OWN_AGENT, txn=51))
+    entries = tuple(
+        queued(number, partition=where, txn=txn, state=QueueState.WORKING, committed=None)
+        for number, where, txn in ((5, "prt=a", 50), (6, "prt=b", 52))
+    )
+    source = hive4(locks=locks, queue=entries, **opened(*((txn, OWN_AGENT) for txn in (50, 51, 52, 53))))
+    ended = end_attempt(source, OWN, TABLE, here, whole=False)
+    assert (source.unlocked, source.aborted, source.failed) == ([8], [50], [5])
+    assert ended.locks == {8}

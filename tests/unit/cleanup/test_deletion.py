@@ -9,6 +9,8 @@ import pytest
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.queue import QueueState
 from compaction_operator.metastore.tables import Partition
 from compaction_operator.storage import LocalStorage, Storage
 from tests.unit.cleanup.worlds import (
@@ -25,6 +27,7 @@ from tests.unit.cleanup.worlds import (
     metastore,
     names,
     obsolete,
+    queued,
 )
 
 PUBLISHED = {"": PublishedState.PUBLISHED}
@@ -433,3 +436,36 @@ def test_one_partition_in_trouble_does_not_hold_up_the_others(tmp_path: Path) ->
     assert "delta_0000009_0000009" in (first.skipped or "")
     assert (first.final, second.final) == (False, True)
     assert names(places[1]) == {MINOR}
+
+
+@pytest.mark.parametrize("state", [QueueState.WORKING, QueueState.UNKNOWN])
+def test_nothing_is_deleted_while_hives_worker_is_at_work(table: Path, state: QueueState) -> None:
+    """H23: it may have listed before our output was there; what it lays across that, only our inputs can mend."""
+    result = _delete(journal(table), metastore(table, queue=(queued(5, state=state, committed=None),)))
+    assert (result.reason, result.final) == ("InCompactionQueue", False)
+    assert "entry 5" in str(result.skipped)
+    assert names(table) == {*DELTAS, MINOR}
+
+
+@pytest.mark.parametrize(
+    ("generation", "state"),
+    [
+        (Generation.HIVE3, QueueState.INITIATED),
+        (Generation.HIVE3, QueueState.READY_FOR_CLEANING),
+        (Generation.HIVE4, QueueState.WORKING),
+    ],
+)
+def test_who_begins_later_or_has_ended_holds_nothing_up(table: Path, generation: Generation, state: QueueState) -> None:
+    """It lists what is there by then. On Hive 4 nobody works beside an entry of ours."""
+    _delete(journal(table), metastore(table, hive=generation, queue=(queued(5, state=state),)))
+    assert names(table) == {MINOR}
+
+
+@pytest.mark.parametrize("across", ["delta_0000002_0000005", "base_0000002"])
+def test_nothing_is_deleted_where_rows_count_twice(table: Path, across: str) -> None:
+    """H23: Hive's Worker ended after our rename. The readers' snapshot takes both, and what both were made from."""
+    make_directory(table, across, side_files=("_metadata_acid",) if across.startswith("base") else ())
+    result = _delete(journal(table), metastore(table))
+    assert f"{MINOR} and {across} overlap" in str(result.skipped)
+    assert not result.final
+    assert names(table) == {*DELTAS, MINOR, across}

@@ -11,10 +11,10 @@ POD = "9f8e7d6c-0000-4000-8000-000000000000"
 
 def test_a_name_says_whose_it_is() -> None:
     name = staging_name(uid=UID, attempt=12, pod_uid=POD)
-    assert name == "_compaction_0a1b2c3d-12-9f8e7d6c"
+    assert name == f"_compaction_{UID}-12-9f8e7d6c"
     folder = parse_staging(name)
     assert folder is not None
-    assert (folder.uid, folder.attempt, folder.pod_uid, folder.fenced) == ("0a1b2c3d", 12, "9f8e7d6c", False)
+    assert (folder.uid, folder.attempt, folder.pod_uid, folder.fenced) == (UID, 12, "9f8e7d6c", False)
     assert folder.fenced_name == f"{name}.fenced"
 
 
@@ -41,7 +41,8 @@ def test_readers_skip_staging_and_trash() -> None:
         "_compaction_a-1-b/x",
         "_compaction_a-1-b\n",
         "x_compaction_a-1-b",
-        "_compaction_0a1b2c3d4-1-b",
+        "_compaction_-a-1-b",
+        "_compaction_a-1-012345678",
         "delta_0000001_0000001",
         ".hive-staging_hive_1",
     ],

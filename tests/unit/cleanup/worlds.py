@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import (
     CompactionCleanupSpec,
@@ -34,9 +35,9 @@ def make_directory(place: Path, name: str, *, side_files: Sequence[str] = ()) ->
     directory = place / name
     directory.mkdir(parents=True)
     (directory / "bucket_00000").write_bytes(b"rows")
-    extra = ["_metadata_acid"] if name.startswith("base_") and not side_files else list(side_files)
+    extra = [METADATA_ACID] if name.startswith("base_") and not side_files else list(side_files)
     for side_file in extra:
-        (directory / side_file).write_bytes(b"{}")
+        (directory / side_file).write_bytes(METADATA_ACID_CONTENT if side_file == METADATA_ACID else b"2")
     return directory
 
 

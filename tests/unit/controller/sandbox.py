@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.identity import Change
+from compaction_operator.cleanup.lost import Holdings
 from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
@@ -39,6 +40,7 @@ from compaction_operator.controller.resources import (
     read_compaction,
 )
 from compaction_operator.controller.times import rfc3339
+from compaction_operator.controller.work import attempt_of
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -171,9 +173,10 @@ def settlement(
     *,
     gone: Mapping[str, Change] | None = None,
     needed: Mapping[str, tuple[str, ...]] | None = None,
+    unreachable: Mapping[str, Change] | None = None,
 ) -> Settlement:
     """What settling found; by default no partition is gone, and all that is recorded is obsolete."""
-    return Settlement(states, readers, gone or {}, needed or {})
+    return Settlement(states, readers, gone or {}, needed or {}, unreachable or {})
 
 
 class Inline(Executor):
@@ -215,6 +218,7 @@ class FakeKube:
 
     objects: dict[tuple[Kind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
+    executors: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
     version: int = 10
@@ -252,6 +256,9 @@ class FakeKube:
     def list_all(self, kind: Kind) -> Iterator[Raw]:
         yield from self.all(kind)
 
+    def newest(self, kind: Kind) -> int:
+        return self.version
+
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         found = self.all(Kind.CLEANUP)
         return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]
@@ -288,12 +295,22 @@ class FakeKube:
         self._die(with_death)
         return created
 
+    def delete_job(self, namespace: str, name: str) -> None:
+        with_death = self._change()
+        if (Kind.JOB, namespace, name) not in self.objects:
+            raise GoneError("404")
+        self.delete(Kind.JOB, namespace, name)
+        self._die(with_death)
+
     def get_job(self, namespace: str, name: str) -> Raw | None:
         found = self.objects.get((Kind.JOB, namespace, name))
         return copied(found) if found is not None else None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        return self.executors
 
     def create_event(self, event: Raw) -> None:
         self.events.append(event)
@@ -344,7 +361,10 @@ class FakeWork:
 
     time: Time
     verdict: Verdict = field(default_factory=Verdict)
-    held: bool = True
+    holding: bool = True
+    last_heartbeat: datetime | None = None
+    swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
     published: bool = True
     metastore_down: bool = False
@@ -368,15 +388,23 @@ class FakeWork:
         self.calls.append(f"bury {compaction.status.attempt}")
         return "connection refused" if self.metastore_down else None
 
-    def holds(self, cleanup: Cleanup) -> bool | Trouble:
-        self.calls.append(f"holds {cleanup.meta.name}")
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else self.held
+    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+        self.swept.append((warehouse, frozenset(known)))
+        return None
+
+    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+        self.calls.append(f"held {resource.meta.name}")
+        if self.metastore_down:
+            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+        lost = attempt_of(resource).number in self.lost_drivers
+        beat = NOON - timedelta(hours=1) if lost else self.last_heartbeat or self.time.now
+        return Holdings((replace(reader(8), last_heartbeat=beat),)) if self.holding else Holdings()
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"release {cleanup.meta.name}")
         return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
 
-    def settle(self, cleanup: Cleanup) -> Settlement | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:
             return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")

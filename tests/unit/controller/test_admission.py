@@ -1,8 +1,57 @@
 """Whose turn it is: who may not touch a table holds nobody up there."""
 
+import pytest
+
+from compaction_operator.api.config import Metastore, Warehouse
 from compaction_operator.controller.admission import Admission
 from compaction_operator.controller.cache import Cache
 from tests.unit.controller.sandbox import CONFIG, NOON, cleanup_raw, compaction_raw
+
+
+def warehouse(name: str, *uris: str) -> Warehouse:
+    metastore = Metastore(uris=tuple(f"thrift://{uri}:9083" for uri in uris))
+    return CONFIG.warehouses[0].model_copy(update={"name": name, "metastore": metastore})
+
+
+@pytest.mark.parametrize(("sea", "same"), [(("metastore",), True), (("METASTORE", "other"), True), (("other",), False)])
+def test_two_warehouses_of_one_metastore_have_one_attempt_per_table(sea: tuple[str, ...], same: bool) -> None:
+    """Also while it is only claimed; and the one that waits is woken when the other is over."""
+    config = CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, warehouse("sea", *sea))})
+    cache = Cache(config.metastores())
+    admission = Admission(cache, config)
+    older, younger = (
+        cache.put_compaction(compaction_raw(name, created=NOON.replace(minute=minute), warehouse=of))
+        for minute, (name, of) in enumerate([("older", "lake"), ("younger", "sea")])
+    )
+    assert older is not None
+    assert younger is not None
+    waits = "compaction default/older, which is older" if same else None
+    assert admission.waits_for(younger, NOON) == waits
+    admission.claim(older)
+    works = "compaction default/older, which works on the same table" if same else None
+    assert admission.waits_for(younger, NOON) == works
+    admission.release(older)
+    cache.drop_compaction(older.key, older.meta.uid)
+    assert [one.key for one in admission.woken_by(cache.freed)] == ([younger.key] if same else [])
+    assert admission.waits_for(younger, NOON) is None
+
+
+@pytest.mark.parametrize("sea", [("metastore",), ("other",)])
+def test_an_unsettled_cleanup_holds_the_table_in_all_warehouses_of_its_metastore(sea: tuple[str, ...]) -> None:
+    config = CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, warehouse("sea", *sea))})
+    cache = Cache(config.metastores())
+    cache.put_cleanup(cleanup_raw("one", warehouse="sea"))
+    mine = cache.put_compaction(compaction_raw())
+    assert mine is not None
+    waits = Admission(cache, config).waits_for(mine, NOON)
+    assert (waits is not None) == (sea == ("metastore",))
+
+
+def test_warehouses_that_share_a_process_are_of_one_metastore() -> None:
+    """However many there are in between, and in whichever order they come."""
+    chain = (warehouse("a", "x"), warehouse("b", "y"), warehouse("c", "z"), warehouse("d", "x", "y"))
+    config = CONFIG.model_copy(update={"warehouses": chain})
+    assert config.metastores() == {"a": "a", "b": "a", "d": "a", "c": "c"}
 
 
 def waits_for(namespace: str) -> str | None:

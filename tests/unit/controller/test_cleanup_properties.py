@@ -72,7 +72,7 @@ class Way:
         assert "completionTime" in self.status
 
     def _note(self, settled: bool, ended: bool, sight: Sight) -> None:
-        running = sight.job_runs and sight.lost is None
+        running = sight.at_work
         if not settled and not running and isinstance(sight.settled, Settlement):
             self.baseline_at = self.seconds
             states = sight.settled.states
@@ -127,7 +127,8 @@ states = st.sampled_from(PublishedState)
 sights = st.builds(
     Sight,
     job=st.sampled_from([None, job(JobState.ACTIVE), job(JobState.FAILED)]),
-    silent=st.sampled_from([0.0, 59.0, 60.0]),
+    at_work=st.booleans(),
+    lost=st.sampled_from([None, "lock 8 is silent"]),
     settled=st.one_of(
         st.none(),
         st.just(TROUBLE),

@@ -15,6 +15,7 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.identity import Change
 from compaction_operator.controller.cleanups import CHUNK, Decision, decide
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import JobState, JobView
@@ -68,24 +69,35 @@ def outcome(status: CompactionCleanupStatus, type_: str) -> str | None:
 
 def test_pending_while_the_job_runs() -> None:
     """The driver may still publish: nothing is fenced, listed or asked."""
-    decision = step(None, Sight(job=view(JobState.ACTIVE)))
+    decision = step(None, Sight(job=view(JobState.ACTIVE), at_work=True))
     assert summary(decision) == ("Unknown", "JobRunning", "Pending")
     assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
 
 
-def test_a_driver_that_has_held_nothing_for_long_is_lost_though_its_job_runs() -> None:
+def test_a_driver_that_is_lost_is_settled_though_its_job_runs() -> None:
     """It may have published half of a pair, which readers see: it is settled, and once said why."""
     running = view(JobState.ACTIVE)
-    waiting = step(None, Sight(job=running, silent=59.9))
+    waiting = step(None, Sight(job=running, at_work=True))
     assert (waiting.action, waiting.again_in, waiting.events) == (Action.NONE, 30.0, ())
-    lost = step(waiting.status, Sight(job=running, silent=60.0))
+    lost = step(waiting.status, Sight(job=running, lost="lock 8 is silent"))
     assert (lost.action, [event.reason for event in lost.events]) == (Action.SETTLE, ["DriverLost"])
-    assert "has held nothing in the metastore for 60 s" in lost.events[0].message
-    failed = step(lost.status, Sight(job=running, silent=60.0, settled=Trouble("UndecidedError", "half")))
-    again = step(failed.status, Sight(job=running, silent=61.0))
+    assert "runs, but lock 8 is silent" in lost.events[0].message
+    failed = step(lost.status, Sight(job=running, settled=Trouble("UndecidedError", "half")))
+    again = step(failed.status, Sight(job=running, lost="lock 8 is silent"))
     assert (again.action, again.events) == (Action.SETTLE, ())
-    done = step(again.status, Sight(job=running, silent=61.0, settled=settlement({"": PUBLISHED}, baseline(12))))
+    done = step(again.status, Sight(job=running, settled=settlement({"": PUBLISHED}, baseline(12))))
     assert outcome(done.status, "Published") == "True"
+
+
+def test_a_partition_that_cannot_be_reached_holds_up_the_others_for_a_minute_only() -> None:
+    """Then nothing of it is deleted for this journal, and the next compaction of it records that again."""
+    why = Change("StorageError", "/t/a is a symbolic link")
+    found = settlement({"": PublishedState.NOT_PUBLISHED}, baseline(12), unreachable={"": why})
+    waiting = step(None, Sight(settled=found, failures=5))
+    assert (waiting.status.baseline, waiting.failed) == (None, True)
+    done = step(None, Sight(settled=found, failures=6))
+    assert done.status.baseline is not None
+    assert [(part.reason, part.message) for part in done.status.partitions] == [(why.reason, why.message)]
 
 
 @pytest.mark.parametrize("job", [None, view(JobState.SUCCEEDED), view(JobState.FAILED)])

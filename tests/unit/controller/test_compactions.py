@@ -9,14 +9,17 @@ from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
-from compaction_operator.controller.driver import DriverEnd
+from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.resources import Compaction, read_compaction
+from compaction_operator.metastore.automatic import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
 OK = Verdict()
+UNSCHEDULABLE = PodTrouble("Unschedulable", "0/1 nodes")
 
 
 def view(state: JobState = JobState.ACTIVE, *, ready: bool = True) -> JobView:
@@ -141,9 +144,31 @@ def test_backing_off_keeps_saying_why() -> None:
     assert (later.action, later.again_in) == (Action.NONE, 6.0)
 
 
-def test_back_off_after_a_suspension_says_when_it_goes_on() -> None:
-    held = step(BACKING_OFF, Sight(), suspend=True).status
-    assert succeeded(step(held.to_json(), Sight())) == ("Unknown", "BackOff", "Waiting")
+def test_after_a_suspension_it_says_again_why_the_last_attempt_failed() -> None:
+    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), buried=True)).status
+    held = step(failed.to_json(), Sight(), suspend=True).status
+    assert succeeded(step(held.to_json(), Sight())) == succeeded(Decision(failed)) == (
+        "Unknown", "DriverFailed", "Waiting",
+    )  # fmt: skip
+
+
+def test_a_status_of_an_older_version_says_when_it_goes_on() -> None:
+    """It has no field for why it waits; it waits for as long, and counts what was counted."""
+    decision = step(BACKING_OFF, Sight())
+    assert succeeded(decision) == ("Unknown", "BackOff", "Waiting")
+    assert decision.status.conditions[0].message == "next attempt at 2026-01-01T12:00:10Z"
+    assert (decision.again_in, decision.status.failed_attempts) == (10.0, 1)
+
+
+@pytest.mark.parametrize("said", ["InCompactionQueue", "Queued", "Suspended"])
+def test_no_words_of_a_condition_decide_anything(said: str) -> None:
+    """People read them: what a decision rests on has a field of its own."""
+    words = {"type": "Succeeded", "status": "Unknown", "reason": said, "lastTransitionTime": "2026-01-01T12:00:00Z"}
+    held = {"attempt": 1, "nextAttemptTime": "2026-01-01T12:00:10Z", "backOff": {"reason": "InCompactionQueue"}}
+    mine = compaction(status={**held, "conditions": [words]})
+    assert mine.kept_out
+    assert succeeded(decide(mine, Sight(), config=CONFIG, now=NOON)) == ("Unknown", "InCompactionQueue", "Waiting")
+    assert not compaction(status={"attempt": 1, "conditions": [words]}).kept_out
 
 
 def test_crashed_before_the_job_was_created() -> None:
@@ -159,9 +184,138 @@ def test_crashed_before_the_job_was_recorded() -> None:
 
 
 def test_a_driver_that_does_not_start_says_why() -> None:
-    decision = step(RUNNING, Sight(job=view(ready=False), trouble="Unschedulable: 0/1 nodes"))
+    decision = step(RUNNING, Sight(job=view(ready=False), pod=UNSCHEDULABLE))
+    assert succeeded(decision) == ("Unknown", "Unschedulable", "Waiting")
     assert "Unschedulable: 0/1 nodes" in decision.status.conditions[0].message
     assert decision.again_in == 5.0
+
+
+def test_a_driver_that_does_not_start_is_an_event_once() -> None:
+    """Not once more for each of the names that one trouble goes by; again when it comes back."""
+    status: dict[str, Any] = dict(RUNNING)
+    pulls = [PodTrouble(reason, "no such image") for reason in ("ErrImagePull", "ImagePullBackOff", "ErrImagePull")]
+    starts = [PodTrouble("ContainerCreating"), None]
+    told = []
+    for pod in [*starts, *pulls, *starts, UNSCHEDULABLE, UNSCHEDULABLE]:
+        decision = step(status, Sight(job=view(ready=False), pod=pod))
+        told += [(event.reason, event.type.value) for event in decision.events]
+        assert decision.status.phase == ("Running" if pod in starts else "Waiting")
+        status = decision.status.to_json()
+    assert told == [("ErrImagePull", "Warning"), ("Unschedulable", "Warning")]
+
+
+# --- An attempt that is ended
+
+
+STARTED = {**RUNNING, "attemptStartTime": "2026-01-01T12:00:00Z"}
+DAY = timedelta(hours=24)
+LOST = "its lock 4 had no heartbeat since 2026-01-01T12:00:00Z"
+
+
+def test_an_attempt_knows_when_it_was_started() -> None:
+    """The next one counts from its own start."""
+    assert step({}, Sight(verdict=OK)).status.attempt_start_time == "2026-01-01T12:00:00Z"
+    again = step({**STARTED, **BACKING_OFF}, Sight(verdict=OK), now=NOON + timedelta(seconds=10)).status
+    assert (again.attempt_start_time, again.start_time) == ("2026-01-01T12:00:10Z", "2026-01-01T12:00:10Z")
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [({}, DAY), ({"deadline": "90m"}, timedelta(minutes=90)), ({"deadline": "48h"}, timedelta(hours=48))],
+)
+def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: timedelta) -> None:
+    """Its own deadline, or else the warehouse's; why is recorded before the Job is deleted."""
+    before = step(STARTED, Sight(job=view()), now=NOON + most - timedelta(seconds=3), **fields)
+    assert (before.action, before.again_in, before.status.ending) == (Action.NONE, 3.0, None)
+    decision = step(STARTED, Sight(job=view()), now=NOON + most, **fields)
+    assert decision.action is Action.DELETE_JOB
+    assert decision.status.ending is not None
+    assert decision.status.ending.reason == "DeadlineExceeded"
+    assert succeeded(decision) == ("Unknown", "DeadlineExceeded", "Running")
+    assert [event.reason for event in decision.events] == ["DeadlineExceeded"]
+
+
+@pytest.mark.parametrize(
+    ("sight", "seen"),
+    [
+        (Sight(job=view(ready=False), pod=UNSCHEDULABLE), "its driver waits: Unschedulable: 0/1 nodes"),
+        (Sight(job=view()), "its driver runs, and told nothing of its progress"),
+        (
+            Sight(job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"),
+            "its driver runs (0/3 partitions, 0%); its executors wait: Unschedulable: 0/1 nodes",
+        ),
+        (Sight(refused="exceeded quota"), "its job cannot be created: exceeded quota"),
+    ],
+)
+def test_an_attempt_that_is_ended_says_what_was_seen_of_it(sight: Sight, seen: str) -> None:
+    status = STARTED if sight.job else {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
+    decision = step(status, sight, now=NOON + DAY)
+    assert decision.status.ending is not None
+    assert decision.status.ending.message == f"not done at 2026-01-02T12:00:00Z, its deadline: {seen}"
+    assert decision.status.job == JOB
+
+
+def test_an_attempt_whose_driver_is_lost_is_ended() -> None:
+    decision = step(STARTED, Sight(job=view(), lost=LOST))
+    assert decision.action is Action.DELETE_JOB
+    assert decision.status.ending is not None
+    assert decision.status.ending.to_json() == {"reason": "DriverLost", "message": LOST}
+    assert decision.events[0].message == f"attempt 1 is ended: {LOST}"
+
+
+ENDING = {**STARTED, "ending": {"reason": "DriverLost", "message": LOST}}
+OVERDUE = {**STARTED, "ending": {"reason": "DeadlineExceeded", "message": "not done"}}
+
+
+def test_ending_goes_on_after_a_restart() -> None:
+    """From the record alone: nothing of what it rests on has to be seen again, nor is it said again."""
+    decision = step(ENDING, Sight(job=view()))
+    assert (decision.action, decision.events) == (Action.DELETE_JOB, ())
+    waits = step(ENDING, Sight(job=view(), job_deleted=True))
+    assert (waits.action, waits.again_in) == (Action.NONE, 5.0)
+    unborn = {name: value for name, value in ENDING.items() if name != "job"}
+    assert step(unborn, Sight()).action is Action.LOOK_AT_END
+
+
+def test_an_ended_attempt_is_judged_when_all_is_known_and_nothing_is_left_of_it() -> None:
+    """Not before its cleanups know what it published, and its locks and staging are gone."""
+    unsettled = step(ENDING, Sight(job=None, end=end(cleanups=[journal(None)])))
+    assert succeeded(unsettled) == ("Unknown", "Settling", "Running")
+    assert step(ENDING, Sight(job=None, end=end(cleanups=[journal()]))).action is Action.BURY
+
+
+@pytest.mark.parametrize(("status", "reason", "failed"), [(ENDING, "DriverLost", 0), (OVERDUE, "DeadlineExceeded", 1)])
+@pytest.mark.parametrize("job", [None, view(JobState.FAILED)])
+def test_a_lost_driver_is_not_counted_and_one_that_takes_too_long_is(
+    status: dict[str, Any], reason: str, failed: int, job: JobView | None
+) -> None:
+    """Whatever the driver says while it is being ended."""
+    said = DriverResult(reason=Reason.LOCK_LOST, message="lost")
+    decision = step(status, Sight(job=job, end=end(result=said), buried=True))
+    assert succeeded(decision) == ("Unknown", reason, "Waiting")
+    assert (decision.status.failed_attempts, decision.status.ending) == (failed, None)
+    assert decision.status.next_attempt_time is not None
+
+
+def test_the_last_attempt_that_takes_too_long() -> None:
+    decision = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(), buried=True))
+    assert succeeded(decision) == ("False", "DeadlineExceeded", "Failed")
+    published = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(cleanups=[journal()]), buried=True))
+    assert succeeded(published) == ("False", "PartiallyPublished", "Failed")
+
+
+def test_a_driver_that_was_done_before_its_job_was_deleted_has_succeeded() -> None:
+    decision = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])))
+    assert succeeded(decision) == ("True", "Compacted", "Succeeded")
+    assert decision.status.ending is None
+    left = end(cleanups=[journal(), journal("NotPublished", partition="prt=p2")])
+    fenced = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=left, buried=True))
+    assert succeeded(fenced) == ("Unknown", "DriverLost", "Waiting")
+
+
+def test_an_attempt_of_an_older_version_is_given_its_time_from_now_on() -> None:
+    decision = step(RUNNING, Sight(job=view()), now=NOON + 7 * DAY)
+    assert (decision.action, decision.status.attempt_start_time) == (Action.NONE, "2026-01-08T12:00:00Z")
 
 
 @pytest.mark.parametrize("job", [view(JobState.SUCCEEDED), view(JobState.FAILED), None])
@@ -204,7 +358,6 @@ def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
 
 FAILURES = [
     (Sight(job=view(JobState.FAILED), end=end()), "DriverFailed"),
-    (Sight(job=view(JobState.FAILED), end=end(seen="the driver's pod is gone")), "DriverFailed"),
     (Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
     (
         Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))),
@@ -253,6 +406,18 @@ def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert decision.status.failed_attempts == 0
     assert decision.again_in == pause
+
+
+def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
+    """A drained node is nobody's fault; what the driver itself gave as its reason counts all the same."""
+    seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
+    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=End(seen, ()), buried=True))
+    assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
+    assert (decision.status.failed_attempts, decision.again_in) == (0, 10.0)
+    said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
+    found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
+    counted = step(RUNNING, Sight(job=view(JobState.FAILED), end=found, buried=True))
+    assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +472,8 @@ def test_an_ended_compaction_is_never_touched_again() -> None:
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
     running = step({"attempt": 1}, Sight(job=view())).status
-    later = step(running.to_json(), Sight(job=view(ready=False), trouble="ErrImagePull"), now=NOON + timedelta(hours=1))
+    trouble = Sight(job=view(ready=False), pod=PodTrouble("ErrImagePull"))
+    later = step(running.to_json(), trouble, now=NOON + timedelta(hours=1))
     assert later.status.conditions[0].last_transition_time == "2026-01-01T12:00:00Z"
 
 
@@ -395,10 +561,29 @@ QUEUED = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated"
 @pytest.mark.parametrize(("waits", "pause"), [(0, 10), (1, 20), (3, 80), (60, 120)])
 def test_a_table_in_hives_own_queue_is_waited_for(waits: int, pause: int) -> None:
     """Not failed, no attempt, a little later each time, and the reason says whose entry it is."""
-    decision = step({}, Sight(verdict=QUEUED, waits=waits))
+    before = {"backOff": {"reason": "InCompactionQueue", "waits": waits}} if waits else {}
+    decision = step(before, Sight(verdict=QUEUED))
     assert succeeded(decision) == ("Unknown", "InCompactionQueue", "Waiting")
-    assert (decision.again_in, decision.failed, decision.status.attempt) == (pause, True, 0)
+    assert (decision.again_in, decision.status.attempt, decision.status.failed_attempts) == (pause, 0, 0)
     assert decision.status.conditions[-1].message == QUEUED.message
+
+
+def test_until_the_queue_is_asked_again_nothing_is_asked_or_written() -> None:
+    held = step({}, Sight(verdict=QUEUED)).status
+    later = step(held.to_json(), Sight(), now=NOON + timedelta(seconds=4))
+    assert later == Decision(held, again_in=6.0)
+    assert step(held.to_json(), Sight(), now=NOON + timedelta(seconds=10)).action is Action.PREFLIGHT
+
+
+def test_an_attempt_that_starts_forgets_why_it_waited() -> None:
+    held = {**step({}, Sight(verdict=QUEUED)).status.to_json(), "attempt": 1}
+    assert compaction(status=held).kept_out
+    started = step(held, Sight(verdict=OK), now=NOON + timedelta(seconds=10)).status
+    assert started.back_off is None
+    assert not compaction(status=started.to_json()).kept_out
+
+
+BY_ITSELF, MARKED = (Verdict(automatic=Automatic(found)) for found in (AutoCompaction.ON, AutoCompaction.OFF_BY_TABLE))
 
 
 def auto_compaction(decision: Decision) -> tuple[str, str]:
@@ -409,7 +594,7 @@ def auto_compaction(decision: Decision) -> tuple[str, str]:
 
 def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     """It goes on all the same; the statement that ends the warning is said in full."""
-    decision = step({}, Sight(verdict=Verdict(auto_compaction=True)))
+    decision = step({}, Sight(verdict=BY_ITSELF))
     assert decision.action is Action.CREATE_JOB
     assert auto_compaction(decision) == ("False", "NoAutoCompactionMissing")
     assert [(event.reason, event.type) for event in decision.events] == [
@@ -419,9 +604,9 @@ def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     statement = "ALTER TABLE sales.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
     assert decision.events[0].message.endswith(statement)
     again = {**decision.status.to_json(), **BACKING_OFF}
-    later = step(again, Sight(verdict=Verdict(auto_compaction=True)), now=NOON + timedelta(hours=1))
+    later = step(again, Sight(verdict=BY_ITSELF), now=NOON + timedelta(hours=1))
     assert [event.reason for event in later.events] == ["Started"]
-    mended = step(again, Sight(verdict=Verdict(auto_compaction=False)), now=NOON + timedelta(hours=1))
+    mended = step(again, Sight(verdict=MARKED), now=NOON + timedelta(hours=1))
     assert auto_compaction(mended) == ("True", "NoAutoCompactionSet")
 
 

@@ -20,7 +20,7 @@ from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
-from compaction_operator.controller.resources import Kind, TableKey
+from compaction_operator.controller.resources import Compaction, Kind, TableKey
 from compaction_operator.controller.sight import Sight
 from tests.unit.controller.sandbox import (
     CONFIG,
@@ -122,39 +122,119 @@ async def with_a_running_driver() -> Sandbox:
 
 
 @runs
-async def test_a_driver_that_was_seen_twice_to_hold_nothing_is_settled_while_its_job_runs() -> None:
-    """And not by one look, nor after a moment between two locks."""
+async def test_a_driver_without_heartbeats_is_lost_though_its_job_runs() -> None:
+    """While the metastore still has its lock: behind it the half of a pair is completed before anyone can read it."""
     box = await with_a_running_driver()
-    await box.pass_time(300)
-    box.work.held = False
-    await box.pass_time(59)
-    assert box.work.count("settle") == 0
-    box.work.held = True
-    await box.pass_time(31)
-    box.work.held = False
-    await box.pass_time(60)
+    await box.pass_time(3600)
+    box.work.last_heartbeat = box.time.now
+    await box.pass_time(89)
     assert box.work.count("settle") == 0
     await box.pass_time(31)
     assert box.work.count("settle") == 1
     assert box.cleanup()["baseline"]
-    assert box.kube.reasons().count("DriverLost") == 1
+    assert "DriverLost" in box.kube.reasons()
+
+
+@runs
+async def test_what_a_driver_has_let_go_of_is_settled_while_its_job_runs() -> None:
+    """It is done with the journal's partitions, and not lost."""
+    box = await with_a_running_driver()
+    box.work.holding = False
+    await box.pass_time(31)
+    assert box.work.count("settle") == 1
+    assert box.kube.reasons().count("DriverLost") == 0
     assert box.compaction()["phase"] == "Running"
 
 
 @runs
 async def test_a_metastore_that_does_not_answer_says_nothing_of_the_driver() -> None:
-    """Nor does it count for what was seen before."""
     box = await with_a_running_driver()
-    box.work.held = False
-    await box.pass_time(31)
+    box.work.holding = False
     box.work.metastore_down = True
     await box.pass_time(3600)
     assert box.work.count("settle") == 0
     box.work.metastore_down = False
-    await box.pass_time(59)
-    assert box.work.count("settle") == 0
     await box.pass_time(31)
     assert box.work.count("settle") == 1
+
+
+@runs
+async def test_what_deleted_compactions_left_is_looked_for_all_the_time() -> None:
+    """What is of a compaction that is there is its own affair."""
+    box = await with_a_running_driver()
+    await box.pass_time(60)
+    box.kube.delete(Kind.COMPACTION, "default", "nightly")
+    await box.pass_time(30)
+    uid = "uid-default-nightly"
+    assert box.work.swept == [("lake", frozenset({uid})), ("lake", frozenset({uid})), ("lake", frozenset())]
+
+
+@runs
+async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
+    """Its pod may stay Terminating for ever: the Job goes, then the attempt ends, and the table is free."""
+    box = await with_a_running_driver()
+    box.work.lost_drivers.add(1)
+    await box.pass_time(31)
+    assert box.kube.jobs() == []
+    assert box.work.count("settle") == 1
+    assert box.work.count("bury 1") == 1
+    assert condition(box.compaction())["reason"] == "DriverLost"
+    assert box.compaction()["failedAttempts"] == 0
+    await box.pass_time(10)
+    assert box.kube.jobs() == [job(2)]
+    # Once for the compaction, once for the cleanup.
+    assert box.kube.reasons().count("DriverLost") == 2
+
+
+@runs
+async def test_the_metastore_is_not_asked_for_the_driver_all_the_time() -> None:
+    """However much news of it there is, nor is it in doubt when the metastore does not answer."""
+    box = await with_a_running_driver()
+    for second in range(300):
+        box.kube.report(job(), Progress(partitions_done=second, partitions_total=300))
+        await box.pass_time(1)
+    assert 9 <= box.work.calls.count("held nightly") <= 10
+    box.work.metastore_down = True
+    box.work.lost_drivers.add(1)
+    await box.pass_time(3600)
+    assert box.kube.jobs() == [job()]
+
+
+@runs
+async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() -> None:
+    """After its deadline the next attempt has its turn, and after the last one others of the table have."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", retry={"maxAttempts": 2}))
+    box.kube.apply(Kind.COMPACTION, compaction_raw("another", created=NOON.replace(minute=1)))
+    await box.start()
+    await box.pass_time(3600)
+    assert condition(box.compaction())["reason"] == "DeadlineExceeded"
+    await box.pass_time(86400 + 3700)
+    assert box.compaction()["phase"] == "Failed"
+    assert condition(box.compaction())["reason"] == "DeadlineExceeded"
+    assert "(2 of 2): not done at " in condition(box.compaction())["message"]
+
+
+def executor(driver: str) -> dict[str, Any]:
+    """An executor's pod of some driver, which no node can take."""
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"for {driver}"}
+    return {"metadata": {"name": "x", "ownerReferences": [{"uid": driver}]}, "status": {"conditions": [waits]}}
+
+
+@runs
+async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
+    """By its own ones: others of the namespace may wait, too."""
+    box = Sandbox()
+    executors = {"executors": {"instances": 2}}
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    await box.start()
+    box.kube.report(job(), Progress(partitions_total=3))
+    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+    box.kube.executors = [executor("stranger"), executor("driver")]
+    await box.pass_time(3600)
+    said = condition(box.compaction())
+    assert said["reason"] == "DeadlineExceeded"
+    assert said["message"].endswith("(0/3 partitions, 0%); its executors wait: Unschedulable: for driver")
 
 
 @runs
@@ -408,6 +488,18 @@ async def test_one_attempt_per_table_over_all_namespaces() -> None:
 
 
 @runs
+async def test_one_attempt_per_table_over_all_warehouses_of_a_metastore() -> None:
+    """Another name of the warehouse is no way around the one that works on the table."""
+    sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+    box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw("other", created=NOON.replace(minute=1), warehouse="sea"))
+    await box.start()
+    assert box.kube.jobs() == [job()]
+    assert condition(box.compaction("other"))["reason"] == "Queued"
+
+
+@runs
 async def test_so_many_jobs_at_once() -> None:
     """maxConcurrentJobs over all tables; one that ends makes room."""
     box = Sandbox()
@@ -477,7 +569,7 @@ async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
-    assert box.controller.next_due() is None
+    assert len(box.controller._gatekeeper) == 0
 
 
 @runs
@@ -671,7 +763,7 @@ async def test_on_hive_4_the_queues_entry_is_ended_in_the_end() -> None:
 async def test_an_ended_cleanup_goes_after_its_time() -> None:
     """While its compaction still runs it stays; with nothing of it left to remember, it goes."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="48h"))
     await box.start()
     box.kube.apply(Kind.CLEANUP, journal())
     box.kube.end_job(job(), ok=False)
@@ -725,6 +817,56 @@ async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
     box.work.verdict = Verdict()
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
+
+
+def kept_out(box: Sandbox, *names: str) -> None:
+    """From now on the metastore's queue keeps these compactions out."""
+
+    def preflight(compaction: Compaction) -> Verdict:
+        held = compaction.meta.name in names
+        return Verdict(Reason.IN_COMPACTION_QUEUE, "entry 7 is ready for cleaning") if held else Verdict()
+
+    box.work.preflight = preflight  # type: ignore[method-assign]
+
+
+def minutes_later(name: str, minutes: int, **spec: Any) -> dict[str, Any]:
+    """A compaction that was made some minutes after noon."""
+    return compaction_raw(name, created=NOON.replace(minute=minutes), **spec)
+
+
+@runs
+async def test_what_the_queue_keeps_out_holds_up_no_younger_one() -> None:
+    """A dead entry may stay for good; others of the table are about partitions of their own."""
+    box = Sandbox()
+    kept_out(box, "nightly")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, minutes_later("younger", 1))
+    await box.start()
+    await box.pass_time(30)
+    assert box.kube.jobs() == [job(name="younger")]
+    box.kube.end_job(job(name="younger"), ok=True)
+    await box.pass_time(3600)
+    assert condition(box.compaction())["message"] == "entry 7 is ready for cleaning"
+    assert condition(box.compaction("younger"))["status"] == "True"
+
+
+@runs
+async def test_what_was_kept_out_has_its_place_by_age_again() -> None:
+    """It is asked for whenever its pause is over and the table is free, before all that are younger."""
+    box = Sandbox()
+    kept_out(box, "nightly")
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    for minute, name in enumerate(("a", "b", "c"), 1):
+        box.kube.apply(Kind.COMPACTION, minutes_later(name, minute))
+    await box.start()
+    await box.pass_time(300)
+    assert box.kube.jobs() == [job(name="a")]
+    kept_out(box)
+    box.kube.end_job(job(name="a"), ok=True)
+    await box.run()
+    assert box.kube.jobs() == [job(name="a"), job()]
+    said = condition(box.compaction("b"))["message"]
+    assert said == "waits for compaction default/nightly, which works on the same table"
 
 
 @runs
@@ -813,6 +955,30 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
     assert not (box.controller._failures or box.controller._resting)
 
 
+async def lose_a_driver(box: Sandbox) -> None:
+    """The world's side of a compaction whose first driver is lost: repeatable, driven by what is there."""
+    box.work.lost_drivers.add(1)
+    await box.run()
+    for attempt in (1, 2):
+        if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
+            box.kube.apply(Kind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
+        if attempt == 2 and "conditions" not in box.kube.get(Kind.JOB, job(2))["status"]:
+            box.kube.end_job(job(2), ok=True)
+        await box.pass_time(120)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_between_any_two_steps_while_a_lost_driver_is_ended(after: bool) -> None:
+    """A controller that is started again goes on where the status says that its predecessor was."""
+    undisturbed = killed_at(None, after=after, scenario=lose_a_driver)
+    expected = final_state(undisturbed)
+    assert (expected["reason"], expected["jobs"]) == ("Compacted", [job(2)])
+    assert expected["compaction"]["failedAttempts"] == 0
+    for change in range(1, undisturbed.kube.changes + 1):
+        killed = killed_at(change, after=after, scenario=lose_a_driver)
+        assert final_state(killed) == expected, f"killed at change {change}"
+
+
 async def compact_once(box: Sandbox) -> None:
     """The world's side of one compaction with a driver that dies first: repeatable, driven by what is there."""
     await box.run()
@@ -849,12 +1015,14 @@ def final_state(box: Sandbox) -> dict[str, Any]:
     }
 
 
-def killed_at(change: int | None, *, after: bool) -> Sandbox:
+def killed_at(
+    change: int | None, *, after: bool, scenario: Callable[[Sandbox], Awaitable[None]] | None = None
+) -> Sandbox:
     box = Sandbox()
     box.work.directories = {f"prt=p{attempt}/{name}" for attempt in (1, 2) for name in DELTAS}
     box.kube.die_at, box.kube.die_after = change, after
     box.kube.apply(Kind.COMPACTION, compaction_raw())
-    asyncio.run(survive(box, compact_once))
+    asyncio.run(survive(box, scenario or compact_once))
     return box
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.driver import driver_end, driver_progress, pod_trouble
+from compaction_operator.controller.driver import driver_end, driver_progress, executors_trouble, pod_trouble
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 
@@ -43,6 +43,37 @@ def test_seen_from_outside(pods: list[dict[str, Any]], seen: str) -> None:
     assert (end.result, end.seen) == (None, seen)
 
 
+def disrupted(pod: dict[str, Any]) -> dict[str, Any]:
+    """A pod with the condition that drains, preemptions and lost nodes leave."""
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    return {**pod, "status": {**pod["status"], "conditions": [target]}}
+
+
+def deleted(pod: dict[str, Any]) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T12:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "interrupted"),
+    [
+        ([ended(143)], True),
+        ([deleted(ended(137))], True),
+        ([disrupted(ended(1, message="the connection was closed"))], True),
+        ([pod(phase="Failed", reason="Evicted", message="disk")], True),
+        ([pod(phase="Failed", reason="Preempting")], True),
+        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], False),
+        ([], True),
+        ([ended(1)], False),
+        ([ended(137, reason="OOMKilled")], False),
+        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], False),
+    ],
+)
+def test_a_driver_that_was_made_to_end_is_told_from_one_that_failed(
+    pods: list[dict[str, Any]], interrupted: bool
+) -> None:
+    assert driver_end(pods).interrupted is interrupted
+
+
 def test_of_two_pods_the_younger_one_counts() -> None:
     """Two pods of one Job can exist for a moment."""
     old, young = ended(1, created="2026-01-01T12:00:00Z"), ended(2, created="2026-01-01T12:00:01Z")
@@ -52,7 +83,7 @@ def test_of_two_pods_the_younger_one_counts() -> None:
 @pytest.mark.parametrize(
     ("pods", "trouble"),
     [
-        ([], "its pod is not created yet"),
+        ([], "PodNotCreated: its job has created no pod yet"),
         (
             [pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})],
             "ImagePullBackOff: no such image",
@@ -71,7 +102,25 @@ def test_of_two_pods_the_younger_one_counts() -> None:
     ],
 )
 def test_what_keeps_a_driver_from_starting(pods: list[dict[str, Any]], trouble: str | None) -> None:
-    assert pod_trouble(pods) == trouble
+    found = pod_trouble(pods)
+    assert (str(found) if found else None) == trouble
+
+
+@pytest.mark.parametrize(
+    ("reason", "passing"),
+    [("ContainerCreating", True), ("PodInitializing", True), ("ImagePullBackOff", False), ("Unschedulable", False)],
+)
+def test_what_every_pod_goes_through_is_no_trouble(reason: str, passing: bool) -> None:
+    found = pod_trouble([pod({"waiting": {"reason": reason}})])
+    assert found is not None
+    assert found.passing is passing
+
+
+def test_executors_are_in_trouble_when_none_of_them_runs() -> None:
+    waits = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}])
+    assert executors_trouble([waits, waits]) == "Unschedulable: 0/1"
+    assert executors_trouble([waits, pod({"running": {}})]) is None
+    assert executors_trouble([]) is None
 
 
 def annotated(text: str, pod: dict[str, Any]) -> dict[str, Any]:

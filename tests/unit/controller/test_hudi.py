@@ -315,11 +315,11 @@ def test_what_an_earlier_attempt_saw_stays_until_there_is_news() -> None:
 def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
     """Its dead instants are the next attempt's to deal with: nothing in the table's folder is touched."""
     place = hudi_table(tmp_path)
-    (place / "_compaction_uiddefau-1-pod").mkdir()
+    (place / "_compaction_uid-default-nightly-1-pod").mkdir()
     work = RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
     assert work.bury(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
     assert work.bury(compaction(**BY_NAME, status=RUNNING)) is None
-    assert (place / "_compaction_uiddefau-1-pod").exists()
+    assert (place / "_compaction_uid-default-nightly-1-pod").exists()
 
 
 @runs

@@ -1,6 +1,8 @@
 """The API server's errors as ours, and a job manifest that is there already."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kubernetes import client
@@ -14,6 +16,7 @@ from compaction_operator.controller.kube import (
     KubeError,
     _call,
 )
+from compaction_operator.controller.resources import Kind
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,29 @@ def test_a_cleanup_is_deleted_as_it_was_seen_or_not_at_all(monkeypatch: pytest.M
     kube.delete_cleanup({"metadata": {"namespace": "n", "name": "c", "uid": "u", "resourceVersion": "7"}})
     (options,) = sent
     assert api.sanitize_for_serialization(options["body"]) == {"preconditions": {"uid": "u", "resourceVersion": "7"}}
+
+
+def test_a_jobs_pods_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a policy the API server would leave them: of a lost driver nobody may run on."""
+    kube, sent = KubeClient(client.ApiClient()), []
+
+    def delete(name: str, namespace: str, **options: object) -> Any:
+        sent.append((namespace, name, options["propagation_policy"]))
+        return SimpleNamespace(data=b"{}")
+
+    monkeypatch.setattr(kube._batch, "delete_namespaced_job", delete)
+    kube.delete_job("n", "j")
+    assert sent == [("n", "j", "Background")]
+
+
+def test_the_newest_version_is_that_of_a_list_which_is_read_from_etcd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any version that it were asked for could be answered from a cache of before a restore."""
+    kube, sent = KubeClient(client.ApiClient()), []
+
+    def page(*args: str, **options: object) -> dict[str, Any]:
+        sent.append((args[-1], set(options)))
+        return {"metadata": {"resourceVersion": "71"}, "items": []}
+
+    monkeypatch.setattr(kube._custom, "list_cluster_custom_object", page)
+    assert kube.newest(Kind.COMPACTION) == 71
+    assert sent == [("tablecompactions", {"limit", "_request_timeout"})]

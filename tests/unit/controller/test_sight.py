@@ -1,6 +1,5 @@
 """Which part of what was seen still counts."""
 
-import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion
@@ -32,9 +31,3 @@ def test_an_answer_does_not_end_what_was_answered_before() -> None:
     assert Sight(left=True).answered(finished=True).answered(left=False) == Sight(finished=True)
     trouble = Trouble("MetastoreUnavailable", "refused")
     assert Sight(finished=True, left=True).answered(left=trouble) == Sight(finished=True, left=trouble)
-
-
-@pytest.mark.parametrize(("silent", "lost"), [(0.0, False), (59.9, False), (60.0, True)])
-def test_only_a_driver_whose_job_runs_is_lost(silent: float, lost: bool) -> None:
-    assert (Sight(job=RUNS, silent=silent).lost is not None) == lost
-    assert Sight(silent=silent).lost is None

@@ -1,9 +1,8 @@
 """What a user is told, and what is tried again, where an attempt cannot begin or cannot be finished."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.request import DriverResult, Reason
@@ -96,10 +95,13 @@ def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) ->
     assert metastore.unlocked == [7]
 
 
-def test_a_burial_gives_locks_back_only_when_staging_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H3: while the EXCLUSIVE lock of a dead driver is there, nobody reads the half of a pair."""
-    link = tmp_path / "prt=p0"
-    link.symlink_to(tmp_path)
-    metastore = partitioned(tmp_path, str(link))
-    assert "symbolic link" in (work(metastore).bury(attempt(1)) or "")
-    assert metastore.unlocked == []
+def test_a_partition_that_cannot_be_reached_holds_up_neither_the_others_nor_the_judgement(tmp_path: Path) -> None:
+    here, link = tmp_path / "prt=p1", tmp_path / "prt=p0"
+    make_directory(here, STAGING)
+    link.symlink_to(tmp_path / "elsewhere")
+    locks = (replace(own_lock(7), partition="prt=p0"), replace(own_lock(8), partition="prt=p1"), own_lock(9))
+    metastore = replace(partitioned(tmp_path, str(link), str(here)), locks=locks)
+    assert work(metastore).bury(attempt(1)) is None
+    assert names(here) == set()
+    # H3: while the EXCLUSIVE lock of a dead driver is there, nobody reads the half of a pair.
+    assert metastore.unlocked == [8, 9]

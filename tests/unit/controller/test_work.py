@@ -1,6 +1,6 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import cleanup_agent
+from compaction_operator.cleanup.lost import Holdings
 from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
@@ -17,13 +18,14 @@ from compaction_operator.controller.resources import Cleanup, Compaction, TableK
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
 from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
 from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, cleanup, compaction, entry_json, reader
 
 OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
-STAGING = "_compaction_uiddefau-1-pod"
+STAGING = "_compaction_uid-default-nightly-1-pod"
 
 
 def table(place: Path, **changes: Any) -> Table:
@@ -45,6 +47,16 @@ class Metastore(FakeMetastore):
     """Partitions have names, and all of it can be down."""
 
     down: bool = False
+    database: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def get_database(self, name: str) -> dict[str, str]:
+        self._answer("get_database")
+        return self.database
+
+    def get_config_value(self, name: str, default: str) -> str:
+        self._answer("get_config_value")
+        return self.settings.get(name, default)
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         self._answer("get_partition_names")
@@ -85,10 +97,12 @@ def own_lock(lock_id: int) -> LockInfo:
 def test_what_an_attempt_holds_is_known_by_its_name(tmp_path: Path) -> None:
     """A lock of its own, or a transaction; those of others, and of its other attempts, are not its own."""
     plain = Metastore(table(tmp_path), locks=(reader(12), replace(own_lock(7), agent=f"{OWN}".replace("/1/", "/11/"))))
-    assert work(plain).holds(journal(tmp_path)) is False
-    assert work(replace(plain, locks=(own_lock(8),))).holds(journal(tmp_path)) is True
-    txn = TxnInfo(txn=41, state="OPEN", user="u", host="h", agent=OWN)
-    assert work(replace(plain, transactions=OpenTransactions(41, (txn,)))).holds(journal(tmp_path)) is True
+    for one in (journal(tmp_path), attempt(1)):
+        assert work(plain).held(one) == Holdings()
+        assert work(replace(plain, locks=(own_lock(8),))).held(one) == Holdings((own_lock(8),))
+        txn = TxnInfo(txn=41, state="OPEN", user="u", host="h", agent=OWN)
+        opened = OpenTransactions(41, (txn,))
+        assert work(replace(plain, transactions=opened)).held(one) == Holdings(txns=(txn,))
 
 
 def test_a_cleanup_gives_back_its_own_locks_alone(tmp_path: Path) -> None:
@@ -106,7 +120,7 @@ def test_a_cleanup_gives_back_its_own_locks_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("call", ["show_locks", "open_transactions"])
 def test_an_error_does_not_say_that_an_attempt_holds_nothing(tmp_path: Path, call: str) -> None:
     metastore = Metastore(table(tmp_path), broken=frozenset({call}))
-    assert work(metastore).holds(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
+    assert work(metastore).held(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
 
 
 @pytest.mark.parametrize(
@@ -158,6 +172,48 @@ def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
     assert verdict == Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
 
 
+INITIATOR, CLEANER = "hive.compactor.initiator.on", "hive.compactor.cleaner.on"
+STATEMENT = "to keep it from that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_database", "settings", "told"),
+    [
+        ("true", "", {}, "True NoAutoCompactionSet: NO_AUTO_COMPACTION is set on the table"),
+        ("", "true", {}, "True NoAutoCompactionSet: NO_AUTO_COMPACTION is set on the database"),
+        ("", "", {INITIATOR: "false"}, "True InitiatorOff: Initiator is off"),
+        (
+            "", "", {INITIATOR: "true"},
+            f"False NoAutoCompactionMissing: {STATEMENT.format('TABLE sales.orders', 'TBLPROPERTIES')}",
+        ),
+        (
+            "true", "false", {INITIATOR: "true"},
+            f"False NoAutoCompactionMissing: {STATEMENT.format('DATABASE sales', 'DBPROPERTIES')}",
+        ),
+        ("", "", {}, "Unknown InitiatorUnknown: nobody knows whether Hive compacts sales.orders"),
+        ("true", "", {CLEANER: "true"}, "True NoAutoCompactionSet: its Cleaner is on, and may delete what is obsolete"),
+        ("true", "", {CLEANER: "false"}, "True NoAutoCompactionSet: its Cleaner is off"),
+    ],
+)  # fmt: skip
+def test_preflight_says_what_hive_does_by_itself(
+    tmp_path: Path, of_table: str, of_database: str, settings: dict[str, str], told: str
+) -> None:
+    """By the table, its database, which comes first on Hive 4, and the metastore's own settings."""
+    marked = {"transactional": "true"} | ({"no_auto_compaction": of_table} if of_table else {})
+    metastore = Metastore(
+        table(tmp_path, parameters=marked),
+        hive=Generation.HIVE4,
+        database={"no_auto_compaction": of_database} if of_database else {},
+        settings=settings,
+    )
+    automatic = work(metastore).preflight(compaction()).automatic
+    assert automatic is not None
+    reason, message = automatic.said(compaction().spec.table)
+    expected, _, named = told.partition(": ")
+    assert f"{automatic.outcome} {reason}" == expected
+    assert named in message
+
+
 def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
     """Staging goes, own locks are given back and not waited for, others are; what is published is computed."""
     for name in (*DELTAS, STAGING, "delta_0000001_0000003"):
@@ -167,7 +223,7 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
         locks=(reader(12), own_lock(7), own_lock(8)),
         transactions=OpenTransactions(40, (TxnInfo(txn=39, state="OPEN", user="u", host="h"),)),
     )
-    settled = work(metastore).settle(journal(tmp_path))
+    settled = work(metastore).settle(journal(tmp_path), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert settled.baseline.lock_ids == (12,)
@@ -179,7 +235,7 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
 def test_settling_what_was_not_published(tmp_path: Path) -> None:
     for name in DELTAS:
         make_directory(tmp_path, name)
-    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path))
+    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
 
@@ -191,7 +247,7 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
     staging = tmp_path / STAGING
     make_directory(staging, pair[1])
     (staging / "_intent").write_text('{"outputs": ["delta_0000001_0000003", "delete_delta_0000001_0000003"]}')
-    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}))
+    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert names(tmp_path) == set(pair)
@@ -201,14 +257,14 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
 def test_settling_without_an_answer_is_no_settling(tmp_path: Path, call: str) -> None:
     make_directory(tmp_path, "delta_0000001_0000003")
     metastore = Metastore(table(tmp_path), locks=(own_lock(7),), broken=frozenset({call}))
-    assert work(metastore).settle(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
+    assert work(metastore).settle(journal(tmp_path), driver_ended=True) == Trouble("MetastoreError", f"{call} failed")
 
 
 def test_a_readers_lock_that_a_journal_claims_as_its_own_is_waited_for(tmp_path: Path) -> None:
     """The journal's lock ids are only words: whose a lock is, the metastore says."""
     make_directory(tmp_path, "delta_0000001_0000003")
     metastore = Metastore(table(tmp_path), locks=(reader(7),))
-    settled = work(metastore).settle(journal(tmp_path))
+    settled = work(metastore).settle(journal(tmp_path), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.baseline.lock_ids == (7,)
     assert metastore.unlocked == []
@@ -220,7 +276,8 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
     place.mkdir()
     make_directory(elsewhere, STAGING)
     make_directory(elsewhere, "delta_0000001_0000003")
-    settled = work(Metastore(table(place))).settle(journal(place, entry={"location": str(elsewhere)}))
+    moved = journal(place, entry={"location": str(elsewhere)})
+    settled = work(Metastore(table(place))).settle(moved, driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
     assert names(elsewhere) == {STAGING, "delta_0000001_0000003"}
@@ -229,7 +286,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
 def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> None:
     """The metastore has the table and its directory is not there: nobody knows what is published."""
     place = tmp_path / "not mounted"
-    settled = work(Metastore(table(place))).settle(journal(place))
+    settled = work(Metastore(table(place))).settle(journal(place), driver_ended=True)
     assert isinstance(settled, Trouble)
     assert "not mounted" in settled.message
 
@@ -243,7 +300,7 @@ def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, drop
     if dropped == "partition":
         place.mkdir()
     metastore = Metastore(None if dropped == "table" else table(place))
-    settled = work(metastore).settle(cleanup(entries=[entry], table=identity))
+    settled = work(metastore).settle(cleanup(entries=[entry], table=identity), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"prt=p1": PublishedState.NOT_PUBLISHED}
     assert settled.gone["prt=p1"].reason == f"{dropped.capitalize()}Dropped"
@@ -299,7 +356,7 @@ def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tm
     stranger = journal(tmp_path)
     stranger = replace(stranger, meta=replace(stranger.meta, namespace="elsewhere"))
     metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
-    settled = work(metastore).settle(stranger)
+    settled = work(metastore).settle(stranger, driver_ended=True)
     assert isinstance(settled, Trouble)
     assert settled.reason == Reason.NOT_ALLOWED
     deleted = work(metastore).delete(stranger, stranger.spec.partitions, purge=False)
@@ -311,7 +368,7 @@ def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tm
 def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
     """A warehouse may be missing from the configuration by mistake: journals wait for it."""
     done = work(Metastore(table(tmp_path)))
-    settled = done.settle(journal(tmp_path, warehouse="sea"))
+    settled = done.settle(journal(tmp_path, warehouse="sea"), driver_ended=True)
     assert settled == Trouble("UnknownWarehouse", "no warehouse is called 'sea' in the operator's configuration")
     key = TableKey("sea", "sales", "orders")
     assert "sea" in str(done.look("sea", [key])[key])

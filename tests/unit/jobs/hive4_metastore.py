@@ -11,13 +11,17 @@ from compaction_operator.metastore.errors import TransactionLost
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
+from tests.unit.jobs.support import SameTable
 
 NOTHING_OPEN = f"{2**63 - 1}::"
 
 
 @dataclass
-class Hive4Metastore:
-    """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, and nothing is done."""
+class Hive4Metastore(SameTable):
+    """Write ids up to `highest` are committed. `failures` are raised by the calls of that name, and nothing is done.
+
+    `alive` has, for each call, whether the driver held a lock or a transaction then.
+    """
 
     failures: dict[str, Exception] = field(default_factory=dict)
     states: dict[int, str] = field(default_factory=dict)
@@ -27,7 +31,12 @@ class Hive4Metastore:
     handed_out: Callable[[QueueJob], QueueJob | None] = lambda job: job
     accepts: bool = True
     highest: int = 3
+    locks: list[int] = field(default_factory=list)
+    alive: list[tuple[str, bool]] = field(default_factory=list)
     _jobs: list[QueueJob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def client(self) -> MetastoreClient:
         """Return itself as what it stands for."""
@@ -76,7 +85,17 @@ class Hive4Metastore:
 
     def lock(self, wish: LockWish) -> LockState:
         self._answer("lock")
-        return LockState(wish.txn, acquired=True)
+        if wish.txn:
+            return LockState(wish.txn, acquired=True)
+        self.locks.append(1000 + len(self.alive))
+        return LockState(self.locks[-1], acquired=True)
+
+    def heartbeat(self, lock_id: int) -> None:
+        self._answer("heartbeat")
+
+    def unlock(self, lock_id: int) -> None:
+        self._answer("unlock")
+        self.locks.remove(lock_id)
 
     def heartbeat_txn(self, txn: int) -> None:
         self._answer("heartbeat_txn")
@@ -117,5 +136,6 @@ class Hive4Metastore:
 
     def _answer(self, call: str) -> None:
         self.asked.append(call)
+        self.alive.append((call, bool(self.locks) or "open" in self.txns.values()))
         if error := self.failures.get(call):
             raise error

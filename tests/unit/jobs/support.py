@@ -1,6 +1,6 @@
 """What several tests of the job share: a request, journals in a dictionary, progress in a list."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compaction_operator.api.cleanup import TableIdentity
@@ -8,6 +8,8 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import JobRequest
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore.tables import Partition, Table
 
 REQUEST = JobRequest(
     name="orders-minor",
@@ -56,3 +58,29 @@ class Reports:
     def update(self, progress: Progress, *, at_once: bool = False) -> None:
         self.said.append(progress)
         self.batches += at_once
+
+
+class SameTable:
+    """The part of a metastore that says what a table and its partitions are: those of `meant`, as they were resolved.
+
+    A test may make others of them, or drop a partition (None).
+    """
+
+    def __init__(self) -> None:
+        self.table = Table(
+            database=IDENTITY.database,
+            name=IDENTITY.name,
+            location=IDENTITY.location,
+            create_time=IDENTITY.create_time,
+            input_format="",
+            serde="",
+            columns=(),
+        )
+        self.meant: dict[str, Target | None] = {}
+
+    def get_table(self, database: str, name: str) -> Table:
+        return self.table
+
+    def get_partitions(self, database: str, name: str, names: Sequence[str]) -> tuple[Partition, ...]:
+        found = [one for name in names if (one := self.meant.get(name))]
+        return tuple(Partition(one.partition, (), one.location, one.create_time) for one in found)

@@ -14,14 +14,18 @@ from compaction_operator.jobs.locks import Locks
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.queue import QueueJob
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
-from tests.unit.jobs.support import REQUEST
+from tests.unit.jobs.support import IDENTITY, REQUEST
 
 UNAVAILABLE = MetastoreUnavailable("no answer")
 
 
 def claimed(metastore: Hive4Metastore, partition: str | None = "prt=p1") -> Claim:
-    attempt = Attempt(metastore.client(), REQUEST, "pod1")
-    return Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent)).take(partition)
+    attempt = Attempt(metastore.client(), REQUEST, "pod1", IDENTITY)
+    claims = Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))
+    try:
+        return claims.take(partition)
+    finally:
+        claims.locks.release()
 
 
 def beating() -> list[str]:

@@ -1,17 +1,22 @@
 """The driver's last words: one JSON object whatever happens, and the exit code that goes with it."""
 
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import kubernetes
 import pytest
 
-from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.journal import JournalRefused
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.resolve import Refused, Resolved
+from compaction_operator.metastore.tables import Table
 
 from .support import REQUEST
 
@@ -70,16 +75,75 @@ def test_a_request_that_cannot_be_read_is_a_result_too(message: Path) -> None:
     assert DriverResult.model_validate_json(message.read_text()).reason is Reason.DRIVER_FAILED
 
 
-@pytest.mark.parametrize("body", [json.dumps({"message": "cannot create resource"}), "cannot create resource"])
-def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Api:
-        def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
-            error = kubernetes.client.ApiException(status=403, reason="Forbidden")
-            error.body = body
-            raise error
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
+    """Make the API server answer each creation with that status and body."""
 
-    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
-    monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", Api)
+    def answer(status: int, body: str) -> None:
+        class Api:
+            def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
+                error = kubernetes.client.ApiException(status=status, reason="Refused")
+                error.body = body
+                raise error
+
+        monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
+        monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", Api)
+
+    return answer
+
+
+JOURNAL = {"metadata": {"name": "nightly-1-0"}}
+
+
+@pytest.mark.parametrize("body", [json.dumps({"message": "cannot create resource"}), "cannot create resource"])
+def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(
+    body: str, refusing: Callable[[int, str], None]
+) -> None:
+    refusing(403, body)
     with pytest.raises(JobError) as caught:
-        driver.KubernetesJournals().create("team", {"metadata": {"name": "nightly-1-0"}})
-    assert str(caught.value) == "journal nightly-1-0 not created: 403 Forbidden: cannot create resource"
+        driver.KubernetesJournals().create("team", JOURNAL)
+    assert str(caught.value) == "journal nightly-1-0 not created: 403 Refused: cannot create resource"
+    assert not isinstance(caught.value, JournalRefused)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
+    status: int, refusing: Callable[[int, str], None]
+) -> None:
+    """Such an answer is about what the journal says; any other could be about anything."""
+    refusing(status, json.dumps({"message": 'name "delta_x" is invalid'}))
+    with pytest.raises(JournalRefused, match='name "delta_x" is invalid'):
+        driver.KubernetesJournals().create("team", JOURNAL)
+
+
+def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, str], None]) -> None:
+    refusing(409, "{}")
+    assert not driver.KubernetesJournals().create("team", JOURNAL)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowed(
+    allowed: bool, message: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23, on Hive 3.1."""
+
+    class Initiating:
+        def generation(self) -> Generation:
+            return Generation.HIVE3
+
+        def get_config_value(self, name: str, default: str) -> str:
+            return "true"
+
+    metastore = Initiating()
+    table = Table("sales", "orders", "file:/t", 1, "", "", ())
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
+    monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
+    monkeypatch.setattr(driver, "KubernetesJournals", lambda: pytest.fail("it begins"))
+    request = REQUEST.model_copy(update={"allow_auto_compaction": allowed}).model_dump_json(by_alias=True)
+    if allowed:
+        with pytest.raises(pytest.fail.Exception):
+            driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"})
+        return
+    assert driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"}) == 1
+    result = DriverResult.model_validate_json(message.read_text())
+    assert (result.reason, result.reason in FINAL_REASONS) == (Reason.AUTO_COMPACTION_ON, True)

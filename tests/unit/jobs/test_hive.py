@@ -1,49 +1,55 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.jobs import arithmetic, hive, hive3, older, partition
+from compaction_operator.jobs import arithmetic, hive, hive3, older, overlaps, partition
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, Tally
 from compaction_operator.jobs.hive3 import Hive3
-from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import HeldLock, Locks
+from compaction_operator.jobs.journal import Journal, JournalRefused
+from compaction_operator.jobs.locks import Locks
 from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
 from compaction_operator.jobs.work import Work
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
+from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, SameTable, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
 THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
+CRDS = Path(__file__).parents[3] / "crds"
+UNION = "HIVE_UNION_SUBDIR_1"
 OTHERS = "_compaction_0a1b2c3d-9-22222222"
 GUARD = "base_-9223372036854775808"
 HIGHEST_TXN = 40
 ROW = "struct<id:int,name:string>"
 
 
-class Metastore:
+class Metastore(SameTable):
     """Three write ids are committed; `open` are the transactions that are open, by the number of the question."""
 
     def __init__(self, *open_: tuple[int, ...]) -> None:
+        super().__init__()
         self.asked: list[str] = []
         self.queue: tuple[QueueEntry, ...] = ()
         self._open = open_ or ((),)
@@ -51,6 +57,9 @@ class Metastore:
     def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
         self.asked.append("write ids")
         return ValidWriteIdList.parse(f"{database}.{name}:3:{2**63 - 1}::")
+
+    def generation(self) -> Generation:
+        return Generation.HIVE3
 
     def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
         return self.queue
@@ -68,12 +77,21 @@ class Held:
 
     def __init__(self, *, lost: bool = False) -> None:
         self.lost = lost
+        self.held = 0
+
+    lock_id = 1
+
+    def share(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held = 0
 
     @contextmanager
-    def shared(self) -> Iterator[HeldLock]:
-        yield HeldLock(1, guard=self._guard)
+    def exclusive(self, partition: str | None) -> Iterator[None]:
+        yield
 
-    def _guard(self) -> None:
+    def guard(self) -> None:
         if self.lost:
             raise JobError(Reason.LOCK_LOST, "metastore lock 1 is gone")
 
@@ -93,12 +111,15 @@ def run(
     reports: Reports | None = None,
     runner: LocalRunner | None = None,
     row: str | None = None,
+    kind: CompactionType = CompactionType.MAJOR,
 ) -> DriverResult:
-    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    attempt = Attempt(cast(MetastoreClient, metastore or Metastore()), request, "pod1", row)
+    request = REQUEST.model_copy(update={"type": kind})
+    metastore = metastore or Metastore()
+    attempt = Attempt(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
     compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
+    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
     return compaction.run(targets, Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1"))
 
 
@@ -111,9 +132,10 @@ def failed(
     locks: Held | None = None,
     store: Store | None = None,
     metastore: Metastore | None = None,
+    kind: CompactionType = CompactionType.MAJOR,
 ) -> JobError:
     with pytest.raises(JobError) as caught:
-        run(*locations, locks=locks, store=store, metastore=metastore)
+        run(*locations, locks=locks, store=store, metastore=metastore, kind=kind)
     return caught.value
 
 
@@ -186,6 +208,53 @@ def test_a_disk_that_fails_one_partition_leaves_the_others_alone(
     monkeypatch.setattr(LocalStorage, "publish", publish)
     assert "No space left" in str(failed(*places))
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+class AsTheCrdSays(Store):
+    """Refuses what the names' pattern in the CRD refuses, or in one that was left behind by an older version."""
+
+    def __init__(self, pattern: str | None = None) -> None:
+        super().__init__()
+        written = yaml.safe_load((CRDS / "compaction.dev_compactioncleanups.yaml").read_text())
+        spec = written["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        entry = spec["properties"]["partitions"]["items"]["properties"]
+        self._pattern = pattern or entry["obsolete"]["items"]["properties"]["name"]["pattern"]
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        for name in (one["name"] for part in body["spec"]["partitions"] for one in part["obsolete"]):
+            if not re.search(self._pattern, name):
+                raise JournalRefused(f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}")
+        return super().create(namespace, body)
+
+
+@pytest.fixture
+def union(tmp_path: Path) -> Path:
+    """A table that was filled by a UNION ALL before it was ACID; its write ids begin at 10000001."""
+    place = Path(shutil.copytree(FIXTURES / "original" / "before", tmp_path / "union"))
+    (place / UNION).mkdir()
+    for file in list(place.glob("0*_0")):
+        file.rename(place / UNION / file.name)
+    return place
+
+
+def test_what_a_union_all_left_behind_is_recorded_and_compacted(union: Path) -> None:
+    store = AsTheCrdSays()
+    assert run(union, store=store, metastore=Converted()).reason is Reason.COMPACTED
+    assert UNION in obsolete_in(store)
+    assert bases(union) == ["base_10000003"]
+
+
+def test_a_partition_that_the_api_server_refuses_leaves_the_others_alone(
+    union: Path, places: tuple[Path, Path]
+) -> None:
+    """Nothing is published of it, and the message says which name it was about."""
+    store = AsTheCrdSays(pattern="^((base|delta|delete_delta)_[^/]+|[0-9]+_[0-9]+[^/]*)$")
+    error = failed(union, *places, store=store, metastore=Converted())
+    assert error.reason is Reason.DRIVER_FAILED
+    assert str(union) in str(error)
+    assert f"'{UNION}' should match" in str(error)
+    assert bases(union) == []
+    assert [names(place) for place in places] == [{"base_0000003"}] * 2
 
 
 def test_staging_that_cannot_be_removed_does_not_hide_the_failure(
@@ -437,3 +506,181 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
         run(*places, runner=Losing())
     assert caught.value.reason is Reason.VERIFICATION_FAILED
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+def swapped(metastore: Metastore) -> None:
+    """Somebody renames the table, and another takes its name: its write ids are others, the old places are not its."""
+    metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
+
+
+def staged(place: Path) -> set[str]:
+    return {name for name in names(place) if name.startswith("_")}
+
+
+def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(places: tuple[Path, Path]) -> None:
+    """Its files would be judged by the other's write ids: rows that were rolled back would come to light."""
+    metastore, store = Metastore(), Store()
+    swapped(metastore)
+    error = failed(*places, metastore=metastore, store=store)
+    assert error.reason is Reason.TABLE_CHANGED
+    assert "table sales.orders was dropped and created again" in str(error)
+    assert [names(place) for place in places] == [set(), set()]
+    assert (store.resources, metastore.asked) == ({}, [])
+
+
+def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first one published is right."""
+    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    metastore = Metastore()
+    store = Store(on_create=lambda: swapped(metastore))
+    assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
+    assert [names(place) for place in places] == [{"base_0000003"}, set()]
+
+
+def test_a_table_that_is_swapped_while_it_is_merged_gets_no_journal_and_nothing_is_published(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+
+    def meanwhile(*arguments: Any) -> None:
+        verify(*arguments)
+        swapped(metastore)
+
+    monkeypatch.setattr(hive, "verify", meanwhile)
+    assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
+    assert store.resources == {}
+    assert [names(place) - staged(place) for place in places] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("become", "says"),
+    [({"create_time": 2}, "dropped and created again"), ({"location": "/elsewhere"}, "moved from"), (None, "dropped")],
+)
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_partition_that_is_another_one_by_now_is_given_up_alone(
+    when: str,
+    become: dict[str, Any] | None,
+    says: str,
+    places: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+
+    def change(*arguments: Any) -> None:
+        if arguments:
+            verify(*arguments)
+        known = Target("prt=0", str(places[0]), 1)
+        metastore.meant["prt=0"] = replace(known, **become) if become else None
+
+    if when == "before":
+        change()
+    monkeypatch.setattr(hive, "verify", change)
+    error = failed(*places, metastore=metastore, store=store)
+    assert (error.reason, says in str(error)) == (Reason.TABLE_CHANGED, True)
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]
+    (journal,) = store.resources.values()
+    assert [entry["partition"] for entry in journal["spec"]["partitions"]] == ["prt=1"]
+
+
+WORKERS_FOLDER = "_tmp_0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
+def test_a_compaction_that_hive_begins_after_the_journal_is_not_raced(places: tuple[Path, Path]) -> None:
+    """H23: it is asked for right before each rename; only the partition that Hive works at is given up."""
+    metastore = Metastore()
+
+    def begins() -> None:
+        metastore.queue = (entry("prt=0"),)
+
+    error = failed(*places, metastore=metastore, store=Store(on_create=begins))
+    assert error.reason is Reason.IN_COMPACTION_QUEUE
+    assert "entry 7" in str(error)
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]
+
+
+@pytest.mark.parametrize("when", ["before the merging", "after the journal"])
+def test_a_partition_that_a_worker_writes_in_is_left_alone(when: str, places: tuple[Path, Path]) -> None:
+    """H23: also one of which the queue does not know any more; a folder that only looks like it is nobody's."""
+    (places[1] / "_tmp_space.db").mkdir()
+    store = Store(on_create=lambda: (places[0] / WORKERS_FOLDER).mkdir(exist_ok=True))
+    if when == "before the merging":
+        (places[0] / WORKERS_FOLDER).mkdir()
+    error = failed(*places, store=store)
+    assert error.reason is Reason.IN_COMPACTION_QUEUE
+    assert WORKERS_FOLDER in str(error)
+    assert names(places[0]) == {WORKERS_FOLDER}
+    (journal,) = store.resources.values()
+    assert len(journal["spec"]["partitions"]) == (1 if when == "before the merging" else 2)
+    assert "base_0000003" in names(places[1])
+
+
+def publishing(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], object]) -> None:
+    """Have something happen right after an output was renamed into its place."""
+    real = LocalStorage.publish
+
+    def publish(self: LocalStorage, source: str, target: str) -> None:
+        real(self, source, target)
+        if target.endswith(f"p1/{name}"):
+            then()
+
+    monkeypatch.setattr(LocalStorage, "publish", publish)
+
+
+def test_what_hives_worker_publishes_across_ours_is_found_and_named(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23: it had listed before our rename; from then on rows count twice, and only a person can mend that."""
+    worker = places[0] / "delta_0000001_0000005"
+    publishing(monkeypatch, "base_0000003", lambda: shutil.copytree(places[0] / "delta_0000001_0000001_0000", worker))
+    error = failed("/no/such/place", *places)
+    assert error.reason is Reason.OVERLAPPED
+    assert "base_0000003 and delta_0000001_0000005 overlap" in str(error)
+    assert names(places[1]) == {"base_0000003"}
+
+
+@pytest.mark.parametrize("name", ["delta_0000001_0000002", "base_0000005", "delta_0000004_0000005"])
+def test_what_holds_all_of_ours_or_none_beyond_it_is_no_overlap(
+    name: str, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publishing(
+        monkeypatch,
+        "base_0000003",
+        lambda: shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / name),
+    )
+    assert run(*places).reason is Reason.COMPACTED
+
+
+def test_a_worker_that_is_at_work_right_after_the_rename_may_have_listed_before(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metastore = Metastore()
+
+    def begins() -> None:
+        metastore.queue = (entry("prt=0"), entry("prt=1", QueueState.INITIATED))
+
+    publishing(monkeypatch, "base_0000003", begins)
+    monkeypatch.setattr(overlaps, "FRESH_SECONDS", 1e9)
+    error = failed(*places, metastore=metastore)
+    assert error.reason is Reason.OVERLAPPED
+    assert "Hive was at work when base_0000003 was published" in str(error)
+    assert "more partitions" not in str(error)
+
+
+def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not_published(
+    tmp_path: Path,
+) -> None:
+    """Whoever waits for an EXCLUSIVE lock before the driver has its turn first."""
+    place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
+    metastore = Metastore()
+
+    class Renamed(Held):
+        @contextmanager
+        def exclusive(self, partition: str | None) -> Iterator[None]:
+            swapped(metastore)
+            yield
+
+    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
+    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
+    error = failed(place, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
+    assert error.reason is Reason.TABLE_CHANGED
+    assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}

@@ -2,12 +2,15 @@
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.jobs import arithmetic, hive, hive4
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction
@@ -16,6 +19,7 @@ from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.resolve import Target
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
 from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
@@ -31,11 +35,12 @@ def places(tmp_path: Path) -> list[Path]:
 
 def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    attempt = Attempt(metastore.client(), request, "pod1")
+    attempt = Attempt(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
     journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
     targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
+    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
     return HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
 
 
@@ -128,3 +133,81 @@ def test_originals_before_the_first_write_have_no_place_in_the_queue(tmp_path: P
         run(metastore, [place])
     assert unsupported.value.reason is Reason.UNSUPPORTED_TABLE
     assert "enqueue_compaction" not in metastore.asked
+
+
+def test_a_driver_whose_transactions_are_gone_writes_no_journal_of_them(
+    places: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H19: a journal of a driver that is late would be settled beside its successor's staging."""
+    metastore, store, verify = Hive4Metastore(), Store(), arithmetic.verify
+
+    def paused(*arguments: Any) -> None:
+        verify(*arguments)
+        metastore.txns[101] = "aborted"
+
+    monkeypatch.setattr(hive, "verify", paused)
+    with pytest.raises(JobError) as lost:
+        run(metastore, places, store=store)
+    assert lost.value.reason is Reason.TRANSACTION_LOST
+    (journal,) = store.resources.values()
+    assert [entry["txnId"] for entry in journal["spec"]["partitions"]] == [102, 103]
+    assert outputs(places) == [set(), {"base_0000003_v0000102"}, {"base_0000003_v0000103"}]
+
+
+@pytest.mark.parametrize("when", ["before the claims", "before the journal"])
+def test_a_table_that_another_takes_the_name_of_is_not_published(
+    when: str, places: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claims go by the name, and so are on the other table: they are given back."""
+    metastore, store, verify = Hive4Metastore(), Store(), arithmetic.verify
+
+    def swap(*arguments: Any) -> None:
+        if arguments:
+            verify(*arguments)
+        metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
+
+    if when == "before the claims":
+        swap()
+    monkeypatch.setattr(hive, "verify", swap)
+    with pytest.raises(JobError) as changed:
+        run(metastore, places, store=store)
+    assert changed.value.reason is Reason.TABLE_CHANGED
+    assert store.resources == {}
+    assert {name for place in outputs(places) for name in place if not name.startswith("_")} == set()
+    assert set(metastore.txns.values()) <= {"aborted"}
+    assert set(metastore.states.values()) <= {"failed"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
+    fails: bool, places: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever looks at the metastore's locks and transactions always sees that it lives; in the end all is gone."""
+    monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 1)
+    metastore = Hive4Metastore()
+    if fails:
+        (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
+        with pytest.raises(JobError):
+            run(metastore, places)
+    else:
+        run(metastore, places)
+    begun = metastore.asked.index("lock") + 1
+    assert begun <= metastore.asked.index("enqueue_compaction")
+    assert [call for call, alive in metastore.alive[begun:] if not alive] == []
+    assert metastore.asked[-1] == "unlock"
+    assert (metastore.locks, "open" in metastore.txns.values()) == ([], False)
+
+
+def test_a_claim_does_not_wait_behind_whoever_waits_for_the_drivers_own_lock(places: list[Path]) -> None:
+    """An INSERT OVERWRITE, say: the table's lock is given back as soon as a transaction shows that the driver lives."""
+    metastore = Hive4Metastore()
+    held: list[bool] = []
+    lock = metastore.lock
+
+    def claimed(wish: LockWish) -> LockState:
+        held.extend([bool(metastore.locks)] if wish.txn else [])
+        return lock(wish)
+
+    metastore.lock = claimed  # type: ignore[method-assign]
+    run(metastore, places)
+    assert held == [False, False, False]

@@ -1,4 +1,6 @@
-"""The journal: deterministic names, one owner, size limits."""
+"""The journal: deterministic names, one owner, size limits, and what the API server takes of it."""
+
+from typing import Any
 
 import pytest
 
@@ -6,7 +8,7 @@ from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteE
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.journal import Journal, journal_name, shards
+from compaction_operator.jobs.journal import Journal, JournalRefused, journal_name, shards
 
 from .support import REQUEST, Store
 
@@ -34,8 +36,8 @@ def journal(store: Store, pod_uid: str = "pod-1") -> Journal:
 
 def test_a_journal_names_all_that_a_cleanup_needs() -> None:
     store = Store()
-    (name,) = journal(store).record([entry("prt=p1")], lock_ids=[12])
-    assert name == journal_name(REQUEST, 0)
+    assert journal(store).record([entry("prt=p1")], lock_ids=[12]) == {}
+    name = journal_name(REQUEST, 0)
     spec = store.resources[name]["spec"]
     assert spec["table"] == IDENTITY.to_json()
     assert spec["compaction"] == {
@@ -47,7 +49,7 @@ def test_a_journal_names_all_that_a_cleanup_needs() -> None:
 
 def test_nothing_to_record_creates_nothing() -> None:
     store = Store()
-    assert journal(store).record([], lock_ids=[]) == []
+    assert journal(store).record([], lock_ids=[]) == {}
     assert store.resources == {}
 
 
@@ -64,7 +66,8 @@ def test_a_driver_that_asks_twice_keeps_its_permit() -> None:
     """A creation whose answer was lost is repeated by the client library: the pod's own journal is no rival."""
     store = Store()
     journal(store).record([entry("prt=p1")], lock_ids=[])
-    assert journal(store).record([entry("prt=p1")], lock_ids=[]) == [journal_name(REQUEST, 0)]
+    assert journal(store).record([entry("prt=p1")], lock_ids=[]) == {}
+    assert list(store.resources) == [journal_name(REQUEST, 0)]
 
 
 def test_batches_of_one_attempt_go_into_journals_of_their_own() -> None:
@@ -109,3 +112,74 @@ def test_sizes_are_bytes() -> None:
     entries = [entry(f"prt={'字' * 200}{number}") for number in range(200)]
     sizes = [sum(len(one.model_dump_json(by_alias=True).encode()) for one in shard) for shard in shards(entries)]
     assert max(sizes) <= MAX_BYTES
+
+
+class Picky(Store):
+    """Takes no journal with one of those partitions, and none with more partitions than `most`."""
+
+    def __init__(self, *refused: str, most: int = MAX_PARTITIONS) -> None:
+        super().__init__()
+        self.asked = 0
+        self._refused = refused
+        self._most = most
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        self.asked += 1
+        partitions = [part["partition"] for part in body["spec"]["partitions"]]
+        for partition in partitions:
+            if partition in self._refused:
+                raise JournalRefused(f"422 Invalid: {partition}")
+        if len(partitions) > self._most:
+            raise JournalRefused("413 Request Entity Too Large")
+        return super().create(namespace, body)
+
+
+def recorded(store: Store) -> list[list[str]]:
+    """Return the partitions of the journals, which are numbered from 0 without a gap."""
+    assert list(store.resources) == [journal_name(REQUEST, number) for number in range(len(store.resources))]
+    return [[part["partition"] for part in one["spec"]["partitions"]] for one in store.resources.values()]
+
+
+def test_what_the_api_server_refuses_of_one_partition_is_that_partitions_alone() -> None:
+    """The others are recorded, each once, and may be published."""
+    store = Picky("p3", "p700")
+    entries = [entry(f"p{number}") for number in range(1000)]
+    refused = journal(store).record(entries, lock_ids=[])
+    assert {partition: str(error) for partition, error in refused.items()} == {
+        "p3": "file:///w/orders/p3: 422 Invalid: p3",
+        "p700": "file:///w/orders/p700: 422 Invalid: p700",
+    }
+    assert {error.reason for error in refused.values()} == {Reason.DRIVER_FAILED}
+    assert sorted(partition for one in recorded(store) for partition in one) == sorted(
+        {one.partition for one in entries} - set(refused)
+    )
+    assert store.asked < 50
+
+
+def test_what_is_too_large_together_goes_into_journals_of_its_own() -> None:
+    store = Picky(most=2)
+    assert journal(store).record([entry(f"p{number}") for number in range(5)], lock_ids=[]) == {}
+    assert recorded(store) == [["p0", "p1"], ["p2"], ["p3", "p4"]]
+
+
+def test_a_partition_of_which_one_part_is_refused_is_given_up() -> None:
+    """What is recorded of its other parts makes nothing obsolete, as nothing of it is published."""
+
+    class Half(Store):
+        def create(self, namespace: str, body: dict[str, Any]) -> bool:
+            if any(part["obsolete"][-1]["name"].startswith("delta_0001699") for part in body["spec"]["partitions"]):
+                raise JournalRefused("422 Invalid")
+            return super().create(namespace, body)
+
+    assert set(journal(Half()).record([entry("p1"), entry("p2", 1700)], lock_ids=[])) == {"p2"}
+
+
+def test_of_two_drivers_the_one_whose_journal_was_refused_at_first_is_kept_out_too() -> None:
+    """H4: it asks again for the same number, and that is the other one's."""
+    store = Picky("p2")
+    journal(store, "pod-1").record([entry("p1")], lock_ids=[])
+    late = journal(store, "pod-2")
+    assert set(late.record([entry("p2")], lock_ids=[])) == {"p2"}
+    with pytest.raises(JobError) as refused:
+        late.record([entry("p2"), entry("p3")], lock_ids=[])
+    assert refused.value.reason is Reason.SUPERSEDED

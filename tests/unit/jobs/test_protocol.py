@@ -11,7 +11,7 @@ from compaction_operator.jobs.protocol import protocol_of
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.generation import Generation
-from tests.unit.jobs.support import REQUEST
+from tests.unit.jobs.support import IDENTITY, REQUEST
 
 
 class Metastore:
@@ -25,7 +25,7 @@ class Metastore:
 
 
 def attempt(generation: Generation | MetastoreError) -> Attempt:
-    return Attempt(cast(MetastoreClient, Metastore(generation)), REQUEST, "pod1")
+    return Attempt(cast(MetastoreClient, Metastore(generation)), REQUEST, "pod1", IDENTITY)
 
 
 @pytest.mark.parametrize(("generation", "protocol"), [(Generation.HIVE3, Hive3), (Generation.HIVE4, Hive4)])

@@ -10,7 +10,8 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, require_one_compactor
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
 
 REF = TableRef(database="lake", name="orders")
@@ -83,3 +84,42 @@ def test_a_table_of_the_other_format_is_refused(
     with pytest.raises(Refused, match=named) as caught:
         find(client(table), REF)
     assert caught.value.reason is reason
+
+
+class Initiating:
+    """A metastore whose Initiator is on, or does not say whether it is."""
+
+    def __init__(self, generation: Generation, initiator: str) -> None:
+        self._generation, self._initiator = generation, initiator
+
+    def generation(self) -> Generation:
+        return self._generation
+
+    def get_config_value(self, name: str, default: str) -> str:
+        return self._initiator
+
+    def get_database(self, name: str) -> dict[str, str]:
+        return {}
+
+
+def one_compactor(
+    generation: Generation, *, initiator: str = "true", allowed: bool = False, table: Table = ACID
+) -> None:
+    require_one_compactor(cast(MetastoreClient, Initiating(generation, initiator)), table, allowed=allowed)
+
+
+@pytest.mark.parametrize(("initiator", "says"), [("true", "Hive compacts"), ("", "nobody knows whether")])
+def test_what_hive_3_may_compact_by_itself_is_refused_with_what_to_do(initiator: str, says: str) -> None:
+    """H23: its Worker has no second look."""
+    with pytest.raises(Refused, match=says) as refused:
+        one_compactor(Generation.HIVE3, initiator=initiator)
+    assert refused.value.reason is Reason.AUTO_COMPACTION_ON
+    assert "ALTER TABLE lake.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')" in str(refused.value)
+
+
+def test_it_is_not_where_nobody_else_compacts_or_it_is_allowed() -> None:
+    marked = replace(ACID, parameters={**ACID.parameters, "NO_AUTO_COMPACTION": "true"})
+    one_compactor(Generation.HIVE3, table=marked)
+    one_compactor(Generation.HIVE3, initiator="false")
+    one_compactor(Generation.HIVE3, allowed=True)
+    one_compactor(Generation.HIVE4)

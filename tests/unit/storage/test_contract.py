@@ -94,9 +94,22 @@ def test_list_partition_leaves_out_hidden_children_and_keeps_side_files(storage:
     _tree(storage, place, "_compaction_x")
     storage.write(join(place, "000000_0"), b"original")
     listing = storage.list_partition(place)
-    files = (File("_metadata_acid", 2), File("bucket_00000", 4), File("sub/bucket_00000", 4))
+    files = (File("_metadata_acid", 2, b"{}"), File("bucket_00000", 4), File("sub/bucket_00000", 4))
     assert listing.directories == (Directory("base_0000003", files),)
     assert listing.files == (File("000000_0", 8),)
+
+
+def test_list_partition_reads_the_beginning_of_what_decides_by_its_content(storage: Storage, place: str) -> None:
+    """`_metadata_acid` is tiny where Hive wrote it; nobody else may make it large."""
+    base = _tree(storage, place, "base_0000003")
+    storage.write(join(base, "_metadata_acid"), b"{" + b" " * 10_000)
+    storage.write(join(base, "_orc_acid_version"), b"2")
+    (found,) = storage.list_partition(place).directories
+    assert {file.name: file.content for file in found.files} == {
+        "_metadata_acid": b"{" + b" " * 4095,
+        "_orc_acid_version": None,
+        "bucket_00000": None,
+    }
 
 
 @pytest.mark.parametrize("operation", ["rename", "publish"])

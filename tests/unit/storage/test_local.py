@@ -4,10 +4,12 @@ import ctypes
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from compaction_operator.acid.listing import Directory
 from compaction_operator.storage import AlreadyExistsError, LocalStorage, NotFoundError, StorageError, rename
 
 OUTSIDE_FILE = "precious"
@@ -132,6 +134,39 @@ def test_list_partition_refuses_a_link_among_the_directories(table: Path, outsid
 def test_list_partition_refuses_a_link_inside_a_directory(table: Path, outside: Path) -> None:
     (_delta(table) / "bucket_00001").symlink_to(outside / OUTSIDE_FILE)
     with pytest.raises(StorageError, match="bucket_00001"):
+        LocalStorage().list_partition(str(table))
+
+
+def _mark_then(table: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]) -> None:
+    """Put `_metadata_acid` into a base, and change it right before it is opened."""
+    mark = table / "base_0000001" / "_metadata_acid"
+    mark.parent.mkdir()
+    mark.write_bytes(b"{}")
+    opened = os.open
+
+    def late(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == mark.name:
+            change(mark)
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", late)
+
+
+def test_list_partition_does_not_know_a_mark_that_vanishes(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it had been listed a moment later: somebody is deleting the directory."""
+    _mark_then(table, monkeypatch, Path.unlink)
+    assert LocalStorage().list_partition(str(table)).directories == (Directory("base_0000001", ()),)
+
+
+def test_list_partition_follows_no_link_that_takes_a_marks_place(
+    table: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swap(mark: Path) -> None:
+        mark.unlink()
+        mark.symlink_to(outside / OUTSIDE_FILE)
+
+    _mark_then(table, monkeypatch, swap)
+    with pytest.raises(StorageError, match="base_0000001/_metadata_acid"):
         LocalStorage().list_partition(str(table))
 
 

@@ -41,6 +41,7 @@ public final class Server {
       case "state": return TableState.state(request);
       case "write": return TableWriter.write(request);
       case "write_file": return TableWriter.writeFile(request);
+      case "truncate": return TableWriter.truncate(request);
       case "compact": return RawMerge.compact(request);
       case "search": return FileSearch.search(request);
       default: throw new IllegalArgumentException("no such operation: " + operation);

@@ -21,7 +21,7 @@ import org.apache.hadoop.io.LongWritable;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.Reporter;
 
-/** `write` and `write_file`: files as this Hive's own writer makes them. */
+/** `write`, `write_file` and `truncate`: files as this Hive's own writer makes them. */
 final class TableWriter {
   private static final String ID_FIELD = "row__id:struct<writeid:bigint,bucketid:int,rowid:bigint>";
 
@@ -36,6 +36,13 @@ final class TableWriter {
     RecordUpdater updater = new OrcOutputFormat().getRecordUpdater(Settings.path(request, "dir"), options(request, type, withIds));
     for (JsonElement event : events) apply(updater, event.getAsJsonArray(), type, withIds);
     updater.close(false);
+    return new JsonObject();
+  }
+
+  /** What the metastore writes for a TRUNCATE or a DROP PARTITION. */
+  static JsonObject truncate(JsonObject request) throws IOException {
+    long writeId = request.get("write_id").getAsLong();
+    Dialect.truncate(Settings.path(request, "dir"), writeId, Settings.plain(request), request.get("format").getAsString());
     return new JsonObject();
   }
 

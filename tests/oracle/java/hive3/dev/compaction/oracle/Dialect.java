@@ -36,6 +36,11 @@ final class Dialect {
     if (attempt >= 0) throw new IllegalArgumentException("Hive 3 writes no attempt");
   }
 
+  /** Hive 3 deletes all files when it truncates or drops. */
+  static void truncate(Path location, long writeId, Configuration conf, String format) {
+    throw new IllegalArgumentException("Hive 3 writes no base when it truncates");
+  }
+
   static RawReader<OrcStruct> rawReader(
       Configuration conf, boolean major, int bucket, ValidWriteIdList writeIds, Path base, Path[] deltas) throws IOException {
     return new OrcInputFormat().getRawReader(conf, major, bucket, writeIds, base, deltas);

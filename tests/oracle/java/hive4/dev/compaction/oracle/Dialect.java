@@ -4,11 +4,15 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.common.AcidMetaDataFile;
 import org.apache.hadoop.hive.common.ValidWriteIdList;
+import org.apache.hadoop.hive.metastore.TruncateBases;
+import org.apache.hadoop.hive.metastore.api.MetaException;
 import org.apache.hadoop.hive.ql.exec.Utilities;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatchCtx;
@@ -42,6 +46,15 @@ final class Dialect {
   /** Hive 4 names a bucket after the attempt of the task that wrote it. */
   static void attempt(AcidOutputFormat.Options options, int attempt) {
     if (attempt >= 0) options.attemptId(attempt);
+  }
+
+  /** Writes the empty base of a TRUNCATE or DROP PARTITION; `format` is what its `_metadata_acid` says. */
+  static void truncate(Path location, long writeId, Configuration conf, String format) throws IOException {
+    try {
+      TruncateBases.write(location, writeId, conf, AcidMetaDataFile.DataFormat.valueOf(format.toUpperCase(Locale.ROOT)));
+    } catch (MetaException refused) {
+      throw new IOException(refused);
+    }
   }
 
   static RawReader<OrcStruct> rawReader(

@@ -1,0 +1,41 @@
+"""Attempts that nobody owns: their compaction was deleted, and their driver died with a lock in the metastore."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import agent_attempt
+from compaction_operator.cleanup.attempt import Attempt
+from compaction_operator.cleanup.lost import Holdings
+from compaction_operator.metastore.locks import LockInfo, TxnInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An attempt that nobody owns, and the table on which it holds a lock."""
+
+    attempt: Attempt
+    table: TableRef
+
+
+def orphans(
+    locks: Iterable[LockInfo], txns: Iterable[TxnInfo], *, known: Collection[str], now: datetime
+) -> tuple[Orphan, ...]:
+    """Return the lost attempts among the metastore's locks whose compaction's UID is not known, each by its tables.
+
+    Another cluster's compactions are not known, either: so only what has no heartbeat any more is one.
+    """
+    held: defaultdict[Orphan, list[LockInfo]] = defaultdict(list)
+    for lock in locks:
+        owner = agent_attempt(lock.agent)
+        if owner is not None and owner[0] not in known and lock.table is not None:
+            held[Orphan(Attempt(*owner), TableRef(database=lock.database, name=lock.table))].append(lock)
+    opened = tuple(txns)
+    return tuple(orphan for orphan, own in held.items() if _is_lost(orphan.attempt, own, opened, now))
+
+
+def _is_lost(attempt: Attempt, locks: Iterable[LockInfo], txns: Iterable[TxnInfo], now: datetime) -> bool:
+    own = tuple(txn for txn in txns if attempt.holds(txn.agent))
+    return Holdings(tuple(locks), own).silence(now) is not None

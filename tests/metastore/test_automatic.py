@@ -1,0 +1,74 @@
+"""Whether Hive compacts a table by itself, as real metastores say: one without an Initiator, and one with it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.server import Hive, MetastoreServer
+
+from compaction_operator.metastore.automatic import AutoCompaction, auto_compaction
+from compaction_operator.metastore.errors import MetastoreError, TableNotFound
+from compaction_operator.metastore.generation import Generation
+
+ACID = {"transactional": "true", "transactional_properties": "default"}
+INITIATOR = "-Dmetastore.compactor.initiator.on=true"
+
+
+def alter_database(admin: MetastoreAdmin, name: str, parameters: dict[str, str]) -> None:
+    def alter(client: Any) -> None:
+        database = client.get_database(name)
+        database.parameters = parameters
+        client.alter_database(name, database)
+
+    admin._call(alter)
+
+
+def test_without_an_initiator_nothing_is_compacted_by_itself(
+    admin: MetastoreAdmin, database: str, make_table: Callable[..., str]
+) -> None:
+    table = admin.get_table(database, make_table())
+    assert auto_compaction(admin, table) is AutoCompaction.INITIATOR_OFF
+
+
+def test_settings_have_defaults_and_secrets_are_not_handed_out(admin: MetastoreAdmin) -> None:
+    assert admin.get_config_value("hive.no.such.setting", "here") == "here"
+    with pytest.raises(MetastoreError, match="cannot be accessed"):
+        admin.get_config_value("javax.jdo.option.ConnectionPassword", "")
+
+
+def test_a_database_that_does_not_exist_is_an_error(admin: MetastoreAdmin) -> None:
+    with pytest.raises(TableNotFound):
+        admin.get_database("nowhere")
+
+
+@pytest.fixture(params=["3.1.3", "4.0.1"])
+def initiating(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MetastoreAdmin]:
+    """A metastore whose Initiator is on: by Java's own properties, as these come before all files (MetastoreConf)."""
+    hive: Hive = request.param
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", INITIATOR)
+    with MetastoreServer(tmp_path, hive=hive) as server, MetastoreAdmin(server.settings()) as admin:
+        admin.create_database("db", location=f"file:{server.warehouse}/db.db")
+        for name, more in (("t", {}), ("off", {"NO_AUTO_COMPACTION": "true"})):
+            place = f"file:{server.warehouse}/db.db/{name}"
+            admin.create_table("db", name, location=place, columns=[("a", "int")], parameters=ACID | more)
+        yield admin
+
+
+def test_an_initiator_looks_after_what_table_and_database_do_not_keep_from_it(initiating: MetastoreAdmin) -> None:
+    """Hive 3.1 does not look at the database; on Hive 4 it comes first."""
+    table, off = initiating.get_table("db", "t"), initiating.get_table("db", "off")
+    assert [auto_compaction(initiating, one) for one in (table, off)] == [
+        AutoCompaction.ON,
+        AutoCompaction.OFF_BY_TABLE,
+    ]
+    hive4 = initiating.generation() is Generation.HIVE4
+    alter_database(initiating, "db", {"no_auto_compaction": "true"})
+    seen = auto_compaction(initiating, table)
+    assert seen is (AutoCompaction.OFF_BY_DATABASE if hive4 else AutoCompaction.ON)
+    alter_database(initiating, "db", {"no_auto_compaction": "false"})
+    seen = auto_compaction(initiating, off)
+    assert seen is (AutoCompaction.ON if hive4 else AutoCompaction.OFF_BY_TABLE)

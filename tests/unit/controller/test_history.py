@@ -1,0 +1,139 @@
+"""etcd restored from a backup under a running controller, and deletions that the watch has missed."""
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller import controller
+from compaction_operator.controller.history import WentBackError
+from compaction_operator.controller.kube import KubeError
+from compaction_operator.controller.resources import Kind
+from tests.unit.controller.sandbox import NOON, Sandbox, compaction_raw, condition, copied, runs
+from tests.unit.controller.test_controller import job, journal
+
+
+async def restored(*, bumped: bool) -> Sandbox:
+    """A controller that has seen a compaction to its end, on an API server that has it running (again)."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    await box.controller.check_history()
+    objects, version = copy.deepcopy(box.kube.objects), box.kube.version
+    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
+    await box.run()
+    assert condition(box.compaction())["reason"] == "Compacted"
+    box.kube.objects, box.kube.version = objects, box.kube.version + 1_000_000 if bumped else version
+    if bumped:
+        list_again(box)
+    return box
+
+
+def list_again(box: Sandbox) -> None:
+    """Let the watch list all there is, as it does when its version is too old to go on from."""
+    for kind in (Kind.CLEANUP, Kind.COMPACTION):
+        for raw in box.kube.all(kind):
+            box.controller.saw(kind, None, raw)
+
+
+@pytest.mark.parametrize("bumped", [False, True], ids=["lower versions", "versions bumped"])
+def test_a_restored_backup_is_noticed_and_all_begins_afresh(bumped: bool) -> None:
+    """What is listed wins: the attempt that runs there is judged, and a new compaction has its turn."""
+
+    async def scenario() -> None:
+        box = await restored(bumped=bumped)
+        with pytest.raises(WentBackError):
+            await box.controller.check_history()
+        await box.start()
+        box.kube.apply(Kind.CLEANUP, journal())
+        box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
+        await box.run()
+        assert condition(box.compaction())["reason"] == "Compacted"
+        await box.controller.check_history()
+
+    asyncio.run(scenario())
+
+
+@runs
+async def test_the_loop_ends_when_the_history_went_back() -> None:
+    """The process ends with it, and the kubelet starts a fresh one."""
+    box = await restored(bumped=False)
+    pause, controller.HISTORY_PAUSE = controller.HISTORY_PAUSE, 0.0
+    try:
+        box.controller._load_at_last = nothing  # type: ignore[method-assign]
+        with pytest.raises(WentBackError, match="is at resource version"):
+            await asyncio.wait_for(box.controller.run(), 30)
+    finally:
+        controller.HISTORY_PAUSE = pause
+
+
+async def nothing() -> None:
+    """Load nothing: the controller has loaded before."""
+
+
+@runs
+async def test_the_watch_never_goes_back() -> None:
+    """A late version is refused; and that some version was late says nothing of the history."""
+    box = Sandbox()
+    old = box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    box.controller.saw(Kind.COMPACTION, None, old)
+    box.controller.saw(Kind.COMPACTION, "MODIFIED", old)
+    await box.run()
+    assert box.kube.jobs() == [job()]
+    await box.controller.check_history()
+
+
+@runs
+async def test_what_changes_while_it_is_listed_is_no_step_back() -> None:
+    """Our own write may be answered before an older list is."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
+    await box.start()
+    list_again(box)
+    list_all = box.kube.list_all
+
+    def late(kind: Kind) -> Any:
+        before = list(list_all(kind))
+        if kind is Kind.COMPACTION:
+            box.kube.apply(kind, {**copied(before[0]), "spec": compaction_raw()["spec"]})
+        return iter(before)
+
+    box.kube.list_all = late  # type: ignore[method-assign]
+    await box.controller.check_history()
+    await box.run()
+    assert box.compaction()["phase"] == "Running"
+
+
+@runs
+async def test_a_deletion_that_the_watch_has_missed_is_noticed_when_it_lists_again() -> None:
+    """What waited for the table goes on; what was made meanwhile stays."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(Kind.COMPACTION, compaction_raw("waiting", created=NOON.replace(minute=1)))
+    await box.start()
+    watchers, box.kube.watchers = box.kube.watchers, []
+    box.kube.delete(Kind.COMPACTION, "default", "nightly")
+    box.kube.delete(Kind.JOB, "default", job())
+    box.kube.watchers = watchers
+    await box.controller.check_history()
+    assert box.controller._cache.running
+    list_again(box)
+    await box.controller.check_history()
+    await box.run()
+    assert box.kube.jobs() == [job(name="waiting")]
+
+
+@runs
+async def test_an_api_server_that_does_not_answer_says_nothing() -> None:
+    box = Sandbox()
+    await box.start()
+
+    def refuse(kind: Kind) -> int:
+        raise KubeError("API server not reachable")
+
+    box.kube.newest = refuse  # type: ignore[method-assign]
+    await box.controller.check_history()
