@@ -126,6 +126,12 @@ class MetastoreAdmin(MetastoreClient):
             self._add_partitions(batch)
         return tuple(partition for partition, _ in named)
 
+    def add_partition_at(self, database: str, name: str, values: Sequence[str], *, location: str) -> None:
+        """Add a partition whose directory is that one."""
+        partition = _partition(self.get_table(database, name), "", list(values))
+        partition.sd.location = location
+        self._add_partitions([partition])
+
     def _add_partitions(self, partitions: Sequence[Any]) -> None:
         self._call(lambda client: client.add_partitions(partitions))
 

@@ -31,7 +31,7 @@ def parse_metadata(content: bytes | None) -> DataFormat:
     if found.get("thisFileVersion") != VERSION:
         raise ValueError(f"thisFileVersion {found.get('thisFileVersion')!r} is not known")
     try:
-        return DataFormat(found.get("dataFormat"))
+        return DataFormat(str(found.get("dataFormat")))
     except ValueError:
         raise ValueError(f"dataFormat {found.get('dataFormat')!r} is not known") from None
 

@@ -101,17 +101,24 @@ class Warehouse(Model):
     `deadline` is how long an attempt may run, unless its compaction says otherwise.
     `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
     always is one.
+    `locations` are the folders below which its tables and partitions must lie, by default that of the volume.
     """
 
     name: str
     metastore: Metastore
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
+    locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
     volume: Volume | None = None
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
     readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
+
+    @property
+    def allowed_locations(self) -> tuple[str, ...]:
+        """The folders below which tables and partitions must lie; none where there is no volume either."""
+        return self.locations or ((self.volume.mount_path,) if self.volume else ())
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

@@ -20,6 +20,7 @@ from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Holding, Manners, Sightings
 from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.orphans import orphans
+from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
@@ -135,7 +136,7 @@ class RealWork:
     def _preflight_hudi(self, spec: TableCompactionSpec) -> Verdict:
         own = spec.hudi or HudiOptions()
         try:
-            location = spec.table.location or hudi_table(self._client(spec.warehouse), spec.table).location
+            location = spec.table.location or self._hudi_location(spec)
             table = self._read_hudi_table(location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
@@ -148,6 +149,11 @@ class RealWork:
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
         return Verdict(location=local_path(location))
+
+    def _hudi_location(self, spec: TableCompactionSpec) -> str:
+        table = hudi_table(self._client(spec.warehouse), spec.table)
+        require_allowed(table, self._warehouse(spec.warehouse))
+        return table.location
 
     def _read_hudi_table(self, location: str) -> HudiTable:
         """Return the table; raises Refused for a kind of storage that is not known, StorageError for what may pass."""
@@ -165,6 +171,7 @@ class RealWork:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
+            require_allowed(table, self._warehouse(compaction.spec.warehouse))
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
             end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
