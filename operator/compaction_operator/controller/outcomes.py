@@ -54,7 +54,7 @@ def is_done(partition: PartitionStatus) -> bool:
 def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
     """Return an entry's first status. What was not published by now is never deleted for this journal.
 
-    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), and what could
+    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), or what could
     not be reached. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
     """
     changed = {**settled.gone, **settled.unreachable}
