@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.request import Reason
 from compaction_operator.jobs import runner
+from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.runner import LocalRunner, Outcome, SparkRunner
 from compaction_operator.jobs.work import StitchTask, Work
 from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
@@ -116,3 +118,24 @@ def test_rows_that_an_engine_passes_over_are_missed(tmp_path: Path, monkeypatch:
     both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=f"d.t:2:{2**63 - 1}::")
     (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
+
+
+def test_spark_drops_its_work_when_the_driver_has_to_end(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be waited for, for as long as it takes."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    cancel, cancelled = spark.cancelAllJobs, list[bool]()
+
+    def noted() -> None:
+        cancelled.append(True)
+        cancel()
+
+    monkeypatch.setattr(spark, "cancelAllJobs", noted)
+
+    def told(_: int) -> None:
+        raise JobError(Reason.INTERRUPTED, "told to end")
+
+    with pytest.raises(JobError, match="told to end"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+    assert cancelled == [True]
