@@ -7,7 +7,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.metastore.client import BATCH, MetastoreClient
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.hive4 import STRING, STRINGS, Call, Struct, get_table_req, spec_of, struct
+from compaction_operator.metastore.hive4 import I64, STRING, STRINGS, Call, Struct, get_table_req, spec_of, struct
 from compaction_operator.metastore.partitions import name_of
 from compaction_operator.metastore.replies import required
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE, Table
@@ -33,6 +33,33 @@ create_table_req = Call(
         ttypes.MetaException,
         ttypes.NoSuchObjectException,
     ),
+)
+
+
+class TruncateTableRequest(Struct):
+    """What is to be truncated, by whose write id."""
+
+    thrift_spec = spec_of(
+        {
+            1: ("dbName", STRING),
+            2: ("tableName", STRING),
+            3: ("partNames", STRINGS),
+            4: ("writeId", I64),
+            5: ("validWriteIdList", STRING),
+            6: ("environmentContext", struct(ttypes.EnvironmentContext)),
+        }
+    )
+
+
+class TruncateTableResponse(Struct):
+    """Nothing."""
+
+
+truncate_table_req = Call(
+    "truncate_table_req",
+    struct(TruncateTableRequest),
+    returns=TruncateTableResponse,
+    errors=(ttypes.MetaException,),
 )
 
 FULL_ACID = {"transactional": "true", "transactional_properties": "default"}
@@ -126,12 +153,49 @@ class MetastoreAdmin(MetastoreClient):
             self._add_partitions(batch)
         return tuple(partition for partition, _ in named)
 
+    def add_partition_at(self, database: str, name: str, values: Sequence[str], *, location: str) -> None:
+        """Add a partition whose directory is that one."""
+        partition = _partition(self.get_table(database, name), "", list(values))
+        partition.sd.location = location
+        self._add_partitions([partition])
+
     def _add_partitions(self, partitions: Sequence[Any]) -> None:
         self._call(lambda client: client.add_partitions(partitions))
 
     def drop_partition(self, database: str, name: str, values: Sequence[str]) -> None:
         """Drop a partition and its directory."""
         self._call(lambda client: client.drop_partition(database, name, list(values), True))
+
+    def truncate(self, database: str, name: str, *, write_id: int, partitions: Sequence[str] | None = None) -> None:
+        """Do what HiveServer2 has the metastore do for TRUNCATE: on Hive 4 a base of that write id, on Hive 3 deletion.
+
+        Without partitions it is the whole table.
+        """
+        names = None if partitions is None else list(partitions)
+        if self.generation() is Generation.HIVE3:
+            self._call(lambda client: client.truncate_table(database, name, names))
+            return
+        context = ttypes.EnvironmentContext({"truncateSkipDataDeletion": "true"})
+        request = TruncateTableRequest(
+            dbName=database,
+            tableName=name,
+            partNames=names,
+            writeId=write_id,
+            validWriteIdList=str(self.valid_write_ids(database, name)),
+            environmentContext=context,
+        )
+        self._call(lambda client: truncate_table_req(client, request))
+
+    def drop_partition_by_base(self, database: str, name: str, partition: str, *, write_id: int) -> None:
+        """Do what HiveServer2 has a Hive 4 metastore do for DROP PARTITION: a base of that write id stays behind."""
+        request = ttypes.DropPartitionsRequest(
+            dbName=database,
+            tblName=name,
+            parts=ttypes.RequestPartsSpec(names=[partition]),
+            deleteData=False,
+            environmentContext=ttypes.EnvironmentContext({"writeId": str(write_id)}),
+        )
+        self._call(lambda client: client.drop_partitions_req(request))
 
     def compact(self, database: str, table: str, *, partition: str | None = None) -> int:
         """Ask for a major compaction, as ALTER TABLE ... COMPACT does; return the id of its entry in the queue."""

@@ -20,6 +20,7 @@ compaction takes 1.5 seconds without Spark, about 10 with it (`spark=True`, the 
         (driver,) = plane.drivers.current()  # of pods whose processes have not ended
         driver.kill(); driver.pause(); driver.resume(); plane.drivers.lose(driver)  # lose: the pod's node vanishes
         plane.metastore.kill(); plane.restart_metastore()  # also pause, resume
+        plane.back_up_etcd(); plane.restore_etcd()  # all objects and resource versions as they were then
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.
 `entry` takes the place of `pod.run` for controller and drivers: a function of a module that does something first.

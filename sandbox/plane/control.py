@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,7 @@ class ControlPlane:
         self._folder = folder
         self._state = folder / "compaction-operator" / "state"
         self._keys = self._state / "pki"
+        self._etcd, self._backup = folder / "etcd", folder / "etcd-backup"
         self._programs: list[Program] = []
         self._etcd_port, self._peer_port, self.port = free_ports(3)
 
@@ -74,6 +76,14 @@ class ControlPlane:
         while self._programs:
             self._programs.pop().stop()
 
+    def back_up(self) -> None:
+        """Keep a copy of etcd's data, for `restore`; meanwhile all programs are down."""
+        self._begin_again(self._etcd, self._backup)
+
+    def restore(self) -> None:
+        """Begin again with etcd's data of the last `back_up`: its revisions go back, as after a disaster."""
+        self._begin_again(self._backup, self._etcd)
+
     def client(self) -> kubernetes.client.ApiClient:
         """Return a client with the administrator's rights."""
         return kubernetes.config.new_client_from_config(str(self.kubeconfig))
@@ -92,12 +102,20 @@ class ControlPlane:
         command = [str(binaries() / name), *arguments]
         self._programs.append(Program(command, log=self._folder / f"{name}.log"))
 
+    def _begin_again(self, source: Path, target: Path) -> None:
+        self.stop()
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        self._start_etcd()
+        self._start_api_server()
+        self.await_ready()
+
     def _start_etcd(self) -> None:
         client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
         self._start(
             "etcd",
             "--name=plane",
-            f"--data-dir={self._folder}/etcd",
+            f"--data-dir={self._etcd}",
             "--unsafe-no-fsync",
             "--log-level=warn",
             f"--listen-client-urls={client}",

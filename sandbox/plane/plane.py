@@ -104,6 +104,14 @@ class Plane:
         """Start the metastore again after `metastore.kill()`, on the same port with the same data."""
         self.metastore.start()
 
+    def back_up_etcd(self) -> None:
+        """Keep a copy of all objects, for `restore_etcd`."""
+        self._control.back_up()
+
+    def restore_etcd(self) -> None:
+        """Let the API server have the objects of the last `back_up_etcd`, and its resource versions of then."""
+        self._control.restore()
+
     def compact(self, table: str, type_: str, *, name: str | None = None, **spec: Any) -> str:
         """Create a TableCompaction of `database.name`, or of the location of a Hudi table, and return its name.
 
@@ -140,8 +148,14 @@ class Plane:
 
     def patch_cleanup(self, name: str, **spec: Any) -> None:
         """Change what may be changed of a cleanup's spec: `suspend=True`, `approved=True`."""
-        body = {"spec": spec}
-        self._custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, cleanup_api.PLURAL, name, body)
+        self._patch(cleanup_api.PLURAL, name, spec)
+
+    def patch_compaction(self, name: str, **spec: Any) -> None:
+        """Change what may be changed of a compaction's spec: `suspend=True`."""
+        self._patch(compaction_api.PLURAL, name, spec)
+
+    def _patch(self, plural: str, name: str, spec: Mapping[str, Any]) -> None:
+        self._custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, plural, name, {"spec": spec})
 
     def wait(self, predicate: Callable[[], Answer | None], *, timeout: float, what: str) -> Answer:
         """Return the predicate's first true answer; it is asked after each event. Raises WaitTimeoutError."""

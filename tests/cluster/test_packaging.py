@@ -178,6 +178,7 @@ BAD_VALUES = [
     ("profiles=[]", "/profiles"),
     ("profiles[0].sparkConf.a=1", "/profiles/0/sparkConf/a"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+    ("warehouses[0].locations[0]=lake", "/warehouses/0/locations/0"),
     ("warehouses[0].hudi.locations[0]=lake", "/warehouses/0/hudi/locations/0"),
     ("warehouses[0].hudi.options.hoodie=yes", "/warehouses/0/hudi/options"),
     ("warehouses[0].hudi.bundle=1.0.2", "/warehouses/0/hudi"),

@@ -29,7 +29,7 @@ MAX_ATTEMPTS = 10
 RUN_SECONDS = 45.0
 """What a run may take after the compaction was applied."""
 
-_MORE_ATTEMPTS = {Action.KILL: 1, Action.PAUSE: 3, Action.METASTORE: 5}
+_MORE_ATTEMPTS = {Action.KILL: 1, Action.TERMINATE: 1, Action.PAUSE: 3, Action.METASTORE: 5}
 """How many attempts a fault may cost: several find that the metastore only starts, or that a late driver is at work."""
 
 

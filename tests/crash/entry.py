@@ -105,6 +105,8 @@ class Observer:
             wait_until(
                 lambda: self._signals.allowed(run_, index), timeout=WAIT_SECONDS, what="the metastore's end", poll=0.01
             )
+        elif fault.action is Action.TERMINATE:
+            os.kill(os.getpid(), signal.SIGTERM)
         else:
             os.killpg(0, signal.SIGSTOP if fault.action is Action.PAUSE else signal.SIGKILL)
 

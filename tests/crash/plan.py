@@ -24,12 +24,14 @@ class Moment(StrEnum):
 class Action(StrEnum):
     """What happens then.
 
-    KILL: the process with all that it started. METASTORE: the metastore, while the process waits; it is started again
+    KILL: the process with all that it started. TERMINATE: the process is asked to end, as when its node is drained, and
+    goes on to its own end. METASTORE: the metastore, while the process waits; it is started again
     at once, which takes some seconds. PAUSE: the process is stopped, its node is lost, and another takes its place; it
     goes on when `wake` says.
     """
 
     KILL = "kill"
+    TERMINATE = "terminate"
     METASTORE = "metastore"
     PAUSE = "pause"
 
@@ -85,7 +87,7 @@ SPARK_EVERY = 40
 """One in so many plans uses Spark, which takes 10 seconds to start."""
 
 _ACTIONS = {
-    Role.DRIVER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
+    Role.DRIVER: ((Action.KILL, 6), (Action.TERMINATE, 2), (Action.METASTORE, 2), (Action.PAUSE, 2)),
     Role.CONTROLLER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
 }
 _SECOND_FAULT = 0.15

@@ -44,6 +44,48 @@ def test_a_reader_that_takes_no_lock_at_all_is_waited_for(three_inserts: Lab, ke
     assert keeper.waits_for() == []
 
 
+def test_a_transaction_that_has_locked_other_tables_only_is_waited_for_unless_its_clients_lock_all_at_once(
+    three_inserts: Lab, server: MetastoreServer, lab: Callable[..., Lab]
+) -> None:
+    """HIVE-26704: one that holds no lock yet may ask for any, so it is waited for all the same."""
+    store = Store()
+    three_inserts.run(store=store)
+    other = lab("merge", writes=2)
+    elsewhere, unlocked, here = (three_inserts.admin.open_txn(user="reader", agent="test") for _ in range(3))
+    read_lock(other, txn=elsewhere)
+    of_table = read_lock(three_inserts, txn=here)
+    work = real_work(three_inserts, server.uri, readers=(Readers.LOCKS_AND_OWN_TRANSACTIONS,))
+    keeper = Keeper(work, cleanup_of(store, readers=Readers.LOCKS_AND_OWN_TRANSACTIONS))
+    keeper.settle()
+    assert keeper.waits_for() == [(LOCK, of_table), *((TRANSACTION, txn) for txn in (elsewhere, unlocked, here))]
+    keeper.readers = Readers.LOCKS_AND_OWN_TRANSACTIONS
+    assert keeper.waits_for() == [(LOCK, of_table), (TRANSACTION, unlocked), (TRANSACTION, here)]
+    end(three_inserts, txns=[unlocked, here])
+    assert keeper.waits_for() == []
+    (result,) = keeper.delete()
+    assert result.final
+    end(three_inserts, txns=[elsewhere])
+
+
+def test_what_the_warehouse_does_not_allow_is_neither_settled_nor_deleted(
+    three_inserts: Lab, server: MetastoreServer
+) -> None:
+    """However it came into the journal: an administrator may take it back."""
+    store = Store()
+    three_inserts.run(store=store)
+    own = Readers.LOCKS_AND_OWN_TRANSACTIONS
+    cleanup, allowing = cleanup_of(store, readers=own), real_work(three_inserts, server.uri, readers=(own,))
+    refusing, before = real_work(three_inserts, server.uri), three_inserts.names()
+    settled = refusing.settle(cleanup, driver_ended=True)
+    assert isinstance(settled, Trouble)
+    assert (settled.reason, "LocksAndOwnTransactions is not allowed" in settled.message) == ("NotAllowed", True)
+    keeper = Keeper(allowing, cleanup)
+    keeper.settle()
+    deleted = refusing.delete(keeper.cleanup, cleanup.spec.partitions, purge=False)
+    assert isinstance(deleted, Trouble)
+    assert (deleted.reason, three_inserts.names()) == ("NotAllowed", before)
+
+
 @pytest.mark.parametrize("partition", [None, "prt=p2", "PRT=P2"])
 def test_a_lock_on_the_table_or_on_a_partition_in_any_case_is_waited_for(
     try_it: Lab, server: MetastoreServer, partition: str | None

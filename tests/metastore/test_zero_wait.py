@@ -1,4 +1,4 @@
-"""Queries that do not wait for locks: HiveServer2 4 with hive.txn.xlock.iow=false or hive.txn.write.xlock=false."""
+"""Queries that do not wait for locks: HiveServer2 4 with hive.txn.xlock.iow=false or hive.txn.xlock.write=false."""
 
 import time
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from thrift.Thrift import TType
 from compaction_operator.api.config import HidingLock
 from compaction_operator.cleanup import holding
 from compaction_operator.metastore import hive4
+from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
@@ -95,8 +96,8 @@ def test_while_a_shared_lock_is_held_nobody_drops_the_table(
     spec = keep(three_inserts).cleanup.spec
     held = holding.Holding(three_inserts.admin, spec, holding.Manners(shares=True))
     with held.hold_off(""):
-        drop = holding.LockWish(
-            database=three_inserts.database, table=three_inserts.name, kind=holding.LockKind.EXCLUSIVE, agent="drop"
+        drop = LockWish(
+            database=three_inserts.database, table=three_inserts.name, kind=LockKind.EXCLUSIVE, agent="drop"
         )
         state = three_inserts.admin.lock(drop)
         assert not state.acquired

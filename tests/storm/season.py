@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 from sandbox.metastore.admin import FULL_ACID
@@ -11,7 +12,7 @@ from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 
 from compaction_operator.acid.names import DirectoryKind, parse_directory
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, Readers
 from compaction_operator.metastore.queue import QueueState
 from tests.oracle.hive import HiveOracle
 from tests.storm.compactor import Compactor
@@ -25,6 +26,8 @@ JVMS = 2
 CALL_SECONDS = 60.0
 CLEANUP = {"interval": "500ms", "planningTime": "300s"}
 """NB: a late reader chooses files as long as it holds its lock, and a busy machine makes that long."""
+RULES = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS_AND_OWN_TRANSACTIONS)
+"""By table in turn: all readers and writers here ask for their locks in one request, or for none."""
 VERSIONS: dict[Hive, int] = {"3.1.3": 3, "4.0.1": 4}
 
 
@@ -69,7 +72,8 @@ def side_by_side(
 def run(folder: Path, *, hive: Hive, seed: int, seconds: float, pace: float = 1.0) -> Figures:
     """Storm for that long, then see that nothing is left; raises the first error, which ends it."""
     with staged(folder, hive=hive, seed=seed, pace=pace) as (plane, scene):
-        compactors = [Compactor(scene, plane, table) for table in scene.tables]
+        rules = zip(scene.tables, cycle(RULES), strict=False)
+        compactors = [Compactor(scene, plane, table, cleanup={"readers": readers}) for table, readers in rules]
         storm(scene, compactors, seconds=seconds)
         for compactor in compactors:
             compactor.compact(CompactionType.MAJOR)
@@ -99,7 +103,14 @@ def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterato
     with ExitStack() as stack:
         # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
         plane = stack.enter_context(
-            Plane(folder / "plane", hive=hive, database="postgres", spark=False, values={"cleanup": CLEANUP})
+            Plane(
+                folder / "plane",
+                hive=hive,
+                database="postgres",
+                spark=False,
+                values={"cleanup": CLEANUP},
+                warehouse={"readers": [*Readers]},
+            )
         )
         client = stack.enter_context(SessionClient(plane.metastore.settings(timeout=CALL_SECONDS)))
         tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]

@@ -8,6 +8,7 @@ from sandbox.plane import Plane
 from compaction_operator.api.cleanup import CleanupPhase
 from compaction_operator.api.compaction import CompactionType
 from tests.storm.compactor import Compactor
+from tests.storm.readers import read_locks
 from tests.storm.reading import PlannedRead, Snapshot, StormError
 from tests.storm.scene import Scene
 from tests.storm.season import VERSIONS, Figures, side_by_side, staged
@@ -49,6 +50,30 @@ def test_with_locks_alone_a_reader_without_one_is_hurt(tmp_path: Path) -> None:
             with pytest.raises(StormError, match="Not enough history"):
                 _read(scene, table, reader)
         careful.finish()
+
+
+def test_a_reader_that_locks_one_table_after_the_other_is_hurt_where_locks_are_to_be_taken_at_once(
+    tmp_path: Path,
+) -> None:
+    """What `readers: LocksAndOwnTransactions` takes for granted: who has locked another table never reads this one.
+
+    One that holds no lock yet is waited for: it may still ask for any, in one request.
+    """
+    with staged(tmp_path, hive="3.1.3", seed=1) as (plane, scene):
+        table, other = scene.tables[:2]
+        compactor = Compactor(scene, plane, table, cleanup={"readers": "LocksAndOwnTransactions"})
+        _insert(scene, table)
+        with scene.sessions.transaction("reader") as reader:
+            _insert(scene, table)
+            _require_waiting(plane, compactor.compact(CompactionType.MAJOR))
+            _read(scene, table, reader)
+            reader.lock(read_locks(other, other.places[:1]))
+            compactor.finish()
+            _insert(scene, table)
+            compactor.compact(CompactionType.MAJOR)
+            compactor.finish()
+            with pytest.raises(StormError, match="Not enough history"):
+                _read(scene, table, reader)
 
 
 def _insert(scene: Scene, table: StormTable) -> None:

@@ -10,10 +10,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from compaction_operator.api.compaction import PLURAL, TableCompactionSpec
+from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
     LOCATION_PATTERN,
     CleanupSettings,
+    HidingLock,
     HudiSettings,
     Kerberos,
     Metastore,
@@ -98,9 +99,17 @@ def test_values_durations_are_the_models() -> None:
 
 
 def test_values_locations_are_the_models() -> None:
-    """So are the folders in which tables may be named by location."""
-    hudi = values_schema()["definitions"]["warehouse"]["properties"]["hudi"]["properties"]
-    assert hudi["locations"]["items"]["pattern"] == LOCATION_PATTERN
+    """So are the folders in which tables may lie, and those in which they may be named by location."""
+    schema = values_schema()["definitions"]
+    assert schema["locations"]["items"]["pattern"] == LOCATION_PATTERN
+    warehouse = schema["warehouse"]["properties"]
+    assert warehouse["locations"] == warehouse["hudi"]["properties"]["locations"] == {"$ref": "#/definitions/locations"}
+
+
+def test_the_values_know_each_lock_to_hide_directories_under_and_each_rule_of_readers() -> None:
+    warehouse = values_schema()["definitions"]["warehouse"]["properties"]
+    assert warehouse["hidingLock"]["enum"] == list(HidingLock)
+    assert warehouse["readers"]["items"]["enum"] == list(Readers)
 
 
 def test_default_values_are_the_models_defaults() -> None:

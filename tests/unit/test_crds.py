@@ -273,7 +273,8 @@ def test_the_api_server_accepts_every_name_of_the_grammar(field: NameField, name
 @given(data=st.data())
 def test_the_api_server_accepts_no_other_names(field: NameField, data: st.DataObject) -> None:
     """A pattern cannot tell whether the numbers make sense (`delta_3_1`): the name is of the grammar when all are 1."""
-    name = data.draw(made_up_names() | st.from_regex(field.schema["pattern"]))
+    pattern: str = field.schema["pattern"]
+    name = data.draw(made_up_names() | st.from_regex(pattern))
     if field.accepts(name):
         assert field.understood(re.sub("[0-9]+", "1", name))
 

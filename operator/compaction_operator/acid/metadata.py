@@ -28,12 +28,12 @@ def parse_metadata(content: bytes | None) -> DataFormat:
     if content is None:
         raise ValueError("was not read")
     found = _json_object(content)
-    if found.get("thisFileVersion") != VERSION:
-        raise ValueError(f"thisFileVersion {found.get('thisFileVersion')!r} is not known")
-    try:
-        return DataFormat(found.get("dataFormat"))
-    except ValueError:
-        raise ValueError(f"dataFormat {found.get('dataFormat')!r} is not known") from None
+    version, data_format = found.get("thisFileVersion"), found.get("dataFormat")
+    if version != VERSION:
+        raise ValueError(f"thisFileVersion {version!r} is not known")
+    if data_format not in [*DataFormat]:
+        raise ValueError(f"dataFormat {data_format!r} is not known")
+    return DataFormat(found["dataFormat"])
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

@@ -82,9 +82,14 @@ class CleanupMode(StrEnum):
 
 
 class Readers(StrEnum):
-    """Who counts as a reader from before. NB: Locks alone, the openLooKeng document's rule, is known to be unsafe."""
+    """Who counts as a reader from before. NB: Locks alone, the openLooKeng document's rule, is known to be unsafe.
+
+    With LocksAndOwnTransactions a transaction that holds locks, none of them on the table, its partitions or its
+    database, does not; that is safe for clients that lock all that they will read in one request.
+    """
 
     LOCKS_AND_TRANSACTIONS = "LocksAndTransactions"
+    LOCKS_AND_OWN_TRANSACTIONS = "LocksAndOwnTransactions"
     LOCKS = "Locks"
 
 

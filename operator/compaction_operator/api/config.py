@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
 
 LOCATION_PATTERN = r"^(file:(//)?)?/"
@@ -98,16 +99,26 @@ class Warehouse(Model):
     """One Hive warehouse and who may use it. Empty `databases` means all of them.
 
     `deadline` is how long an attempt may run, unless its compaction says otherwise.
+    `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
+    always is one.
+    `locations` are the folders below which its tables and partitions must lie, by default that of the volume.
     """
 
     name: str
     metastore: Metastore
     namespaces: tuple[str, ...]
     databases: tuple[str, ...] = ()
+    locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
     volume: Volume | None = None
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
+    readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
+
+    @property
+    def allowed_locations(self) -> tuple[str, ...]:
+        """The folders below which tables and partitions must lie; none where there is no volume either."""
+        return self.locations or ((self.volume.mount_path,) if self.volume else ())
 
     def allows_namespace(self, namespace: str) -> bool:
         """Whether compactions of that namespace may use this warehouse."""

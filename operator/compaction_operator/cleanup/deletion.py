@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
@@ -251,6 +252,37 @@ def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collec
     return tuple(name for name in recorded if name in there or not may_become_obsolete(name))
 
 
+def result_of(
+    entry: PartitionEntry,
+    *,
+    there: Collection[str],
+    obsolete: Collection[str],
+    freed: Mapping[str, int] = MappingProxyType({}),
+    taken: Mapping[str, str] = MappingProxyType({}),
+    held: Collection[str] = (),
+    restored: Collection[str] = (),
+) -> PartitionDeletion:
+    """Return what came of a pass, after which these names are still `there` where it looked.
+
+    `freed` has what it deleted; `taken` says of names that it could not move why, `held` are those in quarantine.
+    """
+    recorded = [one.name for one in entry.obsolete]
+    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete} | dict(taken)
+    needed = needed_of(entry, there=there, obsolete=obsolete)
+    stays = {*there, *held, *restored, *remaining, *needed}
+    return PartitionDeletion(
+        entry.partition,
+        deleted=tuple(name for name in recorded if name in freed and name not in stays),
+        gone=tuple(name for name in recorded if name not in freed and name not in stays),
+        quarantined=tuple(name for name in recorded if name in held and may_become_obsolete(name)),
+        restored=tuple(restored),
+        remaining=remaining,
+        needed=needed,
+        bytes_deleted=sum(freed.values()),
+        final=not remaining,
+    )
+
+
 def _skip(entry: PartitionEntry, change: Change) -> PartitionDeletion:
     return PartitionDeletion(entry.partition, reason=change.reason, skipped=change.message, final=True)
 
@@ -297,17 +329,7 @@ def _delete_recorded(
                 hide(storage, entry.location, name)
         freed.update(empty_trash(storage, entry.location, doomed))
     there = names_in(list_directory(storage, entry.location))
-    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
-    away = [name for name in recorded if may_become_obsolete(name) and name not in there]
-    return PartitionDeletion(
-        entry.partition,
-        deleted=tuple(name for name in away if name in freed),
-        gone=tuple(name for name in away if name not in freed),
-        remaining=remaining,
-        needed=needed_of(entry, there=there, obsolete=obsolete),
-        bytes_deleted=freed.total(),
-        final=not remaining,
-    )
+    return result_of(entry, there=there, obsolete=obsolete, freed=freed)
 
 
 def _plan_recorded(storage: Storage, now: Now, entry: PartitionEntry) -> PartitionDeletion:

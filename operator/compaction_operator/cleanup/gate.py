@@ -24,12 +24,14 @@ LONG = timedelta(days=1)
 class World:
     """What the metastore said in one look: the locks that concern the table, and the open transactions.
 
-    `compacting_elsewhere` are the open transactions in which other tables are compacted.
+    `compacting_elsewhere` are the open transactions in which other tables are compacted; `locking_elsewhere` those that
+    hold locks, on other tables all of them, which is known where all locks of the metastore were asked for.
     """
 
     locks: tuple[LockInfo, ...]
     txns: OpenTransactions
     compacting_elsewhere: frozenset[int] = frozenset()
+    locking_elsewhere: frozenset[int] = frozenset()
 
 
 def take_baseline(
@@ -49,28 +51,30 @@ def take_baseline(
 def blockers(baseline: ReaderBaseline, world: World, *, readers: Readers, now: datetime) -> tuple[Blocker, ...]:
     """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
 
-    With `Readers.LOCKS` transactions do not count, which is known to be unsafe. Whoever came after the baseline is
-    never waited for, so new readers cannot starve a cleanup.
+    With `Readers.LOCKS` transactions do not count, which is known to be unsafe; with LOCKS_AND_OWN_TRANSACTIONS those
+    that have locked other tables only do not (look_at_all tells what that takes for granted). Whoever came after the
+    baseline is never waited for, so new readers cannot starve a cleanup.
     """
     ids = set(baseline.lock_ids)
     held = {lock.lock_id: lock for lock in world.locks if lock.lock_id in ids}
     by_txn = {txn.txn: txn for txn in world.txns.open}
-    older = _older_transactions(baseline, world) if readers is Readers.LOCKS_AND_TRANSACTIONS else []
+    older = [] if readers is Readers.LOCKS else _older_transactions(baseline, world, readers)
     return (
         *(_lock_blocker(held[lock_id], by_txn.get(held[lock_id].txn), now) for lock_id in sorted(held)),
         *(_txn_blocker(by_txn[txn], now) for txn in older),
     )
 
 
-def _older_transactions(baseline: ReaderBaseline, world: World) -> list[int]:
+def _older_transactions(baseline: ReaderBaseline, world: World, readers: Readers) -> list[int]:
     """Return the open transactions from before the baseline in which this table may be read.
 
     NB: one that compacts another table reads nothing else, unless a lock on this table says that it does.
     """
     locking = {lock.txn for lock in world.locks}
-    elsewhere = world.compacting_elsewhere - locking
+    own_only = readers is Readers.LOCKS_AND_OWN_TRANSACTIONS
+    elsewhere = world.compacting_elsewhere | (world.locking_elsewhere if own_only else frozenset())
     open_ones = {txn.txn for txn in world.txns.open if txn.txn <= baseline.txn_high_water_mark}
-    return sorted(open_ones - elsewhere)
+    return sorted(open_ones - (elsewhere - locking))
 
 
 def distrust(baseline: ReaderBaseline, world: World) -> str | None:

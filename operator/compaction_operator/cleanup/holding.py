@@ -47,7 +47,7 @@ class Manners:
     `queue` is how long those who come now may have to wait behind the lock; whoever was `seen` to hold a lock for
     `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
     which are worked on at the same time. With `shares` nobody ever waits, nor is refused where queries do not wait
-    (hive.txn.xlock.iow, hive.txn.write.xlock): the lock is SHARED_READ, which keeps out only who would drop the table.
+    (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which keeps out only who would drop the table.
     """
 
     owner: str = ""

@@ -7,13 +7,10 @@ first character, and purged from there. What somebody moved back is not touched 
 import re
 from collections.abc import Collection, Mapping
 from functools import partial
-from types import MappingProxyType
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
 from compaction_operator.cleanup.deletion import (
-    CAME_BACK,
     Judge,
     Metastore,
     Now,
@@ -23,7 +20,7 @@ from compaction_operator.cleanup.deletion import (
     judge_again,
     list_directory,
     names_in,
-    needed_of,
+    result_of,
     visit_entries,
 )
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners
@@ -98,9 +95,8 @@ def _quarantine_recorded(
             obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
-    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
-    needed = needed_of(entry, there=there, obsolete=obsolete)
-    return _result(storage, entry, own, restored=restored, remaining=remaining | taken, needed=needed)
+    held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
+    return result_of(entry, there=there, obsolete=obsolete, taken=taken, held=held, restored=restored)
 
 
 def _make_folder(storage: Storage, location: str, own: str) -> None:
@@ -132,12 +128,10 @@ def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: s
     for name in doomed:
         hide(storage, folder, name)
     freed.update(empty_trash(storage, folder, doomed))
-    there = names_in(list_directory(storage, folder))
-    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete}
-    needed = needed_of(entry, there=there, obsolete=obsolete)
+    left = names_in(list_directory(storage, folder))
     restored = [name for name in recorded if name in names_in(listing)]
     _leave(storage, entry.location, own)
-    return _result(storage, entry, own, restored=restored, remaining=remaining, needed=needed, freed=freed)
+    return result_of(entry, there=left, obsolete=obsolete, freed=freed, held=left, restored=restored)
 
 
 def _as_if_restored(held: Listing, listing: Listing) -> Listing:
@@ -152,29 +146,3 @@ def _leave(storage: Storage, location: str, own: str) -> None:
     """Remove the folders that hold nothing any more."""
     storage.remove_if_empty(join(location, QUARANTINE, own))
     storage.remove_if_empty(join(location, QUARANTINE))
-
-
-def _result(
-    storage: Storage,
-    entry: PartitionEntry,
-    own: str,
-    *,
-    restored: Collection[str],
-    remaining: Mapping[str, str],
-    needed: tuple[str, ...],
-    freed: Mapping[str, int] = MappingProxyType({}),
-) -> PartitionDeletion:
-    names = [one.name for one in entry.obsolete if may_become_obsolete(one.name)]
-    held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
-    away = [name for name in names if name not in held and name not in {*restored, *remaining, *needed}]
-    return PartitionDeletion(
-        entry.partition,
-        deleted=tuple(name for name in away if name in freed),
-        gone=tuple(name for name in away if name not in freed),
-        quarantined=tuple(name for name in names if name in held),
-        needed=needed,
-        restored=tuple(restored),
-        remaining=remaining,
-        bytes_deleted=sum(freed.values()),
-        final=not remaining,
-    )

@@ -20,6 +20,10 @@ class ReadersSource(Protocol):
         """Return the locks on the table, its partitions and its database."""
         ...
 
+    def all_locks(self) -> Sequence[LockInfo]:
+        """Return all locks of the metastore."""
+        ...
+
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions and their high-water mark."""
         ...
@@ -41,24 +45,46 @@ def look(metastore: ReadersSource, table: TableRef) -> World:
     return answer
 
 
-def look_at_all(metastore: ReadersSource, tables: Sequence[TableRef]) -> Mapping[TableRef, World | MetastoreError]:
+def look_at_all(
+    metastore: ReadersSource, tables: Sequence[TableRef], *, all_locks: bool = False
+) -> Mapping[TableRef, World | MetastoreError]:
     """Return who reads each table now, or why nobody knows: one call for each table, and one for all transactions.
 
     NB: the locks of every table come before the transactions. A reader that takes its lock after the first call has
     had its transaction open since before that, so the later call still shows it.
+
+    With `all_locks` one call for all locks of the metastore takes the place of those for each table, and tells which
+    transactions have locked something, but none of a table (LOCKS_AND_OWN_TRANSACTIONS). Such a one never reads that
+    table with its old snapshot, if its client takes all its locks in one request before it reads, as Hive does
+    (DbTxnManager.acquireLocks: one LockRequest for all inputs and outputs of a plan; a transaction is one statement).
+    For the metastore stores a request's locks in one commit, and shows them, granted or waiting, until the transaction
+    ends: so locks that were seen at all are all that there will ever be. One that was seen without any may have asked
+    for them a moment later, hence it counts. That needs no order of the calls: a transaction that both answers have is
+    open from before its locks were shown until after that.
     """
-    locks = _locks(metastore, tables)
     try:
+        every = tuple(metastore.all_locks()) if all_locks else None
+        locks = _locks(metastore, tables) if every is None else {table: _on(table, every) for table in tables}
         txns = metastore.open_transactions()
         compacting = _compacting(metastore, txns)
     except MetastoreError as error:
         return dict.fromkeys(tables, error)
+    locking = frozenset(lock.txn for lock in every or ())
     return {
         table: found
         if isinstance(found, MetastoreError)
-        else World(locks=found, txns=txns, compacting_elsewhere=_elsewhere(compacting, table))
+        else World(
+            locks=found,
+            txns=txns,
+            compacting_elsewhere=_elsewhere(compacting, table),
+            locking_elsewhere=locking - {lock.txn for lock in found},
+        )
         for table, found in locks.items()
     }
+
+
+def _on(table: TableRef, locks: Iterable[LockInfo]) -> tuple[LockInfo, ...] | MetastoreError:
+    return tuple(lock for lock in locks if lock.is_on(table.database, table.name))
 
 
 def _compacting(metastore: ReadersSource, txns: OpenTransactions) -> list[QueueEntry]:

@@ -24,25 +24,12 @@ from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
 from compaction_operator.cleanup.gate import grace_left
-from compaction_operator.cleanup.settlement import STORAGE_ERROR, Settlement
+from compaction_operator.cleanup.settlement import STORAGE_ERROR
+from compaction_operator.controller import outcomes
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.gatekeeper import identities
-from compaction_operator.controller.outcomes import (
-    NOT_DELETED_YET,
-    OVERDUE,
-    Pass,
-    Trouble,
-    Verdict,
-    ending,
-    expected,
-    first_status,
-    is_done,
-    kept,
-    left_in_place,
-    progressed,
-    published_condition,
-)
+from compaction_operator.controller.outcomes import NOT_DELETED_YET, OVERDUE, Pass, Trouble, Verdict, is_done
 from compaction_operator.controller.resources import Cleanup
 from compaction_operator.controller.sight import Action, Sight
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
@@ -176,40 +163,27 @@ class _Way:
         return self.is_settled() or not self._sight.at_work
 
     def wait_for_driver(self) -> Decision:
-        message = f"job {self._spec.compaction.job} still runs"
-        self._draft.set(PUBLISHED, _UNKNOWN, "JobRunning", message)
-        return self._stay("JobRunning", message, again_in=JOB_CHECK)
+        return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", again_in=JOB_CHECK)
 
     def is_settled(self) -> bool:
         return self.status.baseline is not None
 
     def take_settlement(self) -> Trouble | None:
+        """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
         settled = self._sight.settled
-        if isinstance(settled, Trouble):
-            self._draft.set(PUBLISHED, _UNKNOWN, settled.reason, settled.message)
+        if settled is None or isinstance(settled, Trouble):
             return settled
-        if settled is None:
-            return None
         if settled.unreachable and self._sight.failures < UNREACHABLE_TRIES:
             return Trouble(STORAGE_ERROR, next(change.message for change in settled.unreachable.values()))
-        self._store(settled)
-        return None
-
-    def _store(self, settled: Settlement) -> None:
-        """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
-        names = ((entry, entry.partition) for entry in self._spec.partitions)
-        changed = {**settled.gone, **settled.unreachable}
-        partitions = tuple(
-            first_status(entry, settled.states[name], changed.get(name), needed=settled.needed.get(name, ()))
-            for entry, name in names
-        )
+        partitions = tuple(outcomes.first_status(entry, settled) for entry in self._spec.partitions)
         self._draft.update(baseline=settled.baseline, partitions=partitions)
-        self._draft.set(PUBLISHED, *published_condition(partitions))
+        self._draft.set(PUBLISHED, *outcomes.published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
         who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
         self._draft.event("BaselineTaken", who)
         self._sight = self._sight.since_baseline()
         self.note_approval()
+        return None
 
     def ask_to_settle(self) -> Decision:
         lost = self._sight.lost
@@ -296,7 +270,7 @@ class _Way:
         if planned is None or isinstance(planned, Trouble):
             return planned
         by_name = {result.partition: result for result in planned}
-        partitions = tuple(expected(part, by_name) for part in self.status.partitions)
+        partitions = tuple(outcomes.expected(part, by_name) for part in self.status.partitions)
         self._draft.update(partitions=partitions, listed_time=rfc3339(self._now))
         if not self.nothing_is_left():
             self._draft.set(APPROVED, _FALSE, "WaitingForApproval", self._what_is_asked())
@@ -336,7 +310,7 @@ class _Way:
         results = self._sight.deletion.latest if self._sight.deletion is not None else ()
         by_name = {result.partition: result for result in results}
         old = self.status.partitions
-        partitions = tuple(progressed(part, by_name.get(part.partition)) for part in old)
+        partitions = tuple(outcomes.progressed(part, by_name.get(part.partition)) for part in old)
         gained = sum(len(new.deleted) - len(before.deleted) for new, before in zip(partitions, old, strict=True))
         self._draft.update(
             partitions=partitions,
@@ -446,15 +420,15 @@ class _Way:
 
     def _verdict(self) -> Verdict:
         if self._spec.mode is CleanupMode.NEVER:
-            return left_in_place(self.status, self._spec.partitions)
-        verdict = ending(self.status)
+            return outcomes.left_in_place(self.status, self._spec.partitions)
+        verdict = outcomes.ending(self.status)
         self._draft.set(DELETED, *verdict)
         return verdict
 
     def after_the_end(self) -> Decision:
         """Nothing is left to do but to forget it, when it tells nobody anything any more."""
         ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
-        if ended is None or outcome is None or outcome.status is not _TRUE or kept(self.status.partitions):
+        if ended is None or outcome is None or outcome.status is not _TRUE or outcomes.kept(self.status.partitions):
             return Decision(self.status)
         left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self._now)
         if left > 0:
@@ -473,6 +447,8 @@ class _Way:
 
     def _stay(self, reason: str, message: str, **more: Any) -> Decision:
         self._draft.set(SUCCEEDED, _UNKNOWN, reason, message)
+        if not self.is_settled():
+            self._draft.set(PUBLISHED, _UNKNOWN, reason, message)
         self._draft.update(phase=self.phase)
         return self._decision(**more)
 

@@ -102,7 +102,7 @@ class Controller:
     def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
         """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
         if event is None and kind in KINDS:
-            self._history.listed(kind)
+            self._history.doubt(kind)
         try:
             if kind is Kind.JOB:
                 self._saw_job(event, raw)
@@ -255,6 +255,7 @@ class Controller:
         try:
             again = await self._reconcile_kind(key)
         except ConflictError:
+            self._history.doubt(key.kind)
             again = CONFLICT_PAUSE
         except KubeError as error:
             log.warning("%s %s: %s", key.kind, key, error)

@@ -28,11 +28,11 @@ class History:
         self._cache = cache
         self._pool = pool
         self._newest = dict.fromkeys(KINDS, 0)
-        self._listed: set[Kind] = set()
+        self._doubted: set[Kind] = set()
 
-    def listed(self, kind: Kind) -> None:
-        """Take note that the watch has listed the objects of a kind again."""
-        self._listed.add(kind)
+    def doubt(self, kind: Kind) -> None:
+        """Have the objects of a kind compared: the watch has listed them again, or one was not as it was known."""
+        self._doubted.add(kind)
 
     async def gone(self) -> list[Compaction | Cleanup]:
         """Return what is known and does not exist any more, where the watch may have missed its deletion.
@@ -50,10 +50,10 @@ class History:
         if newest < max(seen, before):
             raise WentBackError(f"the API server is at resource version {newest}, and was at {max(seen, before)}")
         self._newest[kind] = newest
-        if kind not in self._listed:
+        if kind not in self._doubted:
             return []
         listed = {raw["metadata"]["uid"]: raw for raw in await run_in(self._pool, self._list, kind)}
-        self._listed.discard(kind)
+        self._doubted.discard(kind)
         for uid in known.keys() & listed.keys():
             version = int(listed[uid]["metadata"]["resourceVersion"])
             if version < known[uid].meta.resource_version:

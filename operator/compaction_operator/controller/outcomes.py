@@ -1,13 +1,13 @@
 """What becomes of a cleanup's partitions: when it is settled, in each pass of deletion, and in the end. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus, PartitionEntry, PartitionStatus, PublishedState
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.identity import Change
+from compaction_operator.cleanup.settlement import Settlement
 
 Verdict = tuple[ConditionStatus, str, str]
 """A condition's status, reason and message."""
@@ -51,14 +51,15 @@ def is_done(partition: PartitionStatus) -> bool:
     return not (partition.remaining or partition.quarantined) or partition.message is not None
 
 
-def first_status(
-    entry: PartitionEntry, state: PublishedState, change: Change | None, *, needed: Collection[str]
-) -> PartitionStatus:
+def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
     """Return an entry's first status. What was not published by now is never deleted for this journal.
 
-    Nor is what was not obsolete by then (`needed`), nor what is not the recorded partition any more: `change` says what
-    became of that. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
+    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), or what could
+    not be reached. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
     """
+    changed = {**settled.gone, **settled.unreachable}
+    state, change = settled.states[entry.partition], changed.get(entry.partition)
+    needed = settled.needed.get(entry.partition, ())
     recorded = tuple(obsolete.name for obsolete in entry.obsolete)
     status = PartitionStatus(
         partition=entry.partition,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from compaction_operator.api.compaction import Format, TableCompactionSpec
+from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.resources import Compaction
@@ -21,7 +21,18 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
         return _refused(Reason.UNKNOWN_PROFILE, f"no profile is called {spec.spark.profile!r}; there is: {names}")
     if not warehouse.allows_namespace(namespace):
         return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
+    not_allowed = readers_refusal(spec.cleanup.readers, warehouse)
+    if not_allowed is not None:
+        return _refused(Reason.NOT_ALLOWED, f"cleanup.readers: {not_allowed}")
     return _wrong_format(spec) or _table_refusal(spec, warehouse)
+
+
+def readers_refusal(readers: Readers, warehouse: Warehouse) -> str | None:
+    """Return why a warehouse's cleanups may not go by that rule of who counts as a reader; the strictest one may."""
+    allowed = {Readers.LOCKS_AND_TRANSACTIONS: None, **dict.fromkeys(warehouse.readers)}
+    if readers in allowed:
+        return None
+    return f"{readers} is not allowed for warehouse {warehouse.name}; allowed: {', '.join(allowed)}"
 
 
 def _wrong_format(spec: TableCompactionSpec) -> DriverResult | None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
-from compaction_operator.api.compaction import TableCompactionSpec, TableRef
+from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
@@ -20,6 +20,7 @@ from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.holding import Holding, Manners, Sightings
 from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.orphans import orphans
+from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
@@ -27,6 +28,7 @@ from compaction_operator.cleanup.settlement import Settlement, settle
 from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
+from compaction_operator.controller.permission import readers_refusal
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
@@ -135,7 +137,7 @@ class RealWork:
     def _preflight_hudi(self, spec: TableCompactionSpec) -> Verdict:
         own = spec.hudi or HudiOptions()
         try:
-            location = spec.table.location or hudi_table(self._client(spec.warehouse), spec.table).location
+            location = spec.table.location or self._hudi_location(spec)
             table = self._read_hudi_table(location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
@@ -148,6 +150,11 @@ class RealWork:
         except MetastoreError as error:
             return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
         return Verdict(location=local_path(location))
+
+    def _hudi_location(self, spec: TableCompactionSpec) -> str:
+        table = hudi_table(self._client(spec.warehouse), spec.table)
+        require_allowed(table, self._warehouse(spec.warehouse))
+        return table.location
 
     def _read_hudi_table(self, location: str) -> HudiTable:
         """Return the table; raises Refused for a kind of storage that is not known, StorageError for what may pass."""
@@ -165,6 +172,7 @@ class RealWork:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
+            require_allowed(table, self._warehouse(compaction.spec.warehouse))
             require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
@@ -239,6 +247,7 @@ class RealWork:
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """Do what comes right after an attempt's end."""
         try:
+            self._require_readers(cleanup)
             client, manners = self._client_for(cleanup), self._manners(cleanup)
             if not driver_ended:
                 self._end_lost(client, cleanup)
@@ -255,10 +264,11 @@ class RealWork:
             self._end(client, attempt, table)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
-        """Ask for the locks of each table, then once for all transactions."""
+        """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
-            answers = look_at_all(self._client(warehouse), tuple(refs))
+            own = Readers.LOCKS_AND_OWN_TRANSACTIONS in self._warehouse(warehouse).readers
+            answers = look_at_all(self._client(warehouse), tuple(refs), all_locks=own)
         except MetastoreError as error:
             return dict.fromkeys(tables, str(error))
         return {
@@ -314,6 +324,7 @@ class RealWork:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_but_for_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         try:
+            self._require_readers(cleanup)
             client = self._client_for(cleanup)
             return visit(self._storage(part.table.location), client, part, states)
         except TROUBLES as error:
@@ -331,6 +342,12 @@ class RealWork:
         if known is None:
             raise UnknownWarehouseError(f"no warehouse is called {name!r} in the operator's configuration")
         return known
+
+    def _require_readers(self, cleanup: Cleanup) -> None:
+        """Raise NotAllowedError where the warehouse does not allow what the cleanup takes for readers (any more)."""
+        refused = readers_refusal(cleanup.spec.readers, self._warehouse(cleanup.spec.warehouse))
+        if refused is not None:
+            raise NotAllowedError(refused)
 
     def _client_for(self, cleanup: Cleanup) -> MetastoreClient:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""

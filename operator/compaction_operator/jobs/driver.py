@@ -21,6 +21,7 @@ from compaction_operator.api.request import (
     JobRequest,
     Reason,
 )
+from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.jobs import hudi_driver, interruption
 from compaction_operator.jobs.attempt import Attempt
@@ -148,7 +149,9 @@ def _hudi_location(request: JobRequest) -> str:
     if request.table.location is not None:
         return request.table.location
     with MetastoreClient(request.warehouse.metastore) as client:
-        return hudi_table(client, request.table).location
+        table = hudi_table(client, request.table)
+    require_allowed(table, request.warehouse)
+    return table.location
 
 
 def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
@@ -157,15 +160,19 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
-        log.info("%s %s: %d partitions", request.type, table, len(resolved.targets))
+        require_allowed(resolved.table, request.warehouse)
         require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
+        left_alone = misplaced(client, resolved, request.warehouse)
+        targets = [target for target in resolved.targets if target.partition not in left_alone]
+        refused = [JobError(error.reason, str(error)) for error in left_alone.values()]
+        log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
         identity = identity_of(resolved.table)
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
             attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
-            return compaction.run(resolved.targets, journal)
+            return compaction.run(targets, journal, refused=refused)
 
 
 def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkRunner:

@@ -73,10 +73,15 @@ class HiveCompaction:
         self._tally = Tally()
         self._meter = Meter(report, partitions=0)
 
-    def run(self, targets: Sequence[Target], journal: Journal) -> DriverResult:
-        """Compact the targets and return how it went; raises JobError or MetastoreError when it did not."""
+    def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
+        """Compact the targets and return how it went; raises JobError or MetastoreError when it did not.
+
+        `refused` has the error of each partition that is meant, too, and must be left alone.
+        """
+        for error in refused:
+            self._tally.fail(error)
         refuse_queued(self._attempt.client, self._attempt.table, targets)
-        self._meter = Meter(self._report, partitions=len(targets))
+        self._meter = Meter(self._report, partitions=len(targets) + len(refused))
         with closing(self._protocol):
             for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
                 interruption.check()

@@ -140,13 +140,16 @@ def _own(task: MergeTask, attempt: int) -> str:
 
 
 def _require_all_read(task: MergeTask, result: MergeResult) -> None:
-    """Hold the rows that were read against the inputs' footers; OrcError when some were passed over or counted twice.
+    """Hold the rows that were read against the inputs' footers (hazard H18).
 
-    Rows of open and aborted write ids are in the footers too, so where there are such ids, fewer may be read.
+    Raises OrcError when some were passed over or counted twice, or left out though their write id is valid.
     """
     if task.kind is not EventKind.INSERT:
         return
     held = sum(count_rows(file.path) for file in task.inputs)
+    read = result.rows_in + sum(result.rows_hidden.values())
+    if read != held:
+        raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")
     write_ids = ValidWriteIdList.parse(task.write_ids)
-    if result.rows_in > held or (result.rows_in < held and not (write_ids.open or write_ids.aborted)):
-        raise OrcError(result.output, f"its inputs hold {held} rows, but {result.rows_in} were read")
+    if wrong := sorted(write_id for write_id in result.rows_hidden if write_ids.is_valid(write_id)):
+        raise OrcError(result.output, f"rows of write id {wrong[0]} were left out, but it is valid")

@@ -80,6 +80,7 @@ def combined(parts: Sequence[MergeResult], *, output: str) -> MergeResult:
         bytes_copied=sum(part.bytes_copied for part in parts),
         rows_in_by_write_id=_added(part.rows_in_by_write_id for part in parts),
         rows_out_by_write_id=_added(part.rows_out_by_write_id for part in parts),
+        rows_hidden=_added(part.rows_hidden for part in parts),
     )
 
 

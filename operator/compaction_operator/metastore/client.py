@@ -24,6 +24,8 @@ GAP_SECONDS = 3.0
 GAP_PAUSE = 0.2
 
 _ALL = -1
+# Without this one the metastore does not show insert-only tables at all.
+_CAPABILITIES = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
 _LOCK_TYPES = {
     LockKind.SHARED_READ: (ttypes.LockType.SHARED_READ, ttypes.DataOperationType.SELECT),
     # NO_TXN is what Hive gives for DDL: the lock says nothing about rows written.
@@ -40,9 +42,7 @@ class MetastoreClient(CompactorCalls):
 
     def get_table(self, database: str, name: str) -> Table:
         """Return a table; raises TableNotFound."""
-        # Without this capability the metastore does not show insert-only tables at all.
-        capabilities = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
-        request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower(), capabilities=capabilities)
+        request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower(), capabilities=_CAPABILITIES)
         return self._call(
             lambda client: replies.table_of(hive4.get_table_req(client, request)), table=f"{database}.{name}"
         )
@@ -57,6 +57,18 @@ class MetastoreClient(CompactorCalls):
         Raises MetastoreError for a name whose value it does not hand out (only hive.*, metastore.* and a few others).
         """
         return self._call(lambda client: str(client.get_config_value(name, default)))
+
+    def table_locations(self, database: str) -> dict[str, str]:
+        """Return where each table of a database lies, views left out; asks for them in batches.
+
+        NB: a database that does not exist has, for the metastore, simply no tables.
+        """
+        names: list[str] = self._call(lambda client: client.get_all_tables(database.lower()))
+        return {name: place for batch in _batches(names) for name, place in self._locations(database, batch)}
+
+    def _locations(self, database: str, names: list[str]) -> list[tuple[str, str]]:
+        request = ttypes.GetTablesRequest(dbName=database.lower(), tblNames=names, capabilities=_CAPABILITIES)
+        return self._call(lambda client: replies.locations_of(client.get_table_objects_by_name_req(request)))
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         """Return the names of all partitions of a table (none for an unpartitioned one); raises TableNotFound."""
@@ -142,13 +154,12 @@ class MetastoreClient(CompactorCalls):
         Asks for the locks of the database and picks them here, since the metastore filters by equality: asked for a
         table it leaves out the locks on its database, asked for a partition those on its table.
         """
-        request = ttypes.ShowLocksRequest(dbname=database.lower())
-        locks = self._call(lambda client: replies.locks_of(client.show_locks(request)))
-        return replies.locks_on(locks, database=database, table=table)
+        locks = self._locks(ttypes.ShowLocksRequest(dbname=database.lower()))
+        return tuple(lock for lock in locks if lock.is_on(database, table))
 
     def all_locks(self) -> tuple[LockInfo, ...]:
-        """Return all locks of the whole metastore, held and waiting."""
-        return self._call(lambda client: replies.locks_of(client.show_locks(ttypes.ShowLocksRequest())))
+        """Return all locks of the metastore, held and waiting."""
+        return self._locks(ttypes.ShowLocksRequest())
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest transaction id given out.
@@ -166,6 +177,9 @@ class MetastoreClient(CompactorCalls):
                 if time.monotonic() > until:
                     raise
                 time.sleep(GAP_PAUSE)
+
+    def _locks(self, request: ttypes.ShowLocksRequest) -> tuple[LockInfo, ...]:
+        return self._call(lambda client: replies.locks_of(client.show_locks(request)))
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
         def request(client: Any) -> list[Partition]:

@@ -54,6 +54,10 @@ class LockInfo:
     acquired_at: datetime | None = None
     last_heartbeat: datetime | None = None
 
+    def is_on(self, database: str, table: str) -> bool:
+        """Whether it is on that table, one of its partitions, or its whole database; case does not matter."""
+        return self.database == database.lower() and self.table in (None, table.lower())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnInfo:

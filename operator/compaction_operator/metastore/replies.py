@@ -54,6 +54,13 @@ def database_of(reply: Any) -> dict[str, str]:
     return dict(reply.parameters or {})
 
 
+def locations_of(reply: Any) -> list[tuple[str, str]]:
+    """Return name and location of each table of a get_table_objects_by_name_req reply that has a location."""
+    tables = required(reply, "tables", "get_table_objects_by_name_req")
+    found = [(required(table, "tableName", "table"), required(table, "sd", "table").location) for table in tables]
+    return [(name.lower(), location) for name, location in found if location]
+
+
 def partitions_of(reply: Any, names: Iterable[str]) -> list[Partition]:
     """Return the partitions of a get_partitions_by_names reply in the order of the names asked for."""
     if not isinstance(reply, list):
@@ -84,11 +91,6 @@ def locks_of(reply: Any) -> tuple[LockInfo, ...]:
     Raises MetastoreError when the reply holds no list of locks, or a lock without its main fields.
     """
     return tuple(_lock_info(lock) for lock in required(reply, "locks", "show_locks"))
-
-
-def locks_on(locks: Iterable[LockInfo], *, database: str, table: str) -> tuple[LockInfo, ...]:
-    """Return those of the locks that are on the table, one of its partitions, or the database."""
-    return tuple(one for one in locks if one.database == database.lower() and one.table in (None, table.lower()))
 
 
 def _lock_info(lock: Any) -> LockInfo:

@@ -47,6 +47,7 @@ class _Merge:
         self._layout = common_layout(self._sources, task)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
         self._rows_in: Counter[int] = Counter()
+        self._hidden: Counter[int] = Counter()
         self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
@@ -76,6 +77,7 @@ class _Merge:
             copied_from=file.copied_from,
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
+            rows_hidden=dict(self._hidden),
         )
 
     def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
@@ -115,6 +117,7 @@ class _Merge:
         valid = inside & valid_write_ids(keys.current, self._write_ids)
         hit = valid & hit_by(keys, window[1])
         self._count(stripe, keys.count_by(keys.write_id[valid]), int(inside.sum()))
+        self._hidden.update(keys.count_by(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
         rows = np.flatnonzero(valid & ~hit)
         return Run(stripe, rows, keys[rows])

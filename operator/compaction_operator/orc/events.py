@@ -72,7 +72,8 @@ class MergeTask:
 class MergeResult:
     """What was read and written. Only events with a valid write id count.
 
-    Rows are insert events; `rows_*_by_write_id` counts them by the write id of their ROW__ID. Delete events are
+    Rows are insert events; `rows_*_by_write_id` counts them by the write id of their ROW__ID. `rows_hidden` counts the
+    rows that were read and left out, by their own write id, which is not valid. Delete events are
     counted distinct: `delete_events_in` over all buckets, `delete_events_out` those written to this file.
     `bytes_copied` are those of `bytes_out` that were copied as whole stripes without being decoded, and `copied_from`
     has for each such stripe, by its number in the output, the file that it was in.
@@ -90,6 +91,7 @@ class MergeResult:
     copied_from: dict[int, str] = field(default_factory=dict)
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
+    rows_hidden: dict[int, int] = field(default_factory=dict)
 
 
 class Engine(Protocol):

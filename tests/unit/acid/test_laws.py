@@ -76,8 +76,11 @@ class Table:
             (self.open if state == "open" else self.aborted).add(self.high)
         for directory in _written(kind, self.high):
             statement = directory.statement_id or 0
-            self.contents[directory.name] = frozenset({Event(self.high, statement, directory.kind.value)})
-            if kind.startswith("load"):
+            event = Event(self.high, statement, directory.kind.value)
+            self.contents[directory.name] = frozenset(() if kind in EMPTYING else {event})
+            if kind in EMPTYING:
+                self.side_files[directory.name] = f"{METADATA_ACID}={EMPTYING[kind]}"
+            elif kind.startswith("load"):
                 self.side_files[directory.name] = "000000_0"
 
     def end(self, state: str) -> None:
@@ -132,8 +135,16 @@ class Table:
         return sorted(event for events in self.used(reader).values() for event in events)
 
 
+EMPTYING = {"truncate": "truncated", "drop": "dropped"}
+"""What leaves an empty base behind, and how that calls itself."""
+
+
+def _replaces(kind: str) -> bool:
+    return kind.endswith("overwrite") or kind in EMPTYING
+
+
 def _written(kind: str, write_id: int) -> list[AcidDirectory]:
-    if kind in {"overwrite", "load overwrite"}:
+    if kind in {"overwrite", "load overwrite", *EMPTYING}:
         return [AcidDirectory.base(write_id)]
     statements: dict[str, tuple[list[int], list[int]]] = {
         "insert": ([0], []),
@@ -150,7 +161,9 @@ def _written(kind: str, write_id: int) -> list[AcidDirectory]:
 
 
 WRITE = st.tuples(
-    st.sampled_from(["insert", "insert", "load", "delete", "update", "merge", "overwrite", "load overwrite"]),
+    st.sampled_from(
+        ["insert", "insert", "load", "delete", "update", "merge", "overwrite", "load overwrite", *EMPTYING]
+    ),
     st.sampled_from(["committed", "committed", "committed", "committed", "aborted", "open"]),
 )
 END = st.tuples(st.just("end"), st.sampled_from(["committed", "aborted"]))
@@ -182,8 +195,8 @@ def take(table: Table, step: object) -> None:
         if kind == "end":
             table.end(state)
         else:
-            # An INSERT OVERWRITE excludes other writers; and one that is not committed is not there yet.
-            blocked = kind.endswith("overwrite") and (table.open or state == "open")
+            # What replaces everything excludes other writers; an INSERT OVERWRITE is not there before its commit.
+            blocked = (kind.endswith("overwrite") and state == "open") or (_replaces(kind) and table.open)
             table.write("insert" if blocked else kind, state)
     else:
         table.delete({*_obsolete_now(table)})
@@ -301,7 +314,7 @@ def test_of_two_overlapping_compactions_the_later_one_is_refused_or_harmless(kin
     plan = table.plan(kind)
     table.last_txn += 1
     for operation, _ in late:
-        table.write("insert" if operation.endswith("overwrite") else operation, "committed")
+        table.write("insert" if _replaces(operation) else operation, "committed")
     table.publish(table.plan(other))
     before = table.rows()
     if plan.outputs and check_still_publishable(plan, table.listing()) is None:

@@ -27,9 +27,10 @@ def _left(
     *,
     readers: Readers = Readers.LOCKS_AND_TRANSACTIONS,
     elsewhere: frozenset[int] = frozenset(),
+    locking: frozenset[int] = frozenset(),
     now: datetime = NOON,
 ) -> tuple[Blocker, ...]:
-    return blockers(baseline, World(tuple(locks), txns, elsewhere), readers=readers, now=now)
+    return blockers(baseline, World(tuple(locks), txns, elsewhere, locking), readers=readers, now=now)
 
 
 def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
@@ -145,6 +146,21 @@ def test_transactions_do_not_count_where_only_locks_do() -> None:
     txns = open_txns(45, 40)
     assert [one.id for one in _left(_baseline(7, mark=40), [lock(7)], txns, readers=Readers.LOCKS)] == [7]
     assert _left(_baseline(7, mark=40), [], txns, readers=Readers.LOCKS) == ()
+
+
+@pytest.mark.parametrize(
+    ("readers", "left"),
+    [
+        (Readers.LOCKS_AND_TRANSACTIONS, [38, 39, 40]),
+        (Readers.LOCKS_AND_OWN_TRANSACTIONS, [38, 40]),
+        (Readers.LOCKS, []),
+    ],
+)
+def test_transactions_that_have_locked_other_tables_only(readers: Readers, left: list[int]) -> None:
+    """38 holds no lock at all, 39 one on another table, 40 one on this one, whatever else."""
+    txns, locking = open_txns(45, 38, 39, 40), frozenset({39, 40})
+    found = _left(_baseline(mark=40), [lock(8, txn=40)], txns, readers=readers, locking=locking)
+    assert [one.id for one in found] == left
 
 
 def test_a_transaction_that_compacts_another_table_is_no_reader() -> None:

@@ -62,6 +62,10 @@ class Counted(FakeMetastore):
             raise MetastoreUnavailable(f"{table}: timed out")
         return super().show_locks(database, table)
 
+    def all_locks(self) -> Sequence[LockInfo]:
+        self.calls.append("all")
+        return super().all_locks()
+
     def open_transactions(self) -> OpenTransactions:
         self.calls.append("transactions")
         return super().open_transactions()
@@ -101,6 +105,34 @@ def test_transactions_that_compact_other_tables_are_told() -> None:
     source = metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6), hive=Generation.HIVE4, queue=queue)
     found = look_at_all(source, [TABLE, OTHER])
     assert [world.compacting_elsewhere for world in found.values() if isinstance(world, World)] == [{4}, frozenset()]
+
+
+def test_all_locks_take_one_call_and_tell_who_has_locked_other_tables_only() -> None:
+    """One that has locked this table or its database too, or nothing, may read it."""
+    locks = (
+        lock(1, table="other", txn=4),
+        lock(2, table="other", txn=5),
+        lock(3, txn=5),
+        lock(4, table="other", txn=6),
+        lock(5, table=None, txn=6),
+        lock(6, database="elsewhere", table="t", txn=7),
+        lock(7, table="other", txn=0),
+    )
+    source = Counted(metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6, 7, 8), locks=locks))
+    found = look_at_all(source, [TABLE, OTHER], all_locks=True)
+    assert source.calls == ["all", "transactions"]
+    found_here, found_there = (world for world in found.values() if isinstance(world, World))
+    assert [one.lock_id for one in found_here.locks] == [3, 5]
+    assert found_here.locking_elsewhere - {0} == {4, 7}
+    assert [one.lock_id for one in found_there.locks] == [1, 2, 4, 5, 7]
+    assert found_there.locking_elsewhere == {7}
+
+
+def test_without_all_locks_nobody_knows_who_has_locked_other_tables() -> None:
+    source = metastore(Path("/t"), transactions=open_txns(9, 4), locks=(lock(1, table="other", txn=4),))
+    assert look(source, TABLE).locking_elsewhere == frozenset()
+    broken = metastore(Path("/t"), broken=frozenset({"all_locks"}))
+    assert isinstance(look_at_all(broken, [TABLE], all_locks=True)[TABLE], MetastoreError)
 
 
 def test_hive_3_is_not_asked_for_its_queue() -> None:

@@ -166,6 +166,10 @@ class FakeMetastore:
         self._answer("show_locks")
         return self.locks
 
+    def all_locks(self) -> Sequence[LockInfo]:
+        self._answer("all_locks")
+        return self.locks
+
     def lock(self, wish: LockWish, /) -> LockState:
         self._answer("lock")
         self.wishes.append(wish)

@@ -54,6 +54,8 @@ CONFIG = OperatorConfig(
             metastore=Metastore(uris=("thrift://metastore:9083",)),
             namespaces=("default", "other"),
             databases=("sales",),
+            # Tests keep their tables in folders of their own.
+            locations=("/",),
             volume=Volume(claim_name="warehouse", mount_path="/warehouse"),
             hudi=HudiSettings(options={"hoodie.write.lock.provider": "a.LockProvider"}, locations=("/warehouse/lake",)),
         ),

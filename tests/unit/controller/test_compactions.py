@@ -60,6 +60,11 @@ BACKING_OFF = {"attempt": 1, "job": JOB, "failedAttempts": 1, "nextAttemptTime":
         ({"spark": {"profile": "huge"}}, "UnknownProfile", "'huge'; there is: default"),
         ({"namespace": "kube-system"}, "NotAllowed", "namespace kube-system"),
         ({"table": {"database": "hr", "name": "t"}}, "NotAllowed", "database hr"),
+        (
+            {"cleanup": {"readers": "LocksAndOwnTransactions"}},
+            "NotAllowed",
+            "LocksAndOwnTransactions is not allowed for warehouse lake; allowed: LocksAndTransactions, Locks",
+        ),
     ],
 )
 @pytest.mark.parametrize("status", [{}, BACKING_OFF, {"attempt": 1}])

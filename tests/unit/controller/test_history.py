@@ -58,6 +58,21 @@ def test_a_restored_backup_is_noticed_and_all_begins_afresh(bumped: bool) -> Non
 
 
 @runs
+async def test_a_restore_that_is_soon_overtaken_is_noticed_by_the_first_write() -> None:
+    """The API server's own writes raise its version again; what is known wrongly is refused as a conflict."""
+    box = await restored(bumped=False)
+    box.kube.version += 1000
+    await box.controller.check_history()
+    key = (Kind.COMPACTION, "default", "nightly")
+    raw = copied(box.kube.objects[key])
+    raw["metadata"] = {**raw["metadata"], "generation": 2, "resourceVersion": str(box.kube.version)}
+    box.controller.saw(Kind.COMPACTION, "MODIFIED", raw)
+    await box.run()
+    with pytest.raises(WentBackError):
+        await box.controller.check_history()
+
+
+@runs
 async def test_the_loop_ends_when_the_history_went_back() -> None:
     """The process ends with it, and the kubelet starts a fresh one."""
     box = await restored(bumped=False)

@@ -189,6 +189,9 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
     plain = replace(table, input_format="org.apache.hadoop.mapred.TextInputFormat")
     assert preflight(place, metastore=Metastore(plain)).reason is Reason.WRONG_FORMAT
     assert preflight(place, metastore=Metastore(None)).reason is Reason.METASTORE_UNAVAILABLE
+    narrow = CONFIG.warehouses[0].model_copy(update={"locations": ("/other",)})
+    config = CONFIG.model_copy(update={"warehouses": (narrow,)})
+    assert preflight(place, metastore=Metastore(table), config=config).reason is Reason.NOT_ALLOWED
     elsewhere = replace(table, location="s3a://lake/orders")
     assert preflight(place, metastore=Metastore(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
 

@@ -141,6 +141,18 @@ def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: R
     assert reason is None or "sales.orders" in verdict.message
 
 
+def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Path) -> None:
+    """It costs no pod, which would see nothing there either."""
+    warehouse = CONFIG.warehouses[0].model_copy(update={"locations": ()})
+    metastore = Metastore(table(tmp_path))
+    config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
+    narrow = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    verdict = narrow.preflight(compaction())
+    assert verdict.reason is Reason.NOT_ALLOWED
+    assert f"table sales.orders may not be compacted: it lies at {tmp_path}" in verdict.message
+    assert verdict.message.endswith("below: /warehouse")
+
+
 def test_preflight_of_a_table_that_does_not_exist() -> None:
     verdict = work(Metastore(None)).preflight(compaction())
     assert verdict == Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")

@@ -9,6 +9,7 @@ from typing import Any
 import kubernetes
 import pytest
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.jobs import driver
 from compaction_operator.jobs.errors import JobError
@@ -138,6 +139,7 @@ def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowe
     table = Table("sales", "orders", "file:/t", 1, "", "", ())
     monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
     monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
+    monkeypatch.setattr(driver, "misplaced", lambda *_: {})
     monkeypatch.setattr(driver, "KubernetesJournals", lambda: pytest.fail("it begins"))
     request = REQUEST.model_copy(update={"allow_auto_compaction": allowed}).model_dump_json(by_alias=True)
     if allowed:
@@ -147,3 +149,26 @@ def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowe
     assert driver.main({REQUEST_VARIABLE: request, "POD_UID": "pod-1"}) == 1
     result = DriverResult.model_validate_json(message.read_text())
     assert (result.reason, result.reason in FINAL_REASONS) == (Reason.AUTO_COMPACTION_ON, True)
+
+
+def test_a_hudi_table_by_name_lies_where_the_warehouse_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver asks again: the table may have moved since the controller did."""
+
+    class Metastore:
+        def __init__(self, _: Any) -> None: ...
+
+        def __enter__(self) -> "Metastore":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def get_table(self, database: str, name: str) -> Table:
+            hudi = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+            return Table(database, name, "file:/elsewhere/orders", 1, hudi, "", ())
+
+    monkeypatch.setattr(driver, "MetastoreClient", Metastore)
+    warehouse = REQUEST.warehouse.model_copy(update={"locations": ("/warehouse",)})
+    request = REQUEST.model_copy(update={"type": CompactionType.LOG_COMPACTION, "warehouse": warehouse})
+    with pytest.raises(Refused, match="it lies at file:/elsewhere/orders") as refused:
+        driver.compact(request, pod_uid="pod-1", environment={})
+    assert refused.value.reason is Reason.NOT_ALLOWED

@@ -104,7 +104,25 @@ def test_spark_is_not_started_for_nothing() -> None:
     idle.stop()
 
 
-def test_rows_that_an_engine_passes_over_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+ALL_VALID = f"d.t:9:{2**63 - 1}::"
+SOME_INVALID = [ALL_VALID, f"d.t:9:{2**63 - 1}::7", "d.t:9:8:8:7"]
+"""The inputs below have rows of write ids 1 and 2: what became of others is no excuse."""
+
+
+def _two_files(tmp_path: Path, *, write_ids: str) -> Outcome:
+    """Merge two files with one row each."""
+    second = DELTA.parents[1] / "delta_0000002_0000002_0000/bucket_00000"
+    (task, _) = (piece.task for piece in work(tmp_path))
+    assert isinstance(task, MergeTask)
+    both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=write_ids)
+    (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
+    return outcome
+
+
+@pytest.mark.parametrize("write_ids", SOME_INVALID)
+def test_rows_that_an_engine_passes_over_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
+) -> None:
     """H18: what it says adds up, and the file is as it says; but the input's footer tells of one row more."""
 
     class Negligent(StripeEngine):
@@ -112,12 +130,28 @@ def test_rows_that_an_engine_passes_over_are_missed(tmp_path: Path, monkeypatch:
             return super().merge(replace(task, inputs=task.inputs[:1]))
 
     monkeypatch.setattr(runner, "StripeEngine", Negligent)
-    second = DELTA.parents[1] / "delta_0000002_0000002_0000/bucket_00000"
-    (task, _) = (piece.task for piece in work(tmp_path))
-    assert isinstance(task, MergeTask)
-    both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=f"d.t:2:{2**63 - 1}::")
-    (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
+    outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
+
+
+@pytest.mark.parametrize("write_ids", SOME_INVALID)
+def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
+) -> None:
+    class Mistaken(StripeEngine):
+        def merge(self, task: MergeTask) -> MergeResult:
+            return super().merge(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
+
+    monkeypatch.setattr(runner, "StripeEngine", Mistaken)
+    outcome = _two_files(tmp_path, write_ids=write_ids)
+    assert "rows of write id 2 were left out, but it is valid" in (outcome.error or "")
+
+
+@pytest.mark.parametrize("write_ids", [f"d.t:9:{2**63 - 1}::2", "d.t:9:2:2:", f"d.t:1:{2**63 - 1}::"])
+def test_rows_of_invalid_write_ids_are_left_out_and_counted(tmp_path: Path, write_ids: str) -> None:
+    result = _two_files(tmp_path, write_ids=write_ids).result
+    assert result is not None
+    assert (result.rows_in, result.rows_out, result.rows_hidden) == (1, 1, {2: 1})
 
 
 def test_spark_drops_its_work_when_the_driver_has_to_end(

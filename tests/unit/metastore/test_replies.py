@@ -55,7 +55,7 @@ def test_locks_of_table_partition_and_database_are_picked_whatever_the_case():
             element(lockid=5, dbname="elsewhere", tablename=None),
         ]
     )
-    locks = replies.locks_on(replies.locks_of(reply), database="Db", table="T")
+    locks = [lock for lock in replies.locks_of(reply) if lock.is_on("Db", "T")]
     assert [(lock.lock_id, lock.table, lock.partition) for lock in locks] == [
         (1, "t", None),
         (2, "t", "prt=p1"),

@@ -1,0 +1,189 @@
+"""Whether a table and its partitions lie where they may: below what the warehouse allows, and in places of their own.
+
+A location is what somebody wrote into the metastore once. Where two tables, or two partitions, have files in one place
+the write ids, the locks and the queue entries of the one say nothing of the other's.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from compaction_operator.api.config import Warehouse
+from compaction_operator.api.request import Reason
+from compaction_operator.metastore.resolve import Refused, Resolved
+from compaction_operator.metastore.tables import Partition, Table
+from compaction_operator.storage import StorageError, local_path
+from compaction_operator.storage.uri import components
+
+Path = tuple[str, ...]
+
+_DATABASE_FOLDER = re.compile(r"([A-Za-z0-9_]+)\.db")
+
+DEFAULT_DATABASE = "default"
+"""The one without a directory: its tables lie beside the others'."""
+
+
+class PlaceSource(Protocol):
+    """What is asked of the metastore's client."""
+
+    def get_partition_names(self, database: str, name: str, /) -> Sequence[str]:
+        """Return the names of all partitions of a table."""
+        ...
+
+    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
+        """Return those of the named partitions that exist."""
+        ...
+
+    def table_locations(self, database: str, /) -> Mapping[str, str]:
+        """Return where each table of a database lies; none where there is no such database."""
+        ...
+
+
+def require_allowed(table: Table, warehouse: Warehouse) -> None:
+    """Raise Refused (NotAllowed) for a table that lies where the warehouse lets nothing be compacted."""
+    if why := _outside(table.location, warehouse.allowed_locations):
+        raise Refused(Reason.NOT_ALLOWED, f"{_name(table, '')} {why}")
+
+
+def misplaced(client: PlaceSource, resolved: Resolved, warehouse: Warehouse) -> dict[str, Refused]:
+    """Return those of the partitions that are meant ('' is the table itself) that must be left alone, and why.
+
+    Looks at all partitions of the table: two in one place share their files, and not their readers' locks. Where one
+    that is meant does not lie where Hive puts it by itself, it looks at all tables of the database, too, and of those
+    databases whose directories (`sales.db`, none for `default`) lie on the way to it. NB: else it asks for no tables,
+    as there may be very many. Raises MetastoreError.
+    """
+    table = resolved.table
+    meant = {target.partition: target.location for target in resolved.targets}
+    every = meant | dict(_other_partitions(client, table, meant))
+    others = {} if _is_usual(table, meant) else dict(_other_tables(client, table, meant.values()))
+    found = verdicts(table, every, others=others, allowed=warehouse.allowed_locations)
+    return {partition: refused for partition, refused in found.items() if partition in meant}
+
+
+def verdicts(
+    table: Table, partitions: Mapping[str, str], *, others: Mapping[str, str], allowed: Sequence[str]
+) -> dict[str, Refused]:
+    """Return the partitions that must be left alone, and why.
+
+    All of the table's partitions are given by name and location, and so are other tables.
+    """
+    surroundings = _Surroundings(table, partitions, others)
+    found: dict[str, Refused] = {}
+    for partition, location in partitions.items():
+        if why := _outside(location, allowed):
+            found[partition] = Refused(Reason.NOT_ALLOWED, f"{_name(table, partition)} {why}")
+        elif rival := surroundings.rival(partition):
+            message = (
+                f"{_name(table, partition)} lies at {location}, and {rival}: nobody can tell whose files are whose"
+            )
+            found[partition] = Refused(Reason.UNSUPPORTED_TABLE, message)
+    return found
+
+
+class _Surroundings:
+    """What lies where a table's partitions lie; on storage that is not known nothing is ever compacted."""
+
+    def __init__(self, table: Table, partitions: Mapping[str, str], others: Mapping[str, str]) -> None:
+        self._table = table
+        self._partitions = partitions
+        self._others = others
+        self._paths = _paths(partitions)
+        self._table_path = _path(table.location)
+        self._tables = {path: name for name, path in _paths(others).items()}
+        self._overlaps = _overlaps(self._paths)
+
+    def rival(self, partition: str) -> str | None:
+        """Return in words what else lies in a partition's place, or around it, None where nothing does."""
+        path, home = self._paths.get(partition), self._table_path
+        if path is None or home is None:
+            return None
+        # NB: below its table's directory it is that which must lie in nobody else's.
+        above = _upwards(home if _is_at_or_below(path, home) else path)
+        if other := next((self._tables[place] for place in above if place in self._tables), None):
+            return f"table {other} at {self._others[other]}"
+        if partition and _is_at_or_below(home, path):
+            return f"its table's own directory at {self._table.location}"
+        neighbour = self._overlaps.get(partition)
+        return neighbour and f"partition {neighbour} at {self._partitions[neighbour]}"
+
+
+def _name(table: Table, partition: str) -> str:
+    name = f"table {table.database}.{table.name}"
+    return f"partition {partition} of {name}" if partition else name
+
+
+def _other_partitions(client: PlaceSource, table: Table, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if table.partition_keys:
+        names = [name for name in client.get_partition_names(table.database, table.name) if name not in known]
+        yield from ((found.name, found.location) for found in client.get_partitions(table.database, table.name, names))
+
+
+def _is_usual(table: Table, partitions: Mapping[str, str]) -> bool:
+    """Whether all lie where Hive puts them: in the database's directory, named after table and partition."""
+    home = _path(table.location)
+    if home is None or home[-2:] != (f"{table.database}.db", table.name):
+        return False
+    return all(_path(place) == home + tuple(filter(None, name.split("/"))) for name, place in partitions.items())
+
+
+def _other_tables(client: PlaceSource, table: Table, places: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for database in sorted({table.database, *_databases_on_the_way([table.location, *places])}):
+        for name, location in client.table_locations(database).items():
+            if (database, name) != (table.database, table.name):
+                yield f"{database}.{name}", location
+
+
+def _databases_on_the_way(locations: Iterable[str]) -> set[str]:
+    """Return the databases whose tables lie there where nobody said otherwise (Hive's Warehouse.getDatabasePath)."""
+    return {name for location in locations for name in _database_folders(location) or [DEFAULT_DATABASE]}
+
+
+def _database_folders(location: str) -> list[str]:
+    return [found[1].lower() for name in location.split("/") if (found := _DATABASE_FOLDER.fullmatch(name))]
+
+
+def _outside(location: str, allowed: Sequence[str]) -> str | None:
+    """Return in words that a location lies below none of the folders, None when it does or there are none.
+
+    NB: so too for one on storage that is not known: whoever opens that is told so.
+    """
+    path = _path(location)
+    folders = [_path(folder) for folder in allowed]
+    if path is None or not allowed or any(folder is not None and _is_at_or_below(path, folder) for folder in folders):
+        return None
+    return f"may not be compacted: it lies at {location}, and allowed is only what lies below: {', '.join(allowed)}"
+
+
+def _path(location: str) -> Path | None:
+    """Return the path of a location, None on storage that is not known, or where it could lead elsewhere."""
+    try:
+        return tuple(components(local_path(location)))
+    except StorageError:
+        return None
+
+
+def _paths(locations: Mapping[str, str]) -> dict[str, Path]:
+    found = {name: _path(location) for name, location in locations.items()}
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _overlaps(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return each name whose place is another's, or lies in it or around it, with the name of such another."""
+    owners: dict[Path, str] = {}
+    found: dict[str, str] = {}
+    for name, path in sorted(paths.items(), key=lambda item: len(item[1])):
+        for owner in (owners[place] for place in _upwards(path) if place in owners):
+            found.setdefault(name, owner)
+            found.setdefault(owner, name)
+        owners.setdefault(path, name)
+    return found
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    """Yield a path and all above it."""
+    return (path[:length] for length in range(len(path), -1, -1))
+
+
+def _is_at_or_below(path: Path, above: Path) -> bool:
+    return path[: len(above)] == above

@@ -1,0 +1,193 @@
+"""Where a table and its partitions may lie: whatever the metastore says, never among the files of something else."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compaction_operator.api.config import Volume, Warehouse
+from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.places import misplaced, require_allowed, verdicts
+from compaction_operator.metastore.resolve import Refused, Resolved, Target
+from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
+from compaction_operator.storage import StorageError, open_storage
+from tests.unit.jobs.support import REQUEST
+
+HOME = "file:/w/sales.db/orders"
+OTHER = {"hr.salaries": "file:/w/hr.db/salaries"}
+
+
+def table(location: str = HOME, *, keys: tuple[str, ...] = ("p",)) -> Table:
+    return Table("sales", "orders", location, 1, ORC_INPUT_FORMAT, ORC_SERDE, (), keys)
+
+
+def refused(
+    partitions: Mapping[str, str],
+    *,
+    others: Mapping[str, str] = OTHER,
+    allowed: Sequence[str] = (),
+    location: str = HOME,
+) -> dict[str, tuple[Reason, str]]:
+    found = verdicts(table(location), partitions, others=others, allowed=allowed)
+    return {partition: (verdict.reason, str(verdict)) for partition, verdict in found.items()}
+
+
+def test_partitions_in_places_of_their_own_are_compacted_wherever_they_lie() -> None:
+    """Below their table, or elsewhere; beside other tables, and with a name that begins like another's."""
+    places = {"p=1": f"{HOME}/p=1", "p=10": f"{HOME}/p=10", "p=2": "/archive/p=2", "p=3": "file:///w/hr.db/salaries2"}
+    assert refused(places, others=OTHER | {"sales.orders2": f"{HOME}2"}, allowed=["/w", "file:///archive/"]) == {}
+    assert refused({"": HOME}) == {}
+
+
+@pytest.mark.parametrize(
+    "location", ["file:///w/hr.db/salaries", "/w/hr.db/salaries/", "file:/w/hr.db//salaries/year=2024"]
+)
+def test_a_partition_in_another_tables_directory_is_refused(location: str) -> None:
+    """However it is spelled; the message has both places. The other partitions go on."""
+    found = refused({"p=1": f"{HOME}/p=1", "p=2": location})
+    assert set(found) == {"p=2"}
+    reason, message = found["p=2"]
+    assert reason is Reason.UNSUPPORTED_TABLE
+    assert message.startswith(f"partition p=2 of table sales.orders lies at {location}, and table hr.salaries at")
+    assert OTHER["hr.salaries"] in message
+
+
+@pytest.mark.parametrize("other", [HOME, "/w/sales.db", "/w/sales.db/"])
+@pytest.mark.parametrize("partitions", [{"": HOME}, {"p=1": f"{HOME}/p=1"}])
+def test_a_table_in_another_tables_directory_is_refused(partitions: Mapping[str, str], other: str) -> None:
+    found = refused(partitions, others={"sales.copy": other})
+    assert set(found) == set(partitions)
+    assert all(f"table sales.copy at {other}" in message for _, message in found.values())
+
+
+def test_below_its_own_table_a_partition_is_its_own() -> None:
+    """Somebody may have made a table of one partition's directory to look at its files."""
+    assert refused({"p=1": f"{HOME}/p=1"}, others={"tmp.look": f"{HOME}/p=1"}) == {}
+
+
+@pytest.mark.parametrize(("one", "other"), [("/a/x", "file:/a/x/"), ("/a", "/a/x"), ("/a/x/y", "/a/x")])
+def test_partitions_in_one_place_or_one_in_the_other_are_refused_both(one: str, other: str) -> None:
+    found = refused({"p=1": one, "p=2": other, "p=3": f"{HOME}/p=3"})
+    assert {partition: reason for partition, (reason, _) in found.items()} == dict.fromkeys(
+        ("p=1", "p=2"), Reason.UNSUPPORTED_TABLE
+    )
+    assert all(one in message and other in message for _, message in found.values())
+
+
+@pytest.mark.parametrize("location", [HOME, "/w/sales.db", "/"])
+def test_a_partition_around_its_own_table_is_refused(location: str) -> None:
+    reason, message = refused({"p=1": location}, others={})["p=1"]
+    assert reason is Reason.UNSUPPORTED_TABLE
+    assert f"its table's own directory at {HOME}" in message
+
+
+@pytest.mark.parametrize("location", ["/elsewhere/p=2", "/wide/p=2"])
+@pytest.mark.parametrize("allowed", [["/w"], ["/elsewhere/..", "file:/w/"]])
+def test_what_the_warehouse_does_not_allow_is_refused(location: str, allowed: list[str]) -> None:
+    found = refused({"p=1": f"{HOME}/p=1", "p=2": location}, allowed=allowed)
+    assert set(found) == {"p=2"}
+    reason, message = found["p=2"]
+    assert reason is Reason.NOT_ALLOWED
+    assert location in message
+
+
+@pytest.mark.parametrize("location", ["hdfs://nn/w/p=1", "/w/../etc"])
+@pytest.mark.parametrize("allowed", [[], ["/w"]])
+def test_storage_that_is_not_known_is_left_to_whoever_opens_it(location: str, allowed: list[str]) -> None:
+    """It is refused there, by its name."""
+    assert refused({"p=1": location}, others={"sales.copy": "s3a://bucket/w"}, allowed=allowed) == {}
+    with pytest.raises(StorageError, match=location):
+        open_storage(location)
+
+
+PATHS = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+
+
+@given(st.lists(PATHS, max_size=6))
+def test_no_two_partitions_share_a_file(paths: list[str]) -> None:
+    """Whatever the metastore says, no place of those that are compacted lies in that of another partition."""
+    places = {f"p={number}": path for number, path in enumerate(paths)}
+    found = verdicts(table("/table"), places, others={}, allowed=())
+    for name, path in places.items():
+        rivals = [other for key, other in places.items() if key != name]
+        shares = any(f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/") for other in rivals)
+        assert (name in found) == shares
+
+
+@dataclass
+class Metastore:
+    """Tables by database, the partitions of sales.orders, and what was asked for."""
+
+    tables: Mapping[str, Mapping[str, str]]
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def get_partition_names(self, database: str, name: str) -> Sequence[str]:
+        assert (database, name) == ("sales", "orders")
+        return tuple(self.partitions)
+
+    def get_partitions(self, database: str, name: str, names: Sequence[str]) -> Iterable[Partition]:
+        return [Partition(one, (one,), self.partitions[one], 1) for one in names]
+
+    def table_locations(self, database: str) -> Mapping[str, str]:
+        self.asked.append(database)
+        return self.tables.get(database, {})
+
+
+def of(metastore: Metastore, *meant: str, location: str = HOME) -> Resolved:
+    """What was asked for: some of the partitions, or the unpartitioned table."""
+    if not meant:
+        return Resolved(table(location, keys=()), (Target("", location, 1),))
+    return Resolved(table(location), tuple(Target(name, metastore.partitions[name], 1) for name in meant))
+
+
+def test_a_partition_that_was_not_asked_for_is_in_the_way_too() -> None:
+    metastore = Metastore({}, {"p=1": f"{HOME}/p=1", "p=2": f"{HOME}/p=1"})
+    assert set(misplaced(metastore, of(metastore, "p=1"), REQUEST.warehouse)) == {"p=1"}
+
+
+def test_where_all_lie_in_their_usual_places_no_other_table_is_asked_for() -> None:
+    """A database may have tens of thousands of tables. One that was put here is refused itself."""
+    metastore = Metastore({"sales": {"orders": HOME, "twin": HOME}}, {"p=1": f"{HOME}/p=1"})
+    assert misplaced(metastore, of(metastore, "p=1"), REQUEST.warehouse) == {}
+    assert metastore.asked == []
+
+
+@pytest.mark.parametrize(
+    ("stolen", "databases"),
+    [
+        ("file:/w/HR.db/salaries", ["hr", "sales"]),
+        ("/w/salaries", ["default", "sales"]),
+        ("/w/sales.db/x/hr.db/salaries", ["hr", "sales"]),
+    ],
+)
+def test_tables_of_each_database_on_the_way_are_looked_at(stolen: str, databases: list[str]) -> None:
+    """Whoever may alter a table of theirs can make it lie anywhere."""
+    owner = databases[0]
+    metastore = Metastore({"sales": {"orders": stolen}, owner: {"salaries": stolen.removeprefix("file:")}})
+    found = misplaced(metastore, of(metastore, location=stolen), REQUEST.warehouse)
+    assert f"table {owner}.salaries at {stolen.removeprefix('file:')}" in str(found[""])
+    assert sorted(metastore.asked) == databases
+
+
+def test_a_table_is_not_in_its_own_way() -> None:
+    metastore = Metastore({"sales": {"orders": HOME, "customers": "file:/w/sales.db/customers"}})
+    assert misplaced(metastore, of(metastore), REQUEST.warehouse) == {}
+
+
+def warehouse(*locations: str, mount: str | None = "/w") -> Warehouse:
+    volume = Volume(claim_name="w", mount_path=mount) if mount else None
+    return REQUEST.warehouse.model_copy(update={"volume": volume, "locations": locations})
+
+
+def test_tables_must_lie_below_the_volume_or_below_what_is_listed() -> None:
+    require_allowed(table(), warehouse())
+    require_allowed(table(), warehouse("/other", "file:///w/sales.db"))
+    require_allowed(table(), warehouse(mount=None))
+    for narrow in (warehouse(mount="/mnt"), warehouse("/w/hr.db"), warehouse("/w/sales.db/orders/p=1")):
+        with pytest.raises(Refused, match=HOME) as caught:
+            require_allowed(table(), narrow)
+        assert caught.value.reason is Reason.NOT_ALLOWED
+        assert set(misplaced(Metastore({}), of(Metastore({})), narrow)) == {""}
