@@ -23,7 +23,10 @@ from compaction_operator.storage import join, open_storage
 log = logging.getLogger(__name__)
 
 BATCH_PARTITIONS = 32
-"""Each has a transaction, which the metastore counts as open, and a heartbeat."""
+"""Each has a transaction, which every snapshot lists as open, and a heartbeat, from its claim to its publication.
+
+NB: a journal, which is written in between, cannot cover more: its entries name the transactions.
+"""
 
 NO_TXN = 0
 """No transaction has this id: it names the outputs of a plan that is only looked at."""
