@@ -1,21 +1,27 @@
 """What only the job on Hive 3.1 does, against a real metastore: pairs under an EXCLUSIVE lock, guarded first bases."""
 
+from pathlib import Path
+
 import pytest
+from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.jobs import locks as job_locks
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import Patience
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.metastore.lab import Lab, make_table, spec_of
-from tests.unit.jobs.support import Store
+from tests.metastore.test_interrupted_driver import FIRST_HALF, driving, ended, require_nothing_left
+from tests.unit.jobs.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)
 GUARD = "base_-9223372036854775808"
+OTHER_HALF = "delete_delta_0000001_0000005"
 
 
 @pytest.fixture
@@ -92,3 +98,35 @@ def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inse
 def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: Lab) -> None:
     three_inserts.run(CompactionType.MAJOR)
     assert GUARD not in three_inserts.names()
+
+
+def test_it_finishes_a_pair_that_it_has_begun_to_publish(try_it: Lab, server: MetastoreServer, tmp_path: Path) -> None:
+    """H3: half of it would bring deleted rows back."""
+    parts = ["prt=p1", "prt=p2", "prt=p3"]
+    with driving(try_it, server.uri, tmp_path, "between the renames") as process:
+        wait_until((tmp_path / "here").exists, timeout=60, what="the first rename")
+        result = ended(process, tmp_path)
+    assert result.reason is Reason.INTERRUPTED
+    halves = [{FIRST_HALF, OTHER_HALF} & set(try_it.names(part)) for part in parts]
+    assert [half for half in halves if half] == [{FIRST_HALF, OTHER_HALF}]
+    # Both out of its own staging folder: nothing was rolled forward once the lock was gone.
+    own = staging_name(uid=REQUEST.uid, attempt=REQUEST.attempt, pod_uid="pod1")
+    sources = [Path(line) for line in (tmp_path / "renamed").read_text().split()]
+    assert [(source.parent.name, source.name) for source in sources] == [(own, FIRST_HALF), (own, OTHER_HALF)]
+    require_nothing_left(try_it, *parts)
+
+
+def test_it_does_not_wait_for_readers_any_more(try_it: Lab, server: MetastoreServer, tmp_path: Path) -> None:
+    """Its EXCLUSIVE lock, which others would queue behind, goes as well."""
+    reader = try_it.reader("prt=p1")
+    with driving(try_it, server.uri, tmp_path, "waiting", partitions=("prt='p1'",)) as process:
+        wait_until(lambda: waits_for_exclusive(try_it), timeout=60, what="a lock that waits")
+        result = ended(process, tmp_path)
+    try_it.admin.unlock(reader)
+    assert result.reason is Reason.INTERRUPTED
+    require_nothing_left(try_it, "prt=p1")
+
+
+def waits_for_exclusive(table: Lab) -> bool:
+    locks = table.admin.show_locks(table.database, table.name)
+    return any((lock.type, lock.state) == ("EXCLUSIVE", "WAITING") for lock in locks)

@@ -21,6 +21,8 @@ from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 ANNOTATION_COMPACTION = "compaction.dev/compaction"
 CONTAINER = "driver"
 DRIVER_ARGUMENTS = ("compaction-operator", "job")
+GRACE_SECONDS = 60
+"""For a driver that is told to end: to finish a publication, give back what it holds and stop its executors."""
 MEMORY_OVERHEAD_SHARE = 0.4
 MEMORY_OVERHEAD_MINIMUM = 512
 """MiB beside the JVM's heap: Python and pyarrow do the work (the share is Spark's own for Python programs)."""
@@ -192,6 +194,7 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
     profile, warehouse = request.profile, request.warehouse
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "serviceAccountName": profile.service_account,
         "enableServiceLinks": False,
         "securityContext": pod_security(),

@@ -23,7 +23,7 @@ from compaction_operator.api.request import (
 )
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.hudi.errors import HudiError
-from compaction_operator.jobs import hudi_driver
+from compaction_operator.jobs import hudi_driver, interruption
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, identity_of
@@ -155,7 +155,8 @@ def _hudi_location(request: JobRequest) -> str:
 
 
 def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Resolve the table, then compact it with Spark."""
+    """Resolve the table, then compact it with Spark. A Hudi job still ends at once when it is told to."""
+    interruption.listen()
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)

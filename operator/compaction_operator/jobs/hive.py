@@ -1,14 +1,15 @@
 """The flow of one compaction of a Hive ACID table: hold, fence, plan, write, journal, publish."""
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from compaction_operator.api.cleanup import PartitionEntry, TableIdentity
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.cleanup.fence import fence, retire
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.arithmetic import verify
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError, job_error
@@ -28,8 +29,8 @@ from compaction_operator.storage import StorageError, open_storage
 
 log = logging.getLogger(__name__)
 
-FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED})
-"""What ends the attempt for all partitions: someone else may be at work."""
+FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED, Reason.INTERRUPTED})
+"""What ends the attempt for all partitions: someone else may be at work, or the driver has to go."""
 
 
 @dataclass
@@ -83,14 +84,17 @@ class HiveCompaction:
         self._meter = Meter(self._report, partitions=len(targets) + len(refused))
         with closing(self._protocol):
             for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
+                interruption.check()
                 log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
-                self._batch(batch, journal)
+                with self._leaving_nothing(batch):
+                    self._batch(batch, journal)
                 self._meter.end()
         return self._tally.result()
 
     def _batch(self, batch: Sequence[Target], journal: Journal) -> None:
         with self._protocol.batch(self._give_up) as held:
             staged = self._stage(self._unchanged(batch, held), held)
+            interruption.check()
             same = self._unchanged([item.target for item in staged], held)
             staged = held.confirm([item for item in staged if item.target in same])
             refused = journal.record(journal_entries(staged), lock_ids=held.lock_ids)
@@ -108,6 +112,17 @@ class HiveCompaction:
             [done for (target, item), results in pairs if (done := self._finish(target, item, results, held))]
         )
 
+    @contextmanager
+    def _leaving_nothing(self, batch: Sequence[Target]) -> Iterator[None]:
+        """Remove the own staging when the driver is told to end."""
+        try:
+            yield
+        except JobError as error:
+            if error.reason is Reason.INTERRUPTED:
+                for target in batch:
+                    self._retire(target)
+            raise
+
     def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
         """Give up the partitions that are others by now; raises JobError when the table is."""
         changed = changes(self._attempt, targets)
@@ -119,6 +134,7 @@ class HiveCompaction:
     def _open(self, target: Target, held: Held) -> bool:
         """Make the own staging folder, then fence everybody else's; return whether that worked."""
         location = target.location
+        interruption.check()
         try:
             storage = open_storage(location)
             make_staging(storage, location, self._attempt.staging_name)
@@ -147,7 +163,11 @@ class HiveCompaction:
         size = sum(item.bytes_in for item in prepared)
         log.info("%d tasks for %d bytes in %d files", len(work), size, sum(len(item.inputs) for item in prepared))
         self._meter.begin(size, partitions=len(prepared))
-        return merge(prepared, self._runner, done=lambda done: self._meter.merged(done=done, total=total))
+        return merge(prepared, self._runner, done=lambda done: self._merged(done=done, total=total))
+
+    def _merged(self, *, done: int, total: int) -> None:
+        interruption.check()
+        self._meter.merged(done=done, total=total)
 
     def _finish(self, target: Target, prepared: Prepared, merged: Merged, held: Held) -> Staged | None:
         if not prepared.plan.outputs:
@@ -166,6 +186,7 @@ class HiveCompaction:
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> bool:
         """Publish a partition, unless the journal has refused it; return whether that worked."""
+        interruption.check()
         try:
             if refused:
                 raise refused
@@ -181,7 +202,12 @@ class HiveCompaction:
         return True
 
     def _give_up(self, target: Target, error: JobError) -> None:
-        """Remove a failed partition's staging (rolling a half-published pair forward) and go on with the next.
+        """Remove a failed partition's staging and go on with the next."""
+        self._retire(target)
+        self._tally.fail(error)
+
+    def _retire(self, target: Target) -> None:
+        """Remove the own staging, rolling a half-published pair forward.
 
         Where that does not work either, the controller does it when the attempt has ended.
         """
@@ -189,7 +215,6 @@ class HiveCompaction:
             retire(open_storage(target.location), target.location, self._attempt.staging_name)
         except StorageError as left:
             log.warning("staging is left behind: %s", left)
-        self._tally.fail(error)
 
 
 def batches(targets: Sequence[Target], size: int) -> Iterable[Sequence[Target]]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from compaction_operator.acid.plan import Layout, with_guard
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.jobs.held import GiveUp
@@ -77,6 +78,7 @@ class Hive3Batch:
         found: list[tuple[Target, Prepared]] = []
         for target in opened:
             location = target.location
+            interruption.check()
             try:
                 refuse_left_by_worker(location)
                 prepared = prepare(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from compaction_operator.acid.plan import CompactionPlan, Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.claim import Claim, Claims
 from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
@@ -22,7 +23,10 @@ from compaction_operator.storage import join, open_storage
 log = logging.getLogger(__name__)
 
 BATCH_PARTITIONS = 32
-"""Each has a transaction, which the metastore counts as open, and a heartbeat."""
+"""Each has a transaction, which every snapshot lists as open, and a heartbeat, from its claim to its publication.
+
+NB: a journal, which is written in between, cannot cover more: its entries name the transactions.
+"""
 
 NO_TXN = 0
 """No transaction has this id: it names the outputs of a plan that is only looked at."""
@@ -111,6 +115,7 @@ class Hive4Batch:
         write_ids, request = self._hive.view(without=())
         found: list[tuple[Target, Prepared | None]] = []
         for target in opened:
+            interruption.check()
             try:
                 plan = request.plan(open_storage(target.location).list_partition(target.location), write_ids)
                 _require_writes(plan)
@@ -135,6 +140,7 @@ class Hive4Batch:
         write_ids, request = self._hive.view(without=[claim.txn for claim in self._claims.values()])
         for target in claimed:
             claim = self._claims[target.partition]
+            interruption.check()
             try:
                 claim.begin(highest_write_id=write_ids.watermark)
                 yield target, self._hive.prepare(target, write_ids, replace(request, visibility_txn=claim.txn))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import LockLost, MetastoreError
@@ -143,7 +144,7 @@ class Locks:
                 raise refused
             self._retries -= 1
             self._ask(None, LockKind.SHARED_READ)
-            time.sleep(patience.pause_seconds)
+            interruption.pause(patience.pause_seconds)
             self._ask(partition, LockKind.EXCLUSIVE)
 
     def _share_again(self) -> None:
@@ -180,7 +181,7 @@ class Locks:
         while not self._client.check_lock(lock_id):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(POLL_SECONDS)
+            interruption.pause(POLL_SECONDS)
         return True
 
     def _give_back(self, lock_id: int) -> None:

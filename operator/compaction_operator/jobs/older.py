@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.locks import TxnInfo
@@ -54,7 +55,7 @@ class OlderSnapshots:
             log.info("waiting for %s", _named(left))
             if not self._patience:
                 raise JobError(Reason.WAITING_FOR_OPEN_TRANSACTIONS, f"older snapshots may be in use: {_named(left)}")
-            time.sleep(min(POLL_SECONDS, self._patience))
+            interruption.pause(min(POLL_SECONDS, self._patience))
 
 
 def _named(txns: list[TxnInfo]) -> str:

@@ -81,8 +81,13 @@ class SparkRunner:
         job = self._context.parallelize(groups, len(groups)).flatMap(lambda group: _run_in_spark(group, finished))
         with ThreadPoolExecutor(max_workers=1) as pool:
             collected = pool.submit(job.collect)
-            while wait([collected], timeout=POLL_SECONDS).not_done:
-                done(finished.value)
+            try:
+                while wait([collected], timeout=POLL_SECONDS).not_done:
+                    done(finished.value)
+            except BaseException:
+                # Else the pool would wait for all of the work.
+                self._context.cancelAllJobs()
+                raise
             outcomes: list[Outcome] = collected.result()
         return outcomes
 

@@ -107,6 +107,7 @@ def test_pod_fits_the_restricted_profile() -> None:
     security = spec["containers"][0]["securityContext"]
     assert security == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert spec["restartPolicy"] == "Never"
+    assert spec["terminationGracePeriodSeconds"] == 60
     assert spec["enableServiceLinks"] is False
 
 

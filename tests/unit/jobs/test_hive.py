@@ -14,9 +14,9 @@ import yaml
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.progress import Progress
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import WAITING_REASONS, DriverResult, Reason
 from compaction_operator.cleanup.fence import fence
-from compaction_operator.jobs import arithmetic, hive, hive3, older, overlaps, partition
+from compaction_operator.jobs import arithmetic, hive, hive3, interruption, older, overlaps, partition
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.hive import HiveCompaction, Tally
@@ -684,3 +684,15 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
     error = failed(place, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
     assert error.reason is Reason.TABLE_CHANGED
     assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}
+
+
+def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_no_staging(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is published by then stays; what it holds is given back, and the attempt is not counted."""
+    locks = Held()
+    publishing(monkeypatch, "base_0000003", lambda: monkeypatch.setattr(interruption._Asked, "yes", True))
+    error = failed(*places, locks=locks)
+    assert (error.reason, error.reason in WAITING_REASONS) == (Reason.INTERRUPTED, True)
+    assert [names(place) for place in places] == [{"base_0000003"}, set()]
+    assert locks.held == 0

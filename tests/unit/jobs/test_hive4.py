@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,19 @@ def test_a_claim_does_not_wait_behind_whoever_waits_for_the_drivers_own_lock(pla
     metastore.lock = claimed  # type: ignore[method-assign]
     run(metastore, places)
     assert held == [False, False, False]
+
+
+def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -> None:
+    """A claim belongs to its partition, wherever that lies. (A driver refuses such partitions before it begins.)"""
+    metastore = Hive4Metastore()
+    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
+    attempt = Attempt(metastore.client(), request, "pod1", IDENTITY)
+    targets = [Target(name, str(places[0]), 1) for name in ("prt=p1", "prt=p2")]
+    metastore.meant = {target.partition: target for target in targets}
+    journal = Journal(Store(), request, identity=IDENTITY, pod_uid="pod1")
+    flow = HiveCompaction(attempt, protocol_of(attempt), runner=LocalRunner(), report=Reports())
+    with suppress(JobError):
+        flow.run(targets, journal)
+    assert len(metastore.txns) == 2
+    assert "open" not in metastore.txns.values()
+    assert not set(metastore.states.values()) & {"initiated", "working"}

@@ -1,7 +1,6 @@
 """A driver's locks when the metastore fails in between: the work under them ends as it would have without that."""
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
@@ -10,6 +9,7 @@ import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs import locks as job_locks
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import Locks, Patience
@@ -174,14 +174,11 @@ def test_between_two_tries_readers_are_let_in(monkeypatch: pytest.MonkeyPatch) -
     metastore, held_meanwhile = Metastore(read={"prt=p1"}), list[LockKind]()
     monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.01, tries=3, pause_seconds=7))
 
-    class Clock:
-        monotonic = staticmethod(time.monotonic)
+    def pause(seconds: float) -> None:
+        if seconds == 7:
+            held_meanwhile.extend(wish.kind for wish in metastore.own.values())
 
-        def sleep(self, seconds: float) -> None:
-            if seconds == 7:
-                held_meanwhile.extend(wish.kind for wish in metastore.own.values())
-
-    monkeypatch.setattr(job_locks, "time", Clock())
+    monkeypatch.setattr(interruption, "pause", pause)
     taker = locks(metastore)
     taker.share()
     refused(taker, "prt=p1")

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.request import Reason
 from compaction_operator.jobs import runner
+from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.runner import LocalRunner, Outcome, SparkRunner
 from compaction_operator.jobs.work import StitchTask, Work
 from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
@@ -150,3 +152,24 @@ def test_rows_of_invalid_write_ids_are_left_out_and_counted(tmp_path: Path, writ
     result = _two_files(tmp_path, write_ids=write_ids).result
     assert result is not None
     assert (result.rows_in, result.rows_out, result.rows_hidden) == (1, 1, {2: 1})
+
+
+def test_spark_drops_its_work_when_the_driver_has_to_end(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be waited for, for as long as it takes."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    cancel, cancelled = spark.cancelAllJobs, list[bool]()
+
+    def noted() -> None:
+        cancelled.append(True)
+        cancel()
+
+    monkeypatch.setattr(spark, "cancelAllJobs", noted)
+
+    def told(_: int) -> None:
+        raise JobError(Reason.INTERRUPTED, "told to end")
+
+    with pytest.raises(JobError, match="told to end"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+    assert cancelled == [True]
