@@ -8,14 +8,14 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.request import Reason
+from compaction_operator.api.request import AGENT_PREFIX, Reason
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.jobs import locks as job_locks
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import Patience
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
-from tests.metastore.lab import Lab, make_table, spec_of
+from tests.metastore.lab import Failing, Lab, make_table, spec_of
 from tests.metastore.test_interrupted_driver import FIRST_HALF, driving, ended, require_nothing_left
 from tests.unit.jobs.support import REQUEST, Store
 
@@ -130,3 +130,42 @@ def test_it_does_not_wait_for_readers_any_more(try_it: Lab, server: MetastoreSer
 def waits_for_exclusive(table: Lab) -> bool:
     locks = table.admin.show_locks(table.database, table.name)
     return any((lock.type, lock.state) == ("EXCLUSIVE", "WAITING") for lock in locks)
+
+
+def test_a_driver_that_waits_for_a_reader_has_a_lock_at_every_moment(
+    try_it: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two tries too: whoever asks the metastore sees that it lives, and others who read get in."""
+    monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.2, tries=3))
+    client, reader = Failing(try_it.admin, "nothing"), try_it.reader("prt=p1")
+    left, before = list[list[str]](), try_it.names("prt=p2")
+
+    def unlock(lock_id: int) -> None:
+        try_it.admin.unlock(lock_id)
+        locks = try_it.admin.show_locks(try_it.database, try_it.name)
+        left.append([lock.type for lock in locks if (lock.agent or "").startswith(AGENT_PREFIX)])
+
+    monkeypatch.setattr(client, "unlock", unlock, raising=False)
+    with pytest.raises(JobError) as waiting:
+        try_it.run(partitions=["prt='p1'", "prt='p2'"], client=client.client())
+    assert waiting.value.reason is Reason.WAITING_FOR_EXCLUSIVE_LOCK
+    assert left[-1] == []
+    assert {len(own) for own in left[:-1]} == {1}
+    assert left.count(["SHARED_READ"]) >= 3
+    assert len(set(try_it.names("prt=p2")) - set(before)) == 2
+    assert try_it.locks() == [reader]
+    try_it.admin.unlock(reader)
+
+
+def test_a_compaction_that_somebody_asks_for_after_the_journal_is_not_raced(try_it: Lab) -> None:
+    """H23: Hive's Worker takes no notice of ours; the partitions that it leaves alone are published."""
+    parts = {part: try_it.names(part) for part in ("prt=p1", "prt=p2")}
+
+    def ask() -> None:
+        try_it.admin.compact(try_it.database, try_it.name, partition="prt=p1")
+
+    with pytest.raises(JobError, match=r"of prt=p1 \(initiated\)") as refused:
+        try_it.run(CompactionType.MAJOR, store=Store(on_create=ask), partitions=["prt='p1'", "prt='p2'"])
+    assert refused.value.reason is Reason.IN_COMPACTION_QUEUE
+    assert try_it.names("prt=p1") == parts["prt=p1"]
+    assert set(try_it.names("prt=p2")) - set(parts["prt=p2"]) != set()
