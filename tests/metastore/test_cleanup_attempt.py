@@ -151,7 +151,7 @@ def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
     Holder(three_inserts, 1).hold(up_to=up_to)
     stranger = Holder(three_inserts, 11).lock()
     reader = read_lock(three_inserts)
-    assert real_work(three_inserts, server.uri).bury(attempt_of(three_inserts, 1)) is None
+    assert real_work(three_inserts, server.uri).end_attempt(attempt_of(three_inserts, 1)) is None
     assert sorted(three_inserts.locks()) == sorted([stranger, reader])
     assert three_inserts.own_transactions() == []
     assert {entry.state for entry in three_inserts.queue()} <= {QueueState.FAILED}
@@ -257,9 +257,9 @@ def test_what_an_earlier_attempt_got_after_its_burial_is_ended_before_the_next_b
 ) -> None:
     """Its call took effect late: no burial of a later attempt leads to it, and its driver would refuse for ever."""
     work = real_work(three_inserts, server.uri)
-    assert work.bury(attempt_of(three_inserts, 1)) is None
+    assert work.end_attempt(attempt_of(three_inserts, 1)) is None
     Holder(three_inserts, 1).hold(up_to=up_to)
-    assert work.bury(attempt_of(three_inserts, 2)) is None
+    assert work.end_attempt(attempt_of(three_inserts, 2)) is None
     assert work.preflight(attempt_of(three_inserts, 2)).reason is None
     assert three_inserts.own_transactions() == []
     assert three_inserts.run(attempt=3).reason is Reason.COMPACTED

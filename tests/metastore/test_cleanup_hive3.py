@@ -25,7 +25,7 @@ def own_lock(table: Lab, *, attempt: int) -> int:
 def test_an_attempts_locks_are_given_back_and_no_other_ones(three_inserts: Lab, server: MetastoreServer) -> None:
     own_lock(three_inserts, attempt=1)
     others = [own_lock(three_inserts, attempt=11), read_lock(three_inserts)]
-    assert real_work(three_inserts, server.uri).bury(attempt_of(three_inserts, 1)) is None
+    assert real_work(three_inserts, server.uri).end_attempt(attempt_of(three_inserts, 1)) is None
     assert sorted(three_inserts.locks()) == others
     end(three_inserts, locks=others)
 

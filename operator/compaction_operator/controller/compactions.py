@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals, Why
@@ -20,6 +21,7 @@ from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, job_name
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.permission import refusal
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
@@ -47,7 +49,7 @@ class Action(StrEnum):
     CREATE_JOB = "create job"
     DELETE_JOB = "delete job"
     LOOK_AT_END = "look at the attempt's end"
-    BURY = "clean up after the attempt"
+    END_ATTEMPT = "end the attempt"
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,7 @@ class Sight:
     progress: Progress | None = None
     verdict: Verdict | None = None
     end: End | None = None
-    buried: bool = False
-    burial_trouble: str | None = None
+    attempt_ended: bool | Trouble = False
 
 
 @dataclass(frozen=True)
@@ -311,8 +312,8 @@ class _Step:
         failure = self._failure(end)
         if failure is None:
             return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
-        if not self._sight.buried:
-            return self._bury()
+        if self._sight.attempt_ended is not True:
+            return self._end_attempt(self._sight.attempt_ended)
         published = any(True for _ in _published(end.cleanups))
         if failure.reason in FINAL_REASONS:
             return self._fail(self._partly(failure) if published else failure)
@@ -356,11 +357,11 @@ class _Step:
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
 
-    def _bury(self) -> Decision:
+    def _end_attempt(self, trouble: Literal[False] | Trouble) -> Decision:
         """Before a failed attempt is judged, its staging and its locks go; until that has worked, it is tried again."""
-        if self._sight.burial_trouble is None:
-            return Decision(self._compaction.status, Action.BURY)
-        message = f"attempt {self.status.attempt} failed; removing what it left behind: {self._sight.burial_trouble}"
+        if trouble is False:
+            return Decision(self._compaction.status, Action.END_ATTEMPT)
+        message = f"attempt {self.status.attempt} failed; removing what it left behind: {trouble.message}"
         return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:

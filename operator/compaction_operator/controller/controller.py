@@ -15,6 +15,7 @@ from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.history import KINDS, History
 from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.queue import WorkQueue
 from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler
 from compaction_operator.controller.resources import Cleanup, Key, Kind, TableKey
@@ -306,14 +307,14 @@ class Controller:
 
     async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
         """Look at tables of a warehouse and wake the cleanups for which something changed."""
-        answers: Mapping[TableKey, World | str]
+        answers: Mapping[TableKey, World | Trouble]
         with self._metrics.looking(warehouse, tables=len(tables)):
             try:
                 answers = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.look, warehouse, tables)
             except Exception as error:
                 log.exception("the look at warehouse %s failed", warehouse)
-                answers = dict.fromkeys(tables, str(error))
-        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, str) for answer in answers.values()))
+                answers = dict.fromkeys(tables, Trouble(type(error).__name__, str(error)))
+        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, Trouble) for answer in answers.values()))
         for key in self._gatekeeper.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()

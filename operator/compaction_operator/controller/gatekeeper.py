@@ -14,6 +14,7 @@ from datetime import datetime
 from compaction_operator.api.cleanup import Blocker, ReaderBaseline
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.gate import World, blockers, distrust
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Key, TableKey
 
 NEVER = float("inf")
@@ -108,7 +109,7 @@ class Gatekeeper:
                 due[key.warehouse].append(key)
         return dict(due)
 
-    def finish(self, answers: Mapping[TableKey, World | str], *, now: datetime) -> list[Key]:
+    def finish(self, answers: Mapping[TableKey, World | Trouble], *, now: datetime) -> list[Key]:
         """Take a look's answers (or errors) by table; return the cleanups for which something changed."""
         return [key for table, answer in answers.items() for key in self._finish(table, answer, now)]
 
@@ -116,10 +117,10 @@ class Gatekeeper:
         """Return when the next table is to be looked at, None when nobody waits."""
         return min((table.due for table in self._tables.values() if not table.busy), default=None)
 
-    def _finish(self, key: TableKey, answer: World | str, now: datetime) -> list[Key]:
+    def _finish(self, key: TableKey, answer: World | Trouble, now: datetime) -> list[Key]:
         table = self._tables[key]
         table.busy = False
-        table.failures = table.failures + 1 if isinstance(answer, str) else 0
+        table.failures = table.failures + 1 if isinstance(answer, Trouble) else 0
         started = table.started or 0.0
         served = [
             (cleanup, waiting)
@@ -138,7 +139,7 @@ class Gatekeeper:
             del self._tables[key]
 
 
-def _tell(waiting: _Waiting, answer: World | str, failures: int, started: float, now: datetime) -> bool:
+def _tell(waiting: _Waiting, answer: World | Trouble, failures: int, started: float, now: datetime) -> bool:
     waiting.due = _next(waiting.interval, failures, started)
     look = _meaning(waiting, answer, now)
     changed = not look.same_as(waiting.look)
@@ -146,9 +147,9 @@ def _tell(waiting: _Waiting, answer: World | str, failures: int, started: float,
     return changed
 
 
-def _meaning(waiting: _Waiting, answer: World | str, now: datetime) -> Look:
-    if isinstance(answer, str):
-        return Look(error=answer)
+def _meaning(waiting: _Waiting, answer: World | Trouble, now: datetime) -> Look:
+    if isinstance(answer, Trouble):
+        return Look(error=answer.message)
     strange = distrust(waiting.baseline, answer)
     if strange is not None:
         return Look(error=strange)

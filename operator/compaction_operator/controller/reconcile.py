@@ -143,9 +143,9 @@ class CompactionReconciler:
             return replace(sight, job=job, job_deleted=True)
         if action is compactions.Action.LOOK_AT_END:
             return replace(sight, end=await self._end(compaction, sight))
-        trouble = await run_in(tables, self._work.bury, compaction)
-        self._metrics.not_answered(warehouse, "bury", trouble)
-        return replace(sight, buried=trouble is None, burial_trouble=trouble)
+        trouble = await run_in(tables, self._work.end_attempt, compaction)
+        self._metrics.not_answered(warehouse, "end", trouble)
+        return replace(sight, attempt_ended=trouble or True)
 
     async def _create_job(self, compaction: Compaction) -> compactions.Sight:
         meta = compaction.meta

@@ -74,7 +74,7 @@ class Work(Protocol):
     def preflight(self, compaction: Compaction) -> Verdict:
         """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
 
-    def bury(self, compaction: Compaction) -> str | None:
+    def end_attempt(self, compaction: Compaction) -> Trouble | None:
         """End the compaction's current attempt; return what was in the way."""
 
     def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
@@ -89,7 +89,7 @@ class Work(Protocol):
         Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
         """
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
         """Return who reads each of a warehouse's tables now, or why nobody knows."""
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
@@ -203,7 +203,7 @@ class RealWork:
         watermark = client.valid_write_ids(ref.database, ref.name).watermark
         return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
-    def bury(self, compaction: Compaction) -> str | None:
+    def end_attempt(self, compaction: Compaction) -> Trouble | None:
         """End the current attempt, which is the only one of its table that runs.
 
         On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
@@ -216,7 +216,7 @@ class RealWork:
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
         except TROUBLES as error:
-            return str(error)
+            return _trouble(error)
         return None
 
     def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
@@ -263,16 +263,17 @@ class RealWork:
         if holdings(client, attempt, table).silence(self._clock()) is not None:
             self._end(client, attempt, table)
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
         """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
             own = Readers.LOCKS_AND_OWN_TRANSACTIONS in self._warehouse(warehouse).readers
             answers = look_at_all(self._client(warehouse), tuple(refs), all_locks=own)
         except MetastoreError as error:
-            return dict.fromkeys(tables, str(error))
+            return dict.fromkeys(tables, _trouble(error))
         return {
-            refs[ref]: str(answer) if isinstance(answer, MetastoreError) else answer for ref, answer in answers.items()
+            refs[ref]: _trouble(answer) if isinstance(answer, MetastoreError) else answer
+            for ref, answer in answers.items()
         }
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:

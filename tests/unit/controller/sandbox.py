@@ -357,6 +357,9 @@ class FakeKube:
             raise KilledError
 
 
+REFUSED = Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+
+
 @dataclass
 class FakeWork:
     """A metastore and a file system that answer with their fields, and count what they are asked."""
@@ -386,9 +389,9 @@ class FakeWork:
             return Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
         return self.verdict
 
-    def bury(self, compaction: Compaction) -> str | None:
-        self.calls.append(f"bury {compaction.status.attempt}")
-        return "connection refused" if self.metastore_down else None
+    def end_attempt(self, compaction: Compaction) -> Trouble | None:
+        self.calls.append(f"end {compaction.status.attempt}")
+        return REFUSED if self.metastore_down else None
 
     def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
         self.swept.append((warehouse, frozenset(known)))
@@ -397,33 +400,33 @@ class FakeWork:
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         self.calls.append(f"held {resource.meta.name}")
         if self.metastore_down:
-            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+            return REFUSED
         lost = attempt_of(resource).number in self.lost_drivers
         beat = NOON - timedelta(hours=1) if lost else self.last_heartbeat or self.time.now
         return Holdings((replace(reader(8), last_heartbeat=beat),)) if self.holding else Holdings()
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"release {cleanup.meta.name}")
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if self.metastore_down else None
+        return REFUSED if self.metastore_down else None
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         if self.metastore_down:
-            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+            return REFUSED
         state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED
         states = {entry.partition: state for entry in cleanup.spec.partitions}
         gone = dict.fromkeys(states, self.gone) if self.gone else {}
         return settlement(states, baseline(*self.locks, time=self.time.now), gone=gone)
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
         self.looks += 1
         self.calls += [f"look {table.table}" for table in tables]
-        return {table: "connection refused" if self.metastore_down else world(*self.locks) for table in tables}
+        return {table: REFUSED if self.metastore_down else world(*self.locks) for table in tables}
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
         self.calls.append(f"plan {cleanup.meta.name}")
         if self.metastore_down:
-            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+            return REFUSED
         return tuple(self._plan(entry) for entry in partitions)
 
     def delete(
@@ -431,7 +434,7 @@ class FakeWork:
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         self.calls.append(f"{'purge' if purge else 'delete'} {cleanup.meta.name}")
         if self.metastore_down:
-            return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
+            return REFUSED
         if cleanup.spec.quarantine is not None and not purge:
             return tuple(self._hide(entry) for entry in partitions)
         return tuple(self._delete(entry) for entry in partitions)
@@ -439,7 +442,7 @@ class FakeWork:
     def finish(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"finish {cleanup.meta.name}")
         down = self.metastore_down or self.finish_down
-        return Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused") if down else None
+        return REFUSED if down else None
 
     def count(self, call: str) -> int:
         return sum(made.startswith(call) for made in self.calls)

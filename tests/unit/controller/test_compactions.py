@@ -15,7 +15,7 @@ from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.jobs import JobState, JobView, job_name
 from compaction_operator.controller.resources import Compaction, read_compaction
 from compaction_operator.metastore.automatic import AutoCompaction
-from tests.unit.controller.sandbox import CONFIG, NOON, baseline, cleanup, compaction, entry_json
+from tests.unit.controller.sandbox import CONFIG, NOON, REFUSED, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
 OK = Verdict()
@@ -138,14 +138,14 @@ def test_a_running_attempt_is_not_suspended() -> None:
 
 
 def test_backing_off_keeps_saying_why() -> None:
-    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), buried=True)).status
+    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
     later = step(failed.to_json(), Sight(), now=NOON + timedelta(seconds=4))
     assert later.status == failed
     assert (later.action, later.again_in) == (Action.NONE, 6.0)
 
 
 def test_after_a_suspension_it_says_again_why_the_last_attempt_failed() -> None:
-    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), buried=True)).status
+    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
     held = step(failed.to_json(), Sight(), suspend=True).status
     assert succeeded(step(held.to_json(), Sight())) == succeeded(Decision(failed)) == (
         "Unknown", "DriverFailed", "Waiting",
@@ -281,7 +281,7 @@ def test_an_ended_attempt_is_judged_when_all_is_known_and_nothing_is_left_of_it(
     """Not before its cleanups know what it published, and its locks and staging are gone."""
     unsettled = step(ENDING, Sight(job=None, end=end(cleanups=[journal(None)])))
     assert succeeded(unsettled) == ("Unknown", "Settling", "Running")
-    assert step(ENDING, Sight(job=None, end=end(cleanups=[journal()]))).action is Action.BURY
+    assert step(ENDING, Sight(job=None, end=end(cleanups=[journal()]))).action is Action.END_ATTEMPT
 
 
 @pytest.mark.parametrize(("status", "reason", "failed"), [(ENDING, "DriverLost", 0), (OVERDUE, "DeadlineExceeded", 1)])
@@ -291,16 +291,17 @@ def test_a_lost_driver_is_not_counted_and_one_that_takes_too_long_is(
 ) -> None:
     """Whatever the driver says while it is being ended."""
     said = DriverResult(reason=Reason.LOCK_LOST, message="lost")
-    decision = step(status, Sight(job=job, end=end(result=said), buried=True))
+    decision = step(status, Sight(job=job, end=end(result=said), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", reason, "Waiting")
     assert (decision.status.failed_attempts, decision.status.ending) == (failed, None)
     assert decision.status.next_attempt_time is not None
 
 
 def test_the_last_attempt_that_takes_too_long() -> None:
-    decision = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(), buried=True))
+    decision = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("False", "DeadlineExceeded", "Failed")
-    published = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(cleanups=[journal()]), buried=True))
+    partly = Sight(job=None, end=end(cleanups=[journal()]), attempt_ended=True)
+    published = step({**OVERDUE, "failedAttempts": 2}, partly)
     assert succeeded(published) == ("False", "PartiallyPublished", "Failed")
 
 
@@ -309,7 +310,7 @@ def test_a_driver_that_was_done_before_its_job_was_deleted_has_succeeded() -> No
     assert succeeded(decision) == ("True", "Compacted", "Succeeded")
     assert decision.status.ending is None
     left = end(cleanups=[journal(), journal("NotPublished", partition="prt=p2")])
-    fenced = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=left, buried=True))
+    fenced = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=left, attempt_ended=True))
     assert succeeded(fenced) == ("Unknown", "DriverLost", "Waiting")
 
 
@@ -374,9 +375,9 @@ FAILURES = [
 def test_a_failed_attempt_is_cleaned_up_after_then_counted(sight: Sight, reason: str) -> None:
     """Before its staging and locks are gone nothing is counted; a restart in between does the same again."""
     first = step(RUNNING, sight)
-    assert first.action is Action.BURY
+    assert first.action is Action.END_ATTEMPT
     assert first.status == compaction(status=RUNNING).status
-    decision = step(RUNNING, Sight(job=sight.job, end=sight.end, buried=True))
+    decision = step(RUNNING, Sight(job=sight.job, end=sight.end, attempt_ended=True))
     assert succeeded(decision) == ("Unknown", reason, "Waiting")
     assert decision.status.failed_attempts == 1
     assert decision.status.next_attempt_time == "2026-01-01T12:00:10Z"
@@ -384,7 +385,7 @@ def test_a_failed_attempt_is_cleaned_up_after_then_counted(sight: Sight, reason:
 
 
 def test_cleaning_up_that_does_not_work_is_tried_again() -> None:
-    decision = step(RUNNING, Sight(job=None, end=end(), burial_trouble="connection refused"))
+    decision = step(RUNNING, Sight(job=None, end=end(), attempt_ended=REFUSED))
     assert succeeded(decision) == ("Unknown", "CleaningUp", "Waiting")
     assert decision.status.failed_attempts == 0
     assert decision.again_in
@@ -394,7 +395,7 @@ def test_cleaning_up_that_does_not_work_is_tried_again() -> None:
 @pytest.mark.parametrize(("failed", "pause"), [(0, 10), (1, 20), (2, 40), (5, 320), (7, 600), (60, 600)])
 def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
     status = {**RUNNING, "failedAttempts": failed}
-    sight = Sight(job=view(JobState.FAILED), end=end(), buried=True)
+    sight = Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)
     decision = step(status, sight, retry={"maxAttempts": 100, "backoff": "10s"})
     assert decision.again_in == pause
 
@@ -402,7 +403,7 @@ def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
 @pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
 def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
     """Its driver may have done all there was to do: nobody knows, and the next attempt finds out at little cost."""
-    decision = step({**RUNNING, "attempt": attempt}, Sight(job=None, end=end(), buried=True))
+    decision = step({**RUNNING, "attempt": attempt}, Sight(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert decision.status.failed_attempts == 0
     assert decision.again_in == pause
@@ -411,12 +412,12 @@ def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(
 def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
     """A drained node is nobody's fault; what the driver itself gave as its reason counts all the same."""
     seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
-    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=End(seen, ()), buried=True))
+    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
     assert (decision.status.failed_attempts, decision.again_in) == (0, 10.0)
     said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
     found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
-    counted = step(RUNNING, Sight(job=view(JobState.FAILED), end=found, buried=True))
+    counted = step(RUNNING, Sight(job=view(JobState.FAILED), end=found, attempt_ended=True))
     assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
 
 
@@ -430,7 +431,7 @@ def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_coun
     ],
 )
 def test_the_last_attempt(result: DriverResult | None, cleanups: list[Any], reason: str) -> None:
-    sight = Sight(job=view(JobState.FAILED), end=end(result=result, cleanups=cleanups), buried=True)
+    sight = Sight(job=view(JobState.FAILED), end=end(result=result, cleanups=cleanups), attempt_ended=True)
     decision = step({**RUNNING, "failedAttempts": 2}, sight)
     assert succeeded(decision) == ("False", reason, "Failed")
     assert "(3 of 3)" in decision.status.conditions[0].message
@@ -441,7 +442,7 @@ def test_the_last_attempt(result: DriverResult | None, cleanups: list[Any], reas
 @pytest.mark.parametrize("reason", sorted(FINAL_REASONS))
 def test_a_drivers_final_reason_ends_it_at_once(reason: Reason) -> None:
     result = DriverResult(reason=reason, message="it is so")
-    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(result=result), buried=True))
+    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True))
     assert succeeded(decision) == ("False", reason.value, "Failed")
 
 
@@ -449,7 +450,7 @@ def test_a_drivers_final_reason_ends_it_at_once(reason: Reason) -> None:
 def test_a_drivers_waiting_reason_is_not_counted(reason: Reason) -> None:
     result = DriverResult(reason=reason, message="held by lock 12 of alice@desk")
     status = {**RUNNING, "failedAttempts": 2}
-    decision = step(status, Sight(job=view(JobState.FAILED), end=end(result=result), buried=True))
+    decision = step(status, Sight(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", reason.value, "Waiting")
     assert decision.status.failed_attempts == 2
     assert decision.status.next_attempt_time
@@ -461,7 +462,7 @@ ENDED = {"attempt": 1, "completionTime": "2026-01-01T12:00:00Z", "observedGenera
 
 def test_an_ended_compaction_is_never_touched_again() -> None:
     """Not even when its Job or its warehouse goes; only the observed generation follows."""
-    for sight in (Sight(), Sight(job=view()), Sight(job=view(JobState.FAILED), end=end(), buried=True)):
+    for sight in (Sight(), Sight(job=view()), Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)):
         decision = step(ENDED, sight, warehouse="gone", suspend=True)
         assert decision == Decision(TableCompactionStatus.model_validate(ENDED))
     raw = dict(compaction().raw)
@@ -487,7 +488,7 @@ def test_the_same_sight_gives_the_same_status() -> None:
 
 def test_round_trip() -> None:
     """A status survives the API server."""
-    status = step(RUNNING, Sight(job=None, end=end(), buried=True)).status
+    status = step(RUNNING, Sight(job=None, end=end(), attempt_ended=True)).status
     assert isinstance(compaction(status=status.to_json()), Compaction)
     assert compaction(status=status.to_json()).status == status
 
@@ -547,7 +548,7 @@ def test_success_completes_the_progress() -> None:
 def test_failure_keeps_the_last_progress() -> None:
     """The driver's last word counts, however soon it came; the next attempt starts anew."""
     found = End(DriverEnd(None, "killed", progress(12, bytes_done=1000)), ())
-    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.FAILED), end=found, buried=True))
+    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.FAILED), end=found, attempt_ended=True))
     assert decision.status.progress is not None
     assert decision.status.progress.partitions_done == 12
     status = {**BACKING_OFF, "progress": SHOWN}

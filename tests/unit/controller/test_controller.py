@@ -20,6 +20,7 @@ from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Compaction, Kind, TableKey
 from compaction_operator.controller.sight import Sight
 from tests.unit.controller.sandbox import (
@@ -177,7 +178,7 @@ async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
     await box.pass_time(31)
     assert box.kube.jobs() == []
     assert box.work.count("settle") == 1
-    assert box.work.count("bury 1") == 1
+    assert box.work.count("end 1") == 1
     assert condition(box.compaction())["reason"] == "DriverLost"
     assert box.compaction()["failedAttempts"] == 0
     await box.pass_time(10)
@@ -389,7 +390,7 @@ async def test_driver_dies_and_a_new_attempt_follows() -> None:
     await box.start()
     box.kube.end_job(job(), ok=False, exit_code=137)
     await box.run()
-    assert box.work.count("bury 1") == 1
+    assert box.work.count("end 1") == 1
     assert box.compaction()["failedAttempts"] == 1
     assert "code 137" in condition(box.compaction())["message"]
     await box.pass_time(9)
@@ -913,7 +914,7 @@ async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
     box.pools = Pools(Inline(), pools, pools["lake"])
     look = box.work.look
 
-    def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | str]:
+    def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
         if warehouse == "sea":
             hung.set()
             free.wait(60)

@@ -3,9 +3,10 @@
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.gate import World
 from compaction_operator.controller.gatekeeper import Gatekeeper, Look
+from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.resources import Key, Kind, TableKey
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
-from tests.unit.controller.sandbox import NOON, baseline, world
+from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
 
 ORDERS = TableKey("lake", "sales", "orders")
 
@@ -39,11 +40,11 @@ def due(gate: Gatekeeper) -> float:
     return time
 
 
-def finish(gate: Gatekeeper, answer: World | str) -> list[Key]:
+def finish(gate: Gatekeeper, answer: World | Trouble) -> list[Key]:
     return gate.finish({ORDERS: answer}, now=NOON)
 
 
-def tick(gate: Gatekeeper, now: float, answer: World | str) -> list[Key]:
+def tick(gate: Gatekeeper, now: float, answer: World | Trouble) -> list[Key]:
     """One tick: look at what is due, tell whom it concerns."""
     tables = [table for due in gate.start_due(now).values() for table in due]
     return gate.finish(dict.fromkeys(tables, answer), now=NOON)
@@ -104,7 +105,7 @@ def test_only_changes_are_told() -> None:
     assert tick(gate, 0.0, world(12, 13)) == [key()]
     assert tick(gate, 2.0, world(12, 13)) == []
     assert tick(gate, 4.0, world(13)) == [key()]
-    assert tick(gate, 6.0, "connection refused") == [key()]
+    assert tick(gate, 6.0, REFUSED) == [key()]
     assert seen(gate).error == "connection refused"
 
 
@@ -115,7 +116,7 @@ def test_errors_slow_the_looks_down_within_bounds() -> None:
     now = 0.0
     for _ in range(5):
         gate.start_due(now)
-        finish(gate, "connection refused")
+        finish(gate, REFUSED)
         times.append(due(gate) - now)
         now = due(gate)
     assert times == [4.0, 8.0, 10.0, 10.0, 10.0]
@@ -126,7 +127,7 @@ def test_errors_slow_the_looks_down_within_bounds() -> None:
 def test_an_interval_above_the_cap_stays_as_it_is_on_errors() -> None:
     gate = Gatekeeper()
     watch(gate, now=0.0, interval=60.0)
-    tick(gate, 0.0, "connection refused")
+    tick(gate, 0.0, REFUSED)
     assert gate.next_due() == 60.0
 
 

@@ -272,9 +272,9 @@ def step(status: dict[str, Any], sight: Sight, **fields: Any) -> Decision:
     return decide(compaction(status=status, **{**BY_LOCATION, **fields}), sight, config=CONFIG, now=NOON)
 
 
-def ended(result: DriverResult | None, *, ok: bool = True, buried: bool = False) -> Sight:
+def ended(result: DriverResult | None, *, ok: bool = True, attempt_ended: bool = False) -> Sight:
     end = End(DriverEnd(result, "the driver exited with code 1"), ())
-    return Sight(job=view(JobState.SUCCEEDED if ok else JobState.FAILED), end=end, buried=buried)
+    return Sight(job=view(JobState.SUCCEEDED if ok else JobState.FAILED), end=end, attempt_ended=attempt_ended)
 
 
 def said(decision: Decision) -> tuple[str, str, str]:
@@ -303,14 +303,14 @@ def test_a_bad_end_keeps_what_was_seen_of_the_table() -> None:
     """So a user sees which instants stand in the way; it is not counted."""
     waits = HudiStatus(pending=("20260101120000000",))
     result = DriverResult(reason=Reason.WAITING_FOR_INSTANT, message="20260101120000000 is not ours", hudi=waits)
-    decision = step({**RUNNING, "failedAttempts": 2}, ended(result, ok=False, buried=True))
+    decision = step({**RUNNING, "failedAttempts": 2}, ended(result, ok=False, attempt_ended=True))
     assert said(decision) == ("Unknown", "WaitingForInstant", "20260101120000000 is not ours")
     assert (decision.status.hudi, decision.status.failed_attempts) == (waits, 2)
     assert decision.status.next_attempt_time
 
 
 def test_what_an_earlier_attempt_saw_stays_until_there_is_news() -> None:
-    decision = step({**RUNNING, "hudi": DONE.to_json()}, ended(None, ok=False, buried=True))
+    decision = step({**RUNNING, "hudi": DONE.to_json()}, ended(None, ok=False, attempt_ended=True))
     assert said(decision)[:2] == ("Unknown", "DriverFailed")
     assert decision.status.hudi == DONE
 
@@ -320,8 +320,8 @@ def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
     place = hudi_table(tmp_path)
     (place / "_compaction_uid-default-nightly-1-pod").mkdir()
     work = RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
-    assert work.bury(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
-    assert work.bury(compaction(**BY_NAME, status=RUNNING)) is None
+    assert work.end_attempt(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
+    assert work.end_attempt(compaction(**BY_NAME, status=RUNNING)) is None
     assert (place / "_compaction_uid-default-nightly-1-pod").exists()
 
 

@@ -61,7 +61,7 @@ def ended(reason: Reason, *states: str) -> Decision:
     end = End(DriverEnd(DriverResult(reason=reason, message="/w/p9: a/b is not a bucket file"), ""), (journal,))
     job = JobView(namespace="default", name="j", resource_version=5, compaction="nightly", state=JobState.FAILED)
     running = compaction(status={"attempt": 1, "job": "j"})
-    return decide(running, Sight(job=job, end=end, buried=True), config=CONFIG, now=NOON)
+    return decide(running, Sight(job=job, end=end, attempt_ended=True), config=CONFIG, now=NOON)
 
 
 def test_what_can_never_be_compacted_beside_what_was_is_partly_published() -> None:
@@ -90,7 +90,7 @@ def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) ->
     make_directory(here, STAGING)
     make_directory(here, DELTAS[0])
     metastore = partitioned(tmp_path, "s3a://bucket/prt=p0", str(here))
-    assert work(metastore).bury(attempt(1)) is None
+    assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == {DELTAS[0]}
     assert metastore.unlocked == [7]
 
@@ -101,7 +101,7 @@ def test_a_partition_that_cannot_be_reached_holds_up_neither_the_others_nor_the_
     link.symlink_to(tmp_path / "elsewhere")
     locks = (replace(own_lock(7), partition="prt=p0"), replace(own_lock(8), partition="prt=p1"), own_lock(9))
     metastore = replace(partitioned(tmp_path, str(link), str(here)), locks=locks)
-    assert work(metastore).bury(attempt(1)) is None
+    assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == set()
     # H3: while the EXCLUSIVE lock of a dead driver is there, nobody reads the half of a pair.
     assert metastore.unlocked == [8, 9]

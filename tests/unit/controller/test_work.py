@@ -22,7 +22,7 @@ from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
 from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
-from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, cleanup, compaction, entry_json, reader
+from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
 
 OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
 STAGING = "_compaction_uid-default-nightly-1-pod"
@@ -342,23 +342,23 @@ def test_burial_removes_staging_and_locks_of_the_attempt(tmp_path: Path) -> None
     metastore = Metastore(
         table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=(own_lock(7), reader(12))
     )
-    assert work(metastore).bury(attempt(1)) is None
+    assert work(metastore).end_attempt(attempt(1)) is None
     assert [names(Path(partition.location)) for partition in partitions] == [{DELTAS[0]}, {DELTAS[0]}]
     assert metastore.unlocked == [7]
 
 
 def test_burial_leaves_other_attempts_locks_alone(tmp_path: Path) -> None:
     metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
-    assert work(metastore).bury(attempt(11)) is None
+    assert work(metastore).end_attempt(attempt(11)) is None
     assert metastore.unlocked == []
 
 
 def test_burial_without_a_metastore_is_to_be_tried_again(tmp_path: Path) -> None:
-    assert work(Metastore(table(tmp_path), down=True)).bury(attempt(1)) == "connection refused"
+    assert work(Metastore(table(tmp_path), down=True)).end_attempt(attempt(1)) == REFUSED
 
 
 def test_burial_of_a_dropped_table_has_nothing_to_do() -> None:
-    assert work(Metastore(None)).bury(attempt(1)) is None
+    assert work(Metastore(None)).end_attempt(attempt(1)) is None
 
 
 def attempt(number: int) -> Compaction:
@@ -374,7 +374,7 @@ def test_look(tmp_path: Path) -> None:
         assert isinstance(world, World)
         assert [lock.lock_id for lock in world.locks] == [12]
     metastore.down = True
-    assert work(metastore).look("lake", keys) == dict.fromkeys(keys, "connection refused")
+    assert work(metastore).look("lake", keys) == dict.fromkeys(keys, REFUSED)
 
 
 def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tmp_path: Path) -> None:
