@@ -183,10 +183,20 @@ class Cluster:
         return [pod for pod in found if drivers & {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}]
 
     async def cleanups_of(self, compaction: Compaction) -> tuple[Cleanup, ...]:
-        """Return all cleanups of a compaction's attempts, asked of the API server: none may be missing."""
+        """Return all cleanups of a compaction's attempts, asked of the API server: none may be missing.
+
+        NB: while one that is known is not settled there is nothing to decide, and those that are known are returned:
+        an attempt may have thousands, and each that is settled asks for this.
+        """
+        known = self._known_cleanups(compaction)
+        if not all(one.settled or one.ended for one in known):
+            return known
         found = await run_in(self._pool, self._kube.list_cleanups, compaction.meta.namespace, compaction.meta.uid)
         for raw in found:
             self._cache.put_cleanup(raw)
+        return self._known_cleanups(compaction)
+
+    def _known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
         # NB: anybody can write any UID into a resource of a namespace of their own.
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)

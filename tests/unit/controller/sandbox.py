@@ -222,6 +222,7 @@ class FakeKube:
     pods: dict[str, list[Raw]] = field(default_factory=dict)
     executors: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
+    cleanups_listed: int = 0
     watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
     version: int = 10
     die_at: int | None = None
@@ -262,6 +263,7 @@ class FakeKube:
         return self.version
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
+        self.cleanups_listed += 1
         found = self.all(Kind.CLEANUP)
         return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]
 

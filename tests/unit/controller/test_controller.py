@@ -15,18 +15,20 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.gate import World, blockers
 from compaction_operator.cleanup.identity import Change
+from compaction_operator.cleanup.settlement import Settlement
 from compaction_operator.controller.cleanups import decide
 from compaction_operator.controller.cluster import Pools, WarehousePools
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.gatekeeper import Look
 from compaction_operator.controller.jobs import job_name
 from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Compaction, Kind, TableKey
+from compaction_operator.controller.resources import Cleanup, Compaction, Kind, TableKey
 from compaction_operator.controller.sight import Sight
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
     NOON,
+    REFUSED,
     Inline,
     KilledError,
     Sandbox,
@@ -380,6 +382,28 @@ async def test_metastore_down_while_waiting() -> None:
     box.work.metastore_down = False
     await box.pass_time(15)
     assert box.cleanup()["phase"] == "Succeeded"
+
+
+@runs
+async def test_each_of_many_journals_that_is_settled_does_not_list_them_all() -> None:
+    """100,000 partitions on Hive 4 have 3,000 journals; they are listed once all that are known are settled."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    await box.start()
+    began, settle = box.time.seconds, box.work.settle
+
+    def one_by_one(cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+        late = box.time.seconds - began < 20 * int(cleanup.meta.name.removeprefix("nightly-1-"))
+        return REFUSED if late else settle(cleanup, driver_ended=driver_ended)
+
+    box.work.settle = one_by_one  # type: ignore[method-assign]
+    for shard in range(20):
+        box.kube.apply(Kind.CLEANUP, cleanup_raw(f"nightly-1-{shard}", entries=[entry_json(f"prt=p{shard}")]))
+    box.kube.end_job(job(), ok=True)
+    await box.pass_time(500)
+    assert box.compaction()["phase"] == "Succeeded"
+    assert len(box.compaction()["cleanups"]) == 20
+    assert box.kube.cleanups_listed < 5
 
 
 @runs
