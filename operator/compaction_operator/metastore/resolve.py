@@ -63,6 +63,8 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
         raise Refused(Reason.NOT_TRANSACTIONAL, f"table {ref} is not transactional: it has nothing to compact")
     if table.is_insert_only:
         raise Refused(Reason.INSERT_ONLY, f"table {ref} is insert-only: only full-ACID tables can be compacted")
+    if not table.is_acid:
+        raise Refused(Reason.UNSUPPORTED_TABLE, f"table {ref}: its transactional_properties are not 'default'")
     if not table.is_orc:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
     return table

@@ -50,8 +50,12 @@ class Table:
 
     @property
     def is_acid(self) -> bool:
-        """Whether it is a full ACID table: one whose rows can be updated and deleted (AcidUtils.isFullAcidTable)."""
-        return self.is_transactional and not self.is_insert_only
+        """Whether it is a full ACID table: one whose rows can be updated and deleted.
+
+        NB: AcidUtils.isFullAcidTable takes any other word for "default"; metastores of today write none
+        (TransactionalValidationListener), and what it would mean for the files is not known.
+        """
+        return self.is_transactional and self._parameter("transactional_properties") in {"", "default"}
 
     @property
     def is_orc(self) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.metastore.errors import MetastoreError
@@ -88,6 +89,17 @@ def test_what_was_aborted_and_is_left_is_remembered(table: Path, left: str, writ
     assert source.cleaned == []
     LocalStorage().delete_tree(str(place))
     assert _finish(table, source, obsolete=()) == [(5, 3)]
+
+
+def test_a_truncation_that_was_rolled_back_and_is_left_is_remembered(table: Path) -> None:
+    """Forgotten, it would count as committed: an empty table for everybody."""
+    base = table / "base_0000002"
+    base.mkdir()
+    (base / METADATA_ACID).write_bytes(METADATA_ACID_CONTENT.replace(b"compacted", b"truncated"))
+    source = _source(table, write_ids="d.t:3:9223372036854775807::2")
+    with pytest.raises(StillThereError, match=base.name):
+        _finish(table, source, obsolete=())
+    assert source.cleaned == []
 
 
 def test_what_an_aborted_compaction_wrote_and_is_left_is_remembered(table: Path) -> None:

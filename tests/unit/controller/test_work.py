@@ -132,6 +132,10 @@ def test_an_error_does_not_say_that_an_attempt_holds_nothing(tmp_path: Path, cal
             {"parameters": {"transactional": "true", "transactional_properties": "insert_only"}},
             Reason.INSERT_ONLY,
         ),
+        (
+            {"parameters": {"transactional": "true", "transactional_properties": "split_update"}},
+            Reason.UNSUPPORTED_TABLE,
+        ),
         ({"input_format": "org.apache.hadoop.mapred.TextInputFormat"}, Reason.NOT_ORC),
     ],
 )

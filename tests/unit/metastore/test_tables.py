@@ -29,6 +29,7 @@ def table(parameters: dict[str, str], *, input_format: str = ORC_INPUT_FORMAT, s
         ({"transactional": "TRUE", "transactional_properties": "default"}, True, False, True),
         ({"TRANSACTIONAL": "true"}, True, False, True),
         ({"transactional": "true", "transactional_properties": "insert_only"}, True, True, False),
+        ({"transactional": "true", "transactional_properties": "split_update|hash_merge"}, True, False, False),
         ({"transactional_properties": "insert_only"}, False, False, False),
     ],
 )
