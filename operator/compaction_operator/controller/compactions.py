@@ -38,6 +38,9 @@ WAIT_PAUSE = 10.0
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
 
+_OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED})
+"""What a driver says that wakes after its attempt was ended: its lock, its transaction or its staging is gone."""
+
 
 class Action(StrEnum):
     """What is to be done once the status is written."""
@@ -343,6 +346,8 @@ class _Step:
         if succeeded:
             where = missing[0].partition or self._spec.table
             why, message = Reason.DRIVER_FAILED, f"the driver ended well, but {where} is not published"
+        elif result is not None and result.reason in _OF_THE_FENCED and self._was_lost(end):
+            why, message = Reason.DRIVER_LOST, f"its driver was lost, and came back: {result.message}"
         elif result is not None and result.reason not in SUCCESS_REASONS:
             return result
         elif job is None:
@@ -352,6 +357,10 @@ class _Step:
             why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
             message = end.driver.seen
         return DriverResult(reason=why, message=message)
+
+    def _was_lost(self, end: End) -> bool:
+        """Whether a cleanup has taken the attempt's driver for lost, and ended what it held."""
+        return any(cleanup.status.driver_lost_time is not None for cleanup in self._of_attempt(end))
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)

@@ -1,5 +1,6 @@
 """Every transition of a TableCompaction, decided from its status and from what was seen."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -295,6 +296,20 @@ def test_a_lost_driver_is_not_counted_and_one_that_takes_too_long_is(
     assert succeeded(decision) == ("Unknown", reason, "Waiting")
     assert (decision.status.failed_attempts, decision.status.ending) == (failed, None)
     assert decision.status.next_attempt_time is not None
+
+
+@pytest.mark.parametrize("said", [Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED])
+def test_a_driver_that_was_lost_and_came_back_is_not_counted(said: Reason) -> None:
+    """Its cleanup saw first that it was lost, and ended what it held: it fails by that when it wakes."""
+    ended = journal("NotPublished")
+    lost = replace(ended, status=ended.status.model_copy(update={"driver_lost_time": "2026-01-01T11:59:00Z"}))
+    result = DriverResult(reason=said, message="gone")
+    failed = Sight(job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), buried=True)
+    decision = step(RUNNING, failed)
+    assert succeeded(decision) == ("Unknown", "DriverLost", "Waiting")
+    assert decision.status.failed_attempts == 0
+    other = Sight(job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), buried=True)
+    assert step(RUNNING, other).status.failed_attempts == 1
 
 
 def test_the_last_attempt_that_takes_too_long() -> None:
