@@ -169,11 +169,16 @@ class _Step:
             return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
-        unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
-        if unsettled:
+        unsettled = _unsettled(self._sight.end)
+        if unsettled and self._may_settle():
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
             return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
         return self._judge(self._sight.end)
+
+    def _may_settle(self) -> bool:
+        """Whether its cleanups ever are: not without the right, which may have been taken away meanwhile."""
+        database, namespace = self._spec.table.database, self._compaction.meta.namespace
+        return self._config.allows(self._spec.warehouse, namespace=namespace, database=database)
 
     def _preflight(self) -> Decision:
         verdict = self._sight.verdict
@@ -335,6 +340,8 @@ class _Step:
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
+        if _unsettled(end):
+            return refusal(self._compaction, self._config)
         job, ending = self._sight.job, self.status.ending
         succeeded = job is not None and job.state is JobState.SUCCEEDED
         missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
@@ -456,6 +463,10 @@ _NOT_PUBLISHED = PublishedState.NOT_PUBLISHED
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:
     states = {found.partition: found.state for found in cleanup.status.partitions}
     return (entry for entry in cleanup.spec.partitions if states.get(entry.partition) is state)
+
+
+def _unsettled(end: End) -> list[Cleanup]:
+    return [cleanup for cleanup in end.cleanups if not (cleanup.settled or cleanup.ended)]
 
 
 def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:

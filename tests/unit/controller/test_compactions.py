@@ -338,6 +338,15 @@ def test_an_ended_or_vanished_job_is_looked_at(job: JobView | None) -> None:
     assert step(RUNNING, Sight(job=job)).action is Action.LOOK_AT_END
 
 
+@pytest.mark.parametrize("taken", [{"namespace": "kube-system"}, {"table": {"database": "hr", "name": "t"}}])
+def test_an_attempt_whose_right_was_taken_away_is_ended_and_holds_nothing(taken: dict[str, Any]) -> None:
+    """Its cleanups never find out what it published: it is ended without them, which completes a pair (H3)."""
+    seen = Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal(None)]))
+    assert step(RUNNING, seen, **taken).action is Action.BURY
+    decision = step(RUNNING, replace(seen, buried=True), **taken)
+    assert succeeded(decision) == ("False", "NotAllowed", "Failed")
+
+
 def test_not_judged_before_every_cleanup_knows_what_is_published() -> None:
     found = end(cleanups=[journal(), journal(None, attempt=1, partition="prt=p2")])
     decision = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=found))
