@@ -126,8 +126,9 @@ def end_attempt(
     Without `whole` it ends only what is held for these places themselves: its driver may be at work elsewhere. What it
     published or committed stays; after this it can publish nothing more there. The staging goes first: under an
     EXCLUSIVE lock nobody reads a pair that is published by half, until the fence has completed it (hazard H3). A place
-    that cannot be reached holds up nothing else, and the lock on it alone is left to the metastore's time-out. Can be
-    repeated from any point; raises the metastore client's errors.
+    that cannot be reached holds up nothing else, and the lock on it alone is left to the metastore's time-out; and so
+    is one on a partition that is none of the places, as what lies behind it may not be completed yet. Can be repeated
+    from any point; raises the metastore client's errors.
     """
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
@@ -143,10 +144,10 @@ def end_attempt(
         _abort_transactions(metastore, known, attempt if whole else None, table)
         queue = entries()
         end_entries(metastore, queue)
-    shielding = {lock_name(partition) for partition in unreachable}
+    completed = concerned - {lock_name(partition) for partition in unreachable}
     for lock in locks:
         # NB: those of a transaction went with it.
-        if not lock.txn and (lock.partition or "") not in shielding:
+        if not lock.txn and (lock.partition in completed if lock.partition else "" not in unreachable):
             metastore.unlock(lock.lock_id)
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 

@@ -40,6 +40,9 @@ WAIT_PAUSE = 10.0
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
 
+_OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED})
+"""What a driver says that wakes after its attempt was ended: its lock, its transaction or its staging is gone."""
+
 
 class Action(StrEnum):
     """What is to be done once the status is written."""
@@ -167,11 +170,16 @@ class _Step:
             return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
-        unsettled = [cleanup for cleanup in self._sight.end.cleanups if not (cleanup.settled or cleanup.ended)]
-        if unsettled:
+        unsettled = _unsettled(self._sight.end)
+        if unsettled and self._may_settle():
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
             return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
         return self._judge(self._sight.end)
+
+    def _may_settle(self) -> bool:
+        """Whether its cleanups ever are: not without the right, which may have been taken away meanwhile."""
+        database, namespace = self._spec.table.database, self._compaction.meta.namespace
+        return self._config.allows(self._spec.warehouse, namespace=namespace, database=database)
 
     def _preflight(self) -> Decision:
         verdict = self._sight.verdict
@@ -333,6 +341,8 @@ class _Step:
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
+        if _unsettled(end):
+            return refusal(self._compaction, self._config)
         job, ending = self._sight.job, self.status.ending
         succeeded = job is not None and job.state is JobState.SUCCEEDED
         missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
@@ -344,6 +354,8 @@ class _Step:
         if succeeded:
             where = missing[0].partition or self._spec.table
             why, message = Reason.DRIVER_FAILED, f"the driver ended well, but {where} is not published"
+        elif result is not None and result.reason in _OF_THE_FENCED and self._was_lost(end):
+            why, message = Reason.DRIVER_LOST, f"its driver was lost, and came back: {result.message}"
         elif result is not None and result.reason not in SUCCESS_REASONS:
             return result
         elif job is None:
@@ -353,6 +365,10 @@ class _Step:
             why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
             message = end.driver.seen
         return DriverResult(reason=why, message=message)
+
+    def _was_lost(self, end: End) -> bool:
+        """Whether a cleanup has taken the attempt's driver for lost, and ended what it held."""
+        return any(cleanup.status.driver_lost_time is not None for cleanup in self._of_attempt(end))
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
@@ -448,6 +464,10 @@ _NOT_PUBLISHED = PublishedState.NOT_PUBLISHED
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:
     states = {found.partition: found.state for found in cleanup.status.partitions}
     return (entry for entry in cleanup.spec.partitions if states.get(entry.partition) is state)
+
+
+def _unsettled(end: End) -> list[Cleanup]:
+    return [cleanup for cleanup in end.cleanups if not (cleanup.settled or cleanup.ended)]
 
 
 def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:

@@ -245,9 +245,8 @@ class RealWork:
             return _trouble(error)
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
-        """Do what comes right after an attempt's end."""
+        """Do what comes right after an attempt's end. NB: whoever counts as a reader, until then the table is held."""
         try:
-            self._require_readers(cleanup)
             client, manners = self._client_for(cleanup), self._manners(cleanup)
             if not driver_ended:
                 self._end_lost(client, cleanup)

@@ -207,6 +207,20 @@ def test_a_place_that_cannot_be_reached_is_told_and_holds_up_nothing_else(tmp_pa
     assert source.unlocked == [8, 9]
 
 
+def test_the_lock_on_a_partition_that_was_not_looked_at_is_left(tmp_path: Path) -> None:
+    """H3: half of a pair may lie behind its EXCLUSIVE lock until the attempt's journal that names it is settled, too.
+
+    A batch has many journals, and the first one to be settled must not let readers in everywhere.
+    """
+    held = (lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT, partition="prt=b", type="EXCLUSIVE"))
+    source = metastore(tmp_path, locks=held)
+    here, there = (Target(f"prt={name}", str(tmp_path / name), 100) for name in "ab")
+    assert end_attempt(source, OWN, TABLE, here).locks == {7, 8}
+    assert source.unlocked == [7]
+    end_attempt(source, OWN, TABLE, here, there)
+    assert source.unlocked == [7, 8]
+
+
 def test_of_a_driver_that_is_at_work_elsewhere_only_what_is_about_these_places_is_ended(tmp_path: Path) -> None:
     """Its next batch may have begun: it holds the table, other partitions, and transactions that have no lock yet."""
     here = Target("prt=a", str(tmp_path), 100)

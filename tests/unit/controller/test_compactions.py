@@ -1,5 +1,6 @@
 """Every transition of a TableCompaction, decided from its status and from what was seen."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -297,6 +298,20 @@ def test_a_lost_driver_is_not_counted_and_one_that_takes_too_long_is(
     assert decision.status.next_attempt_time is not None
 
 
+@pytest.mark.parametrize("said", [Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED])
+def test_a_driver_that_was_lost_and_came_back_is_not_counted(said: Reason) -> None:
+    """Its cleanup saw first that it was lost, and ended what it held: it fails by that when it wakes."""
+    ended = journal("NotPublished")
+    lost = replace(ended, status=ended.status.model_copy(update={"driver_lost_time": "2026-01-01T11:59:00Z"}))
+    result = DriverResult(reason=said, message="gone")
+    failed = Sight(job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), buried=True)
+    decision = step(RUNNING, failed)
+    assert succeeded(decision) == ("Unknown", "DriverLost", "Waiting")
+    assert decision.status.failed_attempts == 0
+    other = Sight(job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), buried=True)
+    assert step(RUNNING, other).status.failed_attempts == 1
+
+
 def test_the_last_attempt_that_takes_too_long() -> None:
     decision = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("False", "DeadlineExceeded", "Failed")
@@ -322,6 +337,15 @@ def test_an_attempt_of_an_older_version_is_given_its_time_from_now_on() -> None:
 @pytest.mark.parametrize("job", [view(JobState.SUCCEEDED), view(JobState.FAILED), None])
 def test_an_ended_or_vanished_job_is_looked_at(job: JobView | None) -> None:
     assert step(RUNNING, Sight(job=job)).action is Action.LOOK_AT_END
+
+
+@pytest.mark.parametrize("taken", [{"namespace": "kube-system"}, {"table": {"database": "hr", "name": "t"}}])
+def test_an_attempt_whose_right_was_taken_away_is_ended_and_holds_nothing(taken: dict[str, Any]) -> None:
+    """Its cleanups never find out what it published: it is ended without them, which completes a pair (H3)."""
+    seen = Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal(None)]))
+    assert step(RUNNING, seen, **taken).action is Action.BURY
+    decision = step(RUNNING, replace(seen, buried=True), **taken)
+    assert succeeded(decision) == ("False", "NotAllowed", "Failed")
 
 
 def test_not_judged_before_every_cleanup_knows_what_is_published() -> None:

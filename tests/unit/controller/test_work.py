@@ -392,6 +392,18 @@ def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tm
     assert names(tmp_path) == {STAGING}
 
 
+def test_what_is_not_allowed_for_readers_any_more_is_settled_and_not_deleted(tmp_path: Path) -> None:
+    """Until it is known what was published the whole table waits."""
+    make_directory(tmp_path, "delta_0000001_0000003")
+    own = journal(tmp_path, readers="LocksAndOwnTransactions")
+    states = {"partitions": [{"partition": "", "state": "Published"}]}
+    done = work(Metastore(table(tmp_path)))
+    assert isinstance(done.settle(own, driver_ended=True), Settlement)
+    deleted = done.delete(journal(tmp_path, readers="LocksAndOwnTransactions", status=states), (), purge=False)
+    assert isinstance(deleted, Trouble)
+    assert deleted.reason == Reason.NOT_ALLOWED
+
+
 def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
     """A warehouse may be missing from the configuration by mistake: journals wait for it."""
     done = work(Metastore(table(tmp_path)))
