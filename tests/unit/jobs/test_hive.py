@@ -1,5 +1,6 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -684,6 +685,35 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
     error = failed(place, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
     assert error.reason is Reason.TABLE_CHANGED
     assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}
+
+
+def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
+    place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
+    before, metastore, real = set(os.listdir(place)), Metastore(), LocalStorage.publish
+    failures = ["Input/output error"]
+    when_readers_come: list[set[str]] = []
+
+    def publish(self: LocalStorage, source: str, target: str) -> None:
+        if failures and Path(target).parent == place and Path(target).name.startswith("delete_delta_"):
+            raise StorageError(f"{target}: {failures.pop()}")
+        real(self, source, target)
+
+    class Watched(Held):
+        @contextmanager
+        def exclusive(self, partition: str | None) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                when_readers_come.append({name.rpartition("delta_")[0] for name in set(os.listdir(place)) - before})
+
+    monkeypatch.setattr(LocalStorage, "publish", publish)
+    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
+    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
+    assert "Input/output error" in str(failed(place, metastore=metastore, locks=Watched(), kind=CompactionType.MINOR))
+    assert when_readers_come == [{"", "delete_"}]
 
 
 def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_no_staging(
