@@ -172,6 +172,7 @@ class HiveCompaction:
     def _finish(self, target: Target, prepared: Prepared, merged: Merged, held: Held) -> Staged | None:
         if not prepared.plan.outputs:
             return Staged(target, prepared)
+        interruption.check()
         layout = self._protocol.layout
         storage = open_storage(target.location)
         try:

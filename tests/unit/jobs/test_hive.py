@@ -726,3 +726,20 @@ def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_n
     assert (error.reason, error.reason in WAITING_REASONS) == (Reason.INTERRUPTED, True)
     assert [names(place) for place in places] == [{"base_0000003"}, set()]
     assert locks.held == 0
+
+
+def test_a_driver_that_is_told_to_end_does_not_assemble_the_rest_of_its_batch(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 500 partitions, each made durable, that takes longer than Kubernetes waits."""
+    verify, verified = arithmetic.verify, list[str]()
+
+    def told(prepared: partition.Prepared, results: Any) -> None:
+        verify(prepared, results)
+        verified.append(prepared.location)
+        monkeypatch.setattr(interruption._Asked, "yes", True)
+
+    monkeypatch.setattr(hive, "verify", told)
+    assert failed(*places).reason is Reason.INTERRUPTED
+    assert verified == [str(places[0])]
+    assert [names(place) for place in places] == [set(), set()]
