@@ -18,7 +18,7 @@ from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.merge import Merged, merge
 from compaction_operator.jobs.meter import Meter, Report
 from compaction_operator.jobs.partition import Prepared, assemble, make_staging, totals_of
-from compaction_operator.jobs.publish import needs_exclusive
+from compaction_operator.jobs.publish import leave, needs_exclusive
 from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.jobs.staged import Staged
@@ -114,13 +114,15 @@ class HiveCompaction:
 
     @contextmanager
     def _leaving_nothing(self, batch: Sequence[Target]) -> Iterator[None]:
-        """Remove the own staging when the driver is told to end."""
+        """Remove the own staging when the attempt ends for all partitions: the driver is told to end, say.
+
+        NB: of a table that has another name by now nobody else would find it.
+        """
         try:
             yield
-        except JobError as error:
-            if error.reason is Reason.INTERRUPTED:
-                for target in batch:
-                    self._retire(target)
+        except JobError:
+            for target in batch:
+                self._retire(target)
             raise
 
     def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
@@ -151,10 +153,7 @@ class HiveCompaction:
     def _note_nothing_to_do(self, target: Target, prepared: Prepared) -> None:
         if prepared.plan.outputs:
             return
-        try:
-            open_storage(target.location).delete_tree(prepared.staging)
-        except StorageError as error:
-            log.warning("staging is left behind: %s", error)
+        leave(open_storage(target.location), prepared)
         self._meter.partition_done()
 
     def _merge(self, prepared: Sequence[Prepared]) -> list[Merged]:
@@ -172,6 +171,7 @@ class HiveCompaction:
     def _finish(self, target: Target, prepared: Prepared, merged: Merged, held: Held) -> Staged | None:
         if not prepared.plan.outputs:
             return Staged(target, prepared)
+        interruption.check()
         layout = self._protocol.layout
         storage = open_storage(target.location)
         try:

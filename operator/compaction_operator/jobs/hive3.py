@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from compaction_operator.acid.plan import Layout, with_guard
+from compaction_operator.cleanup.fence import retire
 from compaction_operator.jobs import interruption
 from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
@@ -19,7 +20,7 @@ from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.staged import Staged
 from compaction_operator.jobs.unchanged import changes
 from compaction_operator.metastore.resolve import Target
-from compaction_operator.storage import open_storage
+from compaction_operator.storage import StorageError, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,13 @@ class Hive3Batch:
             if pair and (changed := changes(self._hive.attempt, [target]).get(target.partition)):
                 raise changed
             self._overlaps.refuse_begun(target)
-            publish(open_storage(target.location), item.prepared, guard=locks.guard)
+            storage = open_storage(target.location)
+            try:
+                publish(storage, item.prepared, guard=locks.guard)
+            except StorageError:
+                # Here and not when the partition is given up: nobody may read half of a pair.
+                retire(storage, target.location, self._hive.attempt.staging_name)
+                raise
 
     def look_again(self, published: Sequence[Staged]) -> None:
         """Give up what Hive's Worker has published across an output, or may do so yet."""

@@ -14,7 +14,7 @@ from compaction_operator.jobs.claim import Claim, Claims
 from compaction_operator.jobs.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.jobs.held import GiveUp
 from compaction_operator.jobs.partition import Prepared, Request, prepare
-from compaction_operator.jobs.publish import move_outputs
+from compaction_operator.jobs.publish import leave, move_outputs
 from compaction_operator.jobs.staged import Staged
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Target
@@ -189,7 +189,7 @@ class Hive4Batch:
             claim.commit()
         else:
             claim.refuse(NOTHING_TO_DO)
-        storage.delete_tree(item.prepared.staging)
+        leave(storage, item.prepared)
 
     def look_again(self, published: Sequence[Staged]) -> None:
         """Nothing: while an entry of the queue is open nobody else compacts its partition."""

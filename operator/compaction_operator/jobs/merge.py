@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from compaction_operator.api.request import Reason
+from compaction_operator.jobs import interruption
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.partition import Prepared
 from compaction_operator.jobs.runner import Done, Outcome, TaskRunner
@@ -17,11 +18,12 @@ Merged = list[MergeResult] | JobError
 def merge(prepared: Sequence[Prepared], runner: TaskRunner, *, done: Done = lambda _: None) -> list[Merged]:
     """Write the files of all partitions and return, for each, the results of its buckets in the order of `buckets()`.
 
-    One partition's failure is its own. `done` is told how many bytes of all `work()` are done.
+    One partition's failure is its own. `done` is told how many bytes of all `work()` are done. Raises JobError
+    (Interrupted) when the end is asked for while parts are put together.
     """
     merged = _run(runner, [list(item.work()) for item in prepared], done)
     stitching = [_stitching(item, results) for item, results in zip(prepared, merged, strict=True)]
-    stitched = _run(runner, stitching, lambda _: None)
+    stitched = _run(runner, stitching, lambda _: interruption.check())
     return [_whole(*each) for each in zip(prepared, merged, stitched, strict=True)]
 
 

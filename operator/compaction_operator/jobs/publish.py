@@ -1,6 +1,7 @@
 """The moment of publication: list once more, then rename into names that must not exist."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -9,7 +10,9 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.staging import INTENT
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.partition import Prepared, make_output
-from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
+
+log = logging.getLogger(__name__)
 
 Guard = Callable[[], None]
 """Raises when this attempt must not publish any more: its lock is gone."""
@@ -32,7 +35,18 @@ def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
     with _unless_changed(prepared):
         _publish_guard(storage, prepared)
         _rename(storage, prepared, guard)
-    storage.delete_tree(prepared.staging)
+    leave(storage, prepared)
+
+
+def leave(storage: Storage, prepared: Prepared) -> None:
+    """Remove a staging folder from which nothing is needed any more.
+
+    NB: an error here would fail work that is done. What is left goes with the end of the attempt, or the next fence.
+    """
+    try:
+        storage.delete_tree(prepared.staging)
+    except StorageError as error:
+        log.warning("staging is left behind: %s", error)
 
 
 def move_outputs(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:

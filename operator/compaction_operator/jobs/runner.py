@@ -85,8 +85,10 @@ class SparkRunner:
                 while wait([collected], timeout=POLL_SECONDS).not_done:
                     done(finished.value)
             except BaseException:
-                # Else the pool would wait for all of the work.
-                self._context.cancelAllJobs()
+                # Else the pool would wait for all of the work. NB: Spark may not have begun the job yet.
+                while not collected.done():
+                    self._context.cancelAllJobs()
+                    wait([collected], timeout=POLL_SECONDS)
                 raise
             outcomes: list[Outcome] = collected.result()
         return outcomes

@@ -1,5 +1,6 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -513,10 +514,6 @@ def swapped(metastore: Metastore) -> None:
     metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
 
 
-def staged(place: Path) -> set[str]:
-    return {name for name in names(place) if name.startswith("_")}
-
-
 def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(places: tuple[Path, Path]) -> None:
     """Its files would be judged by the other's write ids: rows that were rolled back would come to light."""
     metastore, store = Metastore(), Store()
@@ -549,7 +546,7 @@ def test_a_table_that_is_swapped_while_it_is_merged_gets_no_journal_and_nothing_
     monkeypatch.setattr(hive, "verify", meanwhile)
     assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
     assert store.resources == {}
-    assert [names(place) - staged(place) for place in places] == [set(), set()]
+    assert [names(place) for place in places] == [set(), set()]  # by the old name nobody finds the staging again
 
 
 @pytest.mark.parametrize(
@@ -686,6 +683,35 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
     assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}
 
 
+def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
+    place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
+    before, metastore, real = set(os.listdir(place)), Metastore(), LocalStorage.publish
+    failures = ["Input/output error"]
+    when_readers_come: list[set[str]] = []
+
+    def publish(self: LocalStorage, source: str, target: str) -> None:
+        if failures and Path(target).parent == place and Path(target).name.startswith("delete_delta_"):
+            raise StorageError(f"{target}: {failures.pop()}")
+        real(self, source, target)
+
+    class Watched(Held):
+        @contextmanager
+        def exclusive(self, partition: str | None) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                when_readers_come.append({name.rpartition("delta_")[0] for name in set(os.listdir(place)) - before})
+
+    monkeypatch.setattr(LocalStorage, "publish", publish)
+    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
+    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
+    assert "Input/output error" in str(failed(place, metastore=metastore, locks=Watched(), kind=CompactionType.MINOR))
+    assert when_readers_come == [{"", "delete_"}]
+
+
 def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_no_staging(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -696,3 +722,35 @@ def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_n
     assert (error.reason, error.reason in WAITING_REASONS) == (Reason.INTERRUPTED, True)
     assert [names(place) for place in places] == [{"base_0000003"}, set()]
     assert locks.held == 0
+
+
+def test_a_driver_that_is_told_to_end_does_not_assemble_the_rest_of_its_batch(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 500 partitions, each made durable, that takes longer than Kubernetes waits."""
+    verify, verified = arithmetic.verify, list[str]()
+
+    def told(prepared: partition.Prepared, results: Any) -> None:
+        verify(prepared, results)
+        verified.append(prepared.location)
+        monkeypatch.setattr(interruption._Asked, "yes", True)
+
+    monkeypatch.setattr(hive, "verify", told)
+    assert failed(*places).reason is Reason.INTERRUPTED
+    assert verified == [str(places[0])]
+    assert [names(place) for place in places] == [set(), set()]
+
+
+def test_staging_that_cannot_be_removed_after_the_publication_fails_nothing(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that was given up as lost still writes there, say: the next fence takes it."""
+    real = LocalStorage.delete_tree
+
+    def delete_tree(self: LocalStorage, path: str) -> int:
+        if Path(path).parent == places[0]:
+            raise StorageError(f"{path}: Directory not empty")
+        return real(self, path)
+
+    monkeypatch.setattr(LocalStorage, "delete_tree", delete_tree)
+    assert run(*places).reason is Reason.COMPACTED

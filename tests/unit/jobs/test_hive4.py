@@ -22,6 +22,7 @@ from compaction_operator.jobs.runner import LocalRunner
 from compaction_operator.metastore.errors import MetastoreUnavailable
 from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
 from tests.unit.jobs.support import IDENTITY, REQUEST, Reports, Store
 
@@ -228,3 +229,13 @@ def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -
     assert len(metastore.txns) == 2
     assert "open" not in metastore.txns.values()
     assert not set(metastore.states.values()) & {"initiated", "working"}
+
+
+def test_staging_that_cannot_be_removed_after_the_commit_fails_nothing(
+    places: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(self: LocalStorage, path: str) -> int:
+        raise StorageError(f"{path}: Directory not empty")
+
+    monkeypatch.setattr(LocalStorage, "delete_tree", stuck)
+    assert run(Hive4Metastore(), places).reason is Reason.COMPACTED

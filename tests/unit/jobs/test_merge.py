@@ -8,12 +8,12 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import runner
+from compaction_operator.jobs import interruption, runner
 from compaction_operator.jobs.arithmetic import verify
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.merge import merge
 from compaction_operator.jobs.runner import Done, LocalRunner, Outcome
-from compaction_operator.jobs.work import Work
+from compaction_operator.jobs.work import StitchTask, Work
 from compaction_operator.orc import stitch_parts
 from compaction_operator.orc.tail import read_tail
 from tests.unit.jobs.tables import MAJOR, MINOR, events, merged, prepared
@@ -101,3 +101,19 @@ def test_a_part_that_was_left_out_in_the_end_is_missed(tmp_path: Path, monkeypat
     (failed,) = merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], LocalRunner())
     assert isinstance(failed, JobError)
     assert "bucket_00000" in str(failed)
+
+
+def test_the_end_that_is_asked_for_while_parts_are_put_together_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of many gigabytes take minutes to copy, and Kubernetes waits for one."""
+
+    class Told(LocalRunner):
+        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+            if any(isinstance(piece.task, StitchTask) for piece in work):
+                monkeypatch.setattr(interruption._Asked, "yes", True)
+            return super().run(work, done)
+
+    with pytest.raises(JobError) as told:
+        merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], Told())
+    assert told.value.reason is Reason.INTERRUPTED

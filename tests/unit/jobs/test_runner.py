@@ -2,8 +2,10 @@
 
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,4 +174,45 @@ def test_spark_drops_its_work_when_the_driver_has_to_end(
 
     with pytest.raises(JobError, match="told to end"):
         SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
-    assert cancelled == [True]
+    assert cancelled
+
+
+class Submitting:
+    """A Spark that begins a job only after it was first told to cancel all there are."""
+
+    def __init__(self) -> None:
+        self.cancels = 0
+        self.ended = threading.Event()
+        self.ran_to_its_end = False
+
+    def accumulator(self, value: int) -> Any:
+        return SimpleNamespace(value=value)
+
+    def parallelize(self, *_: Any) -> "Submitting":
+        return self
+
+    flatMap = parallelize  # noqa: N815 - Spark's name
+
+    def collect(self) -> list[Outcome]:
+        self.ran_to_its_end = not self.ended.wait(30)
+        raise RuntimeError("job cancelled")
+
+    def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
+        self.cancels += 1
+        if self.cancels > 1:
+            self.ended.set()
+
+
+def test_a_job_that_spark_was_just_about_to_begin_is_cancelled_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a driver that is told to end right then waits for all of the work."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+    spark = Submitting()
+
+    def told(_: int) -> None:
+        raise JobError(Reason.INTERRUPTED, "told to end")
+
+    with pytest.raises(JobError, match="told to end"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+    assert not spark.ran_to_its_end
