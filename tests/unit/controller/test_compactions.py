@@ -304,11 +304,11 @@ def test_a_driver_that_was_lost_and_came_back_is_not_counted(said: Reason) -> No
     ended = journal("NotPublished")
     lost = replace(ended, status=ended.status.model_copy(update={"driver_lost_time": "2026-01-01T11:59:00Z"}))
     result = DriverResult(reason=said, message="gone")
-    failed = Sight(job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), buried=True)
+    failed = Sight(job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), attempt_ended=True)
     decision = step(RUNNING, failed)
     assert succeeded(decision) == ("Unknown", "DriverLost", "Waiting")
     assert decision.status.failed_attempts == 0
-    other = Sight(job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), buried=True)
+    other = Sight(job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), attempt_ended=True)
     assert step(RUNNING, other).status.failed_attempts == 1
 
 
@@ -343,8 +343,8 @@ def test_an_ended_or_vanished_job_is_looked_at(job: JobView | None) -> None:
 def test_an_attempt_whose_right_was_taken_away_is_ended_and_holds_nothing(taken: dict[str, Any]) -> None:
     """Its cleanups never find out what it published: it is ended without them, which completes a pair (H3)."""
     seen = Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal(None)]))
-    assert step(RUNNING, seen, **taken).action is Action.BURY
-    decision = step(RUNNING, replace(seen, buried=True), **taken)
+    assert step(RUNNING, seen, **taken).action is Action.END_ATTEMPT
+    decision = step(RUNNING, replace(seen, attempt_ended=True), **taken)
     assert succeeded(decision) == ("False", "NotAllowed", "Failed")
 
 
