@@ -67,9 +67,14 @@ class Admission:
         self._claims[self._place(compaction)] = compaction.key
 
     def release(self, compaction: Compaction) -> None:
-        """Give the claim back: an attempt that was recorded meanwhile holds the table by itself."""
-        if self._claims.get(self._place(compaction)) == compaction.key:
-            del self._claims[self._place(compaction)]
+        """Give the claim back: an attempt that was recorded meanwhile holds the table by itself.
+
+        NB: others may have been woken by what was written before this, and still have found the claim.
+        """
+        place = self._place(compaction)
+        if self._claims.get(place) == compaction.key:
+            del self._claims[place]
+            self._cache.freed.add(place)
 
     def _place(self, compaction: Compaction) -> TableKey:
         return self._cache.place(compaction.table)

@@ -72,3 +72,17 @@ def test_an_unsettled_cleanup_holds_the_table() -> None:
 def test_a_cleanup_of_a_namespace_without_the_right_holds_up_nobody() -> None:
     """It is never settled."""
     assert waits_for("stranger") is None
+
+
+def test_who_was_woken_while_the_table_was_still_claimed_is_woken_again() -> None:
+    """What ended the older one is written before its claim is given back."""
+    cache = Cache()
+    admission = Admission(cache, CONFIG)
+    older, younger = (cache.put_compaction(compaction_raw(name)) for name in ("a", "b"))
+    assert older is not None
+    assert younger is not None
+    admission.claim(older)
+    assert admission.waits_for(younger, NOON) is not None
+    cache.freed.clear()
+    admission.release(older)
+    assert [one.key for one in admission.woken_by(cache.freed)] == [younger.key]
