@@ -91,13 +91,16 @@ def test_a_queue_entry_that_was_not_committed_ends_as_failed(state: QueueState) 
         queued(5, state=QueueState.FAILED, committed=None),
         queued(5, pool=queue_pool(uid="u", attempt=2, pod_uid="p"), state=QueueState.WORKING, committed=None),
         queued(5, pool=None, state=QueueState.WORKING, committed=None),
+        queued(5, worker="hive-1", state=QueueState.WORKING, committed=None),
     ],
-    ids=["committed", "committed, not marked", "cleaned", "failed before", "another attempt's", "Hive's"],
+    ids=["committed", "committed, not marked", "cleaned", "failed before", "another attempt's", "Hive's", "taken"],
 )
 def test_other_queue_entries_stay_as_they_are(entry: object) -> None:
-    source = hive4(queue=(entry,))
+    """Nor is the transaction aborted in which Hive's Worker compacts what it took out of a dead driver's pool."""
+    live = opened((50, "hive")) if getattr(entry, "worker", None) else {}
+    source = hive4(queue=(entry,), **live)
     end_attempt(source, OWN, TABLE)
-    assert source.failed == []
+    assert (source.failed, source.aborted) == ([], [])
 
 
 def test_a_transaction_that_died_before_its_lock_is_known_by_its_agent() -> None:
@@ -174,6 +177,16 @@ def test_its_staging_goes_and_nobody_elses(tmp_path: Path) -> None:
     for name in (STAGING, "_compaction_u-1-q.fenced", *others):
         (tmp_path / name).mkdir()
     end_attempt(metastore(tmp_path), OWN, TABLE, Target("", str(tmp_path), 100))
+    assert names(tmp_path) == others
+
+
+def test_staging_that_a_driver_of_the_version_before_made_goes_too(tmp_path: Path) -> None:
+    """It bears the first characters of the UID alone; what bears a whole one is told by all of it."""
+    uid = "0a1b2c3d-1111-4222-8333-444455556666"
+    others = {"_compaction_0a1b2c3d-2-p", "_compaction_0a1b2c3e-1-p", f"_compaction_{uid[:-1]}7-1-p"}
+    for name in ("_compaction_0a1b2c3d-1-p", f"_compaction_{uid}-1-p", *others):
+        (tmp_path / name).mkdir()
+    end_attempt(metastore(tmp_path), Attempt(uid, 1), TABLE, Target("", str(tmp_path), 100))
     assert names(tmp_path) == others
 
 
