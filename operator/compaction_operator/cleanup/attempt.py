@@ -91,8 +91,11 @@ class Attempt:
         return (lock_or_txn_agent or "").startswith(own)
 
     def staged(self, folder: StagingFolder) -> bool:
-        """Whether a staging folder is one of this attempt's."""
-        return (folder.uid, folder.attempt) == (self.uid, self.number)
+        """Whether a staging folder is one of this attempt's.
+
+        NB: a driver of the version before this one, which may run on, names it by 8 characters of the UID.
+        """
+        return folder.uid in (self.uid, self.uid[:8]) and folder.attempt == self.number
 
     def queued(self, entry: QueueEntry) -> bool:
         """Whether an entry of the metastore's compaction queue is one of this attempt's."""
