@@ -1,6 +1,5 @@
 """The job's flow over real files, with a metastore that says yes: what one partition's trouble does to the others."""
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -688,7 +687,7 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
 ) -> None:
     """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
     place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
-    before, metastore, real = set(os.listdir(place)), Metastore(), LocalStorage.publish
+    before, metastore, real = set(place.iterdir()), Metastore(), LocalStorage.publish
     failures = ["Input/output error"]
     when_readers_come: list[set[str]] = []
 
@@ -703,7 +702,8 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
             try:
                 yield
             finally:
-                when_readers_come.append({name.rpartition("delta_")[0] for name in set(os.listdir(place)) - before})
+                new = set(place.iterdir()) - before
+                when_readers_come.append({path.name.rpartition("delta_")[0] for path in new})
 
     monkeypatch.setattr(LocalStorage, "publish", publish)
     write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
