@@ -13,7 +13,7 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import HEARTBEAT_SECONDS, Locks
 from compaction_operator.jobs.queue import in_queue
 from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.heartbeat import TransactionHeartbeat
 from compaction_operator.metastore.queue import QueueEntry, QueueJob
 
@@ -187,7 +187,7 @@ def _identity(job: QueueJob) -> tuple[int, str, str, str, CompactionType]:
 def _told(txn: int) -> Iterator[None]:
     try:
         yield
-    except TransactionLost as error:
+    except (TransactionLost, LockLost) as error:
         raise _lost(txn, error) from error
 
 

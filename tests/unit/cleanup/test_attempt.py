@@ -207,6 +207,19 @@ def test_a_pair_is_completed_before_its_lock_is_given_back(tmp_path: Path) -> No
     assert seen == [set(PAIR)]
 
 
+def test_a_pair_that_a_driver_of_the_version_before_published_by_half_is_completed(tmp_path: Path) -> None:
+    """That named its staging by the first 8 characters of the UID; without its other half nothing is ever settled."""
+    own = Attempt("0a1b2c3d-0000-4000-8000-000000000000", 1)
+    older, others = "_compaction_0a1b2c3d-1-9f8e7d6c", {"_compaction_0a1b2c3d-2-9f8e7d6c", "_compaction_0a1b2c3e-1-p"}
+    make_directory(tmp_path, PAIR[0])
+    make_directory(tmp_path / older, PAIR[1])
+    (tmp_path / older / "_intent").write_text(json.dumps({"outputs": PAIR}))
+    for name in others:
+        (tmp_path / name).mkdir()
+    end_attempt(metastore(tmp_path), own, TABLE, Target("", str(tmp_path), 100))
+    assert names(tmp_path) == {*PAIR, *others}
+
+
 def test_a_place_that_cannot_be_reached_is_told_and_holds_up_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "b" / STAGING).mkdir(parents=True)
     (tmp_path / "a").symlink_to(tmp_path / "b")

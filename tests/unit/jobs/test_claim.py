@@ -11,7 +11,7 @@ from compaction_operator.jobs.attempt import Attempt
 from compaction_operator.jobs.claim import Claim, Claims
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.jobs.locks import Locks
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.queue import QueueJob
 from tests.unit.jobs.hive4_metastore import Hive4Metastore
 from tests.unit.jobs.support import IDENTITY, REQUEST
@@ -82,6 +82,15 @@ def test_a_claim_that_fails_half_way_ends_what_it_has(call: str) -> None:
     assert metastore.states == {1: "failed"}
     assert set(metastore.txns.values()) <= {"aborted"}
     assert beating() == []
+
+
+def test_a_lock_that_went_with_its_transaction_ends_that_claim_alone() -> None:
+    """The metastore may say either: that the transaction is aborted, or that the waiting lock does not exist."""
+    metastore = Hive4Metastore(failures={"lock": LockLost("no lock 101")})
+    with pytest.raises(JobError, match="transaction 101 is gone: no lock 101") as lost:
+        claimed(metastore)
+    assert lost.value.reason is Reason.TRANSACTION_LOST
+    assert metastore.states == {1: "failed"}
 
 
 def test_an_error_while_ending_does_not_hide_why() -> None:

@@ -687,7 +687,7 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
 ) -> None:
     """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
     place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
-    before, metastore, real = {path.name for path in place.iterdir()}, Metastore(), LocalStorage.publish
+    before, metastore, real = set(place.iterdir()), Metastore(), LocalStorage.publish
     failures = ["Input/output error"]
     when_readers_come: list[set[str]] = []
 
@@ -702,8 +702,8 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
             try:
                 yield
             finally:
-                new = {path.name for path in place.iterdir()} - before
-                when_readers_come.append({name.rpartition("delta_")[0] for name in new})
+                new = set(place.iterdir()) - before
+                when_readers_come.append({path.name.rpartition("delta_")[0] for path in new})
 
     monkeypatch.setattr(LocalStorage, "publish", publish)
     write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
