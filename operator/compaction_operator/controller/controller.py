@@ -318,7 +318,6 @@ class Controller:
             self._add(key)
         self._wake.set()
 
-
     async def _sweep(self, warehouse: str) -> None:
         """End what deleted compactions left in a warehouse's metastore and tables."""
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
