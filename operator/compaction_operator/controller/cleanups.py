@@ -229,6 +229,7 @@ class _Way:
         self._draft.update(blocker_count=len(look.blockers))
 
     def ask_for_readers(self) -> Decision:
+        """Say who is waited for, or why nobody knows, and go on watching."""
         look = self._sight.look
         if look is not None and look.error is not None:
             verdict = _UNKNOWN, "MetastoreUnavailable", look.error
