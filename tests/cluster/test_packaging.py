@@ -344,7 +344,7 @@ def controller_account(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
 def test_the_controller_makes_jobs_only_where_a_warehouse_lists_the_namespace(
     cluster: Cluster, controller_account: str
 ) -> None:
-    """A Job is a pod of anybody's choosing: whoever has the controller's token gets one nowhere else."""
+    """A Job is a pod of any kind: with the controller's token one can be made nowhere else."""
 
     def allowed(verb: str, what: str, namespace: str) -> bool:
         where = ("--namespace", namespace, "--as", controller_account)

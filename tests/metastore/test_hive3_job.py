@@ -135,7 +135,7 @@ def waits_for_exclusive(table: Lab) -> bool:
 def test_a_driver_that_waits_for_a_reader_has_a_lock_at_every_moment(
     try_it: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two tries too: whoever asks the metastore sees that it lives, and others who read get in."""
+    """Between two tries too: the metastore shows that it lives, and other readers get in."""
     monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.2, tries=3))
     client, reader = Failing(try_it.admin, "nothing"), try_it.reader("prt=p1")
     left, before = list[list[str]](), try_it.names("prt=p2")

@@ -1,4 +1,4 @@
-"""A driver that is told to end (SIGTERM), as its node is drained: a process of its own, with a real metastore."""
+"""A driver that gets SIGTERM, as when its node is drained: a process of its own, with a real metastore."""
 
 import os
 import signal

@@ -72,7 +72,7 @@ class Queried(LocalStorage):
 def test_a_query_that_does_not_wait_is_refused_by_an_exclusive_lock_alone(
     three_inserts: Lab, server: MetastoreServer, hiding_lock: HidingLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither while the cleanup waits for somebody who may be listing, nor while directories are taken out of sight."""
+    """Neither while the cleanup waits for readers that may be listing, nor while directories go."""
     store, query = Store(), Query(three_inserts)
     three_inserts.run(store=store)
     work = real_work(three_inserts, server.uri, storage=Queried(query), hiding_lock=hiding_lock)

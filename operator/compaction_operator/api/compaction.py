@@ -138,7 +138,7 @@ class RetryOptions(ReadModel):
 
 
 class TableCompactionSpec(ReadModel):
-    """The desired compaction; immutable but for `suspend`. `deadline` is how long an attempt may run."""
+    """The desired compaction; immutable apart from `suspend`. `deadline` is how long an attempt may run."""
 
     warehouse: str
     table: TableRef

@@ -62,7 +62,7 @@ class PartitionDeletion:
     """One pass over one partition's entry.
 
     `deleted` are the recorded names that this pass deleted, also what an earlier one had hidden; `gone` those that were
-    gone without it; `quarantined` those that are kept hidden for a while; `restored` those that somebody moved back
+    gone without it; `quarantined` those that are kept hidden for a while; `restored` those that were moved back
     from there, which this cleanup never touches again; `remaining` says of each recorded name that is still there why;
     `needed` are those that are there and not obsolete: nobody asked for their readers, so this cleanup has done with
     them. `skipped` says why the entry was not touched at all, `reason` the same in one word. With `final` another pass
@@ -106,7 +106,7 @@ class Now:
     def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
         """Return name and reason of what nobody needs any more up to the entry's highest write id.
 
-        Raises ValueError where nobody can tell, also where somebody else's directory lies across a published output:
+        Raises ValueError where nobody can tell, also where another compactor's directory overlaps a published output:
         what both were made from is all that can mend it.
         """
         require_alone(entry.outputs, listing, visible=visibility(self.valid_txns))

@@ -52,7 +52,7 @@ def blockers(baseline: ReaderBaseline, world: World, *, readers: Readers, now: d
     """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
 
     With `Readers.LOCKS` transactions do not count, which is known to be unsafe; with LOCKS_AND_OWN_TRANSACTIONS those
-    that have locked other tables only do not (look_at_all tells what that takes for granted). Whoever came after the
+    that have locked other tables only do not (look_at_all says what that takes for granted). Who came after the
     baseline is never waited for, so new readers cannot starve a cleanup.
     """
     ids = set(baseline.lock_ids)

@@ -44,7 +44,7 @@ class Sightings:
 class Manners:
     """How readers are treated, in seconds.
 
-    `queue` is how long those who come now may have to wait behind the lock; whoever was `seen` to hold a lock for
+    `queue` is how long those who come now may have to wait behind the lock; a query that was `seen` to hold a lock for
     `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
     which are worked on at the same time. With `shares` nobody ever waits, nor is refused where queries do not wait
     (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which keeps out only who would drop the table.
@@ -141,7 +141,7 @@ class Holding:
             time.sleep(POLL_SECONDS)
 
     def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
-        """Return who may still be listing; those who came later wait for the lock, but for one that is shared.
+        """Return who may still be listing; those who came later wait for the lock, unless it is shared.
 
         NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
         them. Else a long compaction would hold up the cleanup of the one before it.

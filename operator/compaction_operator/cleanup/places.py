@@ -1,6 +1,6 @@
 """Whether a table and its partitions lie where they may: below what the warehouse allows, and in places of their own.
 
-A location is what somebody wrote into the metastore once. Where two tables, or two partitions, have files in one place
+A location is what a user wrote into the metastore once. Where two tables, or two partitions, have files in one place
 the write ids, the locks and the queue entries of the one say nothing of the other's.
 """
 
@@ -146,13 +146,14 @@ def _database_folders(location: str) -> list[str]:
 def _outside(location: str, allowed: Sequence[str]) -> str | None:
     """Return in words that a location lies below none of the folders, None when it does or there are none.
 
-    NB: so too for one on storage that is not known: whoever opens that is told so.
+    NB: None also for one on storage that is not known: opening it fails with an error.
     """
     path = _path(location)
     folders = [_path(folder) for folder in allowed]
     if path is None or not allowed or any(folder is not None and _is_at_or_below(path, folder) for folder in folders):
         return None
-    return f"may not be compacted: it lies at {location}, and allowed is only what lies below: {', '.join(allowed)}"
+    below = ", ".join(allowed)
+    return f"may not be compacted: it lies at {location}, and the warehouse allows only what lies below: {below}"
 
 
 def _path(location: str) -> Path | None:

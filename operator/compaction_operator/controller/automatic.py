@@ -40,11 +40,11 @@ class Automatic:
         """Return the condition's reason and message; where Hive may compact the table, with what keeps it from that."""
         if self.found in _OFF:
             reason, why = _OFF[self.found]
-            return reason, f"Hive leaves the table to us: {why}{_CLEANER[self.cleaner]}"
+            return reason, f"Hive does not compact the table by itself: {why}{_CLEANER[self.cleaner]}"
         statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
         if self.overridden:
             statement = f"ALTER DATABASE {table.database.lower()} SET DBPROPERTIES ('NO_AUTO_COMPACTION'='true')"
         known = self.found is AutoCompaction.ON
         reason = "NoAutoCompactionMissing" if known else "InitiatorUnknown"
         may = "Hive's Initiator is on: it may compact" if known else "nobody knows whether Hive compacts"
-        return reason, f"{may} {table} at the same time{_CLEANER[self.cleaner]}; to keep it from that: {statement}"
+        return reason, f"{may} {table} at the same time{_CLEANER[self.cleaner]}; to prevent that: {statement}"

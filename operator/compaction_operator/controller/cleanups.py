@@ -74,7 +74,7 @@ def decide(cleanup: Cleanup, sight: Sight, *, settings: CleanupSettings, now: da
     """Return the next step of a cleanup: what the first phase asks for that is not over.
 
     Each decision goes through all phases from the first one on, so what holds one holds all that come after it. The
-    operator's `suspend` holds every deletion. The status of an ended cleanup is never touched again but for the
+    operator's `suspend` holds every deletion. The status of an ended cleanup is never touched again, apart from the
     observed generation; once its time is over, the record goes, unless it failed or kept something that a person should
     know of.
     """
@@ -229,6 +229,7 @@ class _Way:
         self._draft.update(blocker_count=len(look.blockers))
 
     def ask_for_readers(self) -> Decision:
+        """Say who is waited for, or why nobody knows, and go on watching."""
         look = self._sight.look
         if look is not None and look.error is not None:
             verdict = _UNKNOWN, "MetastoreUnavailable", look.error
@@ -265,7 +266,7 @@ class _Way:
             self._draft.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
 
     def take_plan(self) -> Trouble | None:
-        """Keep what would be deleted, and ask, once. NB: what is deleted in the end is computed anew."""
+        """Keep what would be deleted, and ask, once. NB: what is deleted in the end is computed again."""
         planned = self._sight.planned
         if planned is None or isinstance(planned, Trouble):
             return planned
@@ -293,7 +294,7 @@ class _Way:
     # --- The deletion
 
     def _left(self) -> list[str]:
-        """Return the partitions of which something is left to take out of sight or, after the quarantine, to delete."""
+        """Return the partitions where something is left to take out of sight or, after the quarantine, to delete."""
         purging = self.status.quarantined_until is not None
         return [part.partition for part in self.status.partitions if not is_done(part) and (part.remaining or purging)]
 
@@ -343,7 +344,7 @@ class _Way:
         return self._go_on(Action.PURGE, "deletes {} from the quarantine")
 
     def _go_on(self, action: Action, what: str) -> Decision:
-        """Take the next chunk, after it was told once that deletion begins.
+        """Take the next chunk; say once that deletion begins.
 
         NB: the status that is written before each chunk is new, so that a suspension nobody saw yet is a conflict.
         """

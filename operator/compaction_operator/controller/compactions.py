@@ -196,7 +196,7 @@ class _Step:
         return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
 
     def _let_others(self, busy: DriverResult) -> Decision:
-        """Somebody else is at work on the table: until it is asked again, this one holds up no younger one."""
+        """Others are at work on the table: until the next look at the queue this one holds up no younger one."""
         waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
         return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
@@ -206,7 +206,7 @@ class _Step:
         return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", again_in=0.0)
 
     def _say_what_hive_does(self, automatic: Automatic) -> None:
-        """Say whether Hive's Initiator leaves the table to us; where it may not, with an event when that is news."""
+        """Say whether Hive compacts the table by itself; where it may, with an event when that is news."""
         outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
         known = self._draft.find(AUTO_COMPACTION_OFF)
         if outcome is not ConditionStatus.TRUE and (known is None or known.status is not outcome):
@@ -276,7 +276,7 @@ class _Step:
         if self._sight.pod is not None:
             return f"its driver waits: {self._sight.pod}"
         progress = self._sight.progress or self.status.progress
-        far = f"its driver runs ({progress})" if progress else "its driver runs, and told nothing of its progress"
+        far = f"its driver runs ({progress})" if progress else "its driver runs, and has reported no progress"
         return f"{far}; its executors wait: {self._sight.executors}" if self._sight.executors else far
 
     def _give_up(self, reason: Reason, why: str) -> Decision:

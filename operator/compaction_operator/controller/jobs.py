@@ -22,7 +22,7 @@ ANNOTATION_COMPACTION = "compaction.dev/compaction"
 CONTAINER = "driver"
 DRIVER_ARGUMENTS = ("compaction-operator", "job")
 GRACE_SECONDS = 60
-"""For a driver that is told to end: to finish a publication, give back what it holds and stop its executors."""
+"""For a driver after SIGTERM: to finish a publication, give back what it holds and stop its executors."""
 MEMORY_OVERHEAD_SHARE = 0.4
 MEMORY_OVERHEAD_MINIMUM = 512
 """MiB beside the JVM's heap: Python and pyarrow do the work (the share is Spark's own for Python programs)."""

@@ -55,7 +55,7 @@ def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
     """Return an entry's first status. What was not published by now is never deleted for this journal.
 
     Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), or what could
-    not be reached. NB: a later attempt may make the same directories obsolete, but for readers this baseline lacks.
+    not be reached. NB: a later attempt may make the same directories obsolete; its readers are not in this baseline.
     """
     changed = {**settled.gone, **settled.unreachable}
     state, change = settled.states[entry.partition], changed.get(entry.partition)

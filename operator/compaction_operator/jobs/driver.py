@@ -155,7 +155,7 @@ def _hudi_location(request: JobRequest) -> str:
 
 
 def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Resolve the table, then compact it with Spark. A Hudi job still ends at once when it is told to."""
+    """Resolve the table, then compact it with Spark. A Hudi job still ends at once on SIGTERM."""
     interruption.listen()
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:

@@ -242,7 +242,7 @@ def identity_of(table: Table) -> TableIdentity:
 def _retry_order(error: JobError) -> int:
     """What counts as a try comes first, then what is only waited for, then what no further attempt can mend.
 
-    Before all of them what somebody has to mend by hand.
+    Before all of them comes what a person has to mend.
     """
     if error.reason is Reason.OVERLAPPED:
         return -1

@@ -118,7 +118,7 @@ class Hive3Batch:
         return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
 
     def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return them all; raises JobError when the lock is gone, or when somebody else has begun to compact."""
+        """Return them all; raises JobError when the lock is gone, or when another compaction has begun."""
         self._hive.locks.guard()
         refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
         return list(staged)
@@ -126,7 +126,7 @@ class Hive3Batch:
     def publish(self, item: Staged) -> None:
         """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3).
 
-        NB: whoever waited for an EXCLUSIVE lock before us had his turn then, a RENAME perhaps.
+        NB: others that waited for an EXCLUSIVE lock before us had their turn then, a RENAME perhaps.
         """
         target, locks = item.target, self._hive.locks
         if not item.prepared.plan.outputs:

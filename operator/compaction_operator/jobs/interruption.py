@@ -33,7 +33,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 def check() -> None:
     """Raise JobError (Interrupted) once the end was asked for."""
     if _Asked.yes:
-        raise JobError(Reason.INTERRUPTED, "the driver was told to end (SIGTERM); the next attempt goes on")
+        raise JobError(Reason.INTERRUPTED, "the driver got SIGTERM; the next attempt goes on")
 
 
 def pause(seconds: float) -> None:

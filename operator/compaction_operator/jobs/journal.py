@@ -72,8 +72,8 @@ class Journal:
     def _create(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> None:
         """Create the next journal.
 
-        NB: a number is used up by a journal that is there. So whoever may publish owns number 0, however its entries
-        were cut, and a second driver of the attempt meets it there.
+        NB: a number is used up by a journal that is there. So the driver that may publish owns number 0, however its
+        entries were cut, and a second driver of the attempt meets it there.
         """
         name = journal_name(self._request, self._shards)
         body = self._body(name, entries, lock_ids)

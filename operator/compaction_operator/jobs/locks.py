@@ -75,7 +75,7 @@ class Locks:
             self._client.heartbeat(lock.lock_id)
 
     def share(self) -> None:
-        """Hold SHARED_READ on the table: a new one, so that whoever waits for an EXCLUSIVE lock has his turn first.
+        """Hold SHARED_READ on the table: a new one, so that those who wait for an EXCLUSIVE lock have their turn first.
 
         Raises JobError (WaitingForLock) naming who is in the way.
         """
@@ -110,7 +110,7 @@ class Locks:
     def in_transaction(self, partition: str | None, *, txn: int) -> int:
         """Take SHARED_READ on the partition (or table) for a transaction, with whose end it goes; return its id.
 
-        What is held without one is given back: whoever waits behind that would be waited for. Raises JobError
+        What is held without one is given back: else this lock would wait for those who wait for it. Raises JobError
         (WaitingForLock) naming who is in the way, and TransactionLost when the transaction is not open.
         """
         self.release()

@@ -34,7 +34,7 @@ def refuse_left_by_worker(location: str) -> None:
         if _WORKERS_FOLDER.fullmatch(entry.name):
             raise JobError(
                 Reason.IN_COMPACTION_QUEUE,
-                f"{join(location, entry.name)} is of a compaction of Hive's; if none runs, it died: remove the folder",
+                f"{join(location, entry.name)} belongs to a compaction of Hive's; if none runs, remove the folder",
             )
 
 

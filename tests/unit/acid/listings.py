@@ -28,7 +28,7 @@ def listing(*names: str) -> Listing:
     """Make a listing of names; digits make a file.
 
     `base_3*` is a compacted base (its `_metadata_acid` says so); `base_3=truncated` is one that TRUNCATE made, empty
-    but for its `_metadata_acid`.
+    apart from its `_metadata_acid`.
     """
     files = tuple(File(name, 300) for name in names if name[0].isdigit())
     return Listing(tuple(_directory(name) for name in names if not name[0].isdigit()), files)

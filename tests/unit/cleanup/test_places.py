@@ -63,7 +63,7 @@ def test_a_table_in_another_tables_directory_is_refused(partitions: Mapping[str,
 
 
 def test_below_its_own_table_a_partition_is_its_own() -> None:
-    """Somebody may have made a table of one partition's directory to look at its files."""
+    """A user may have made a table of one partition's directory to look at its files."""
     assert refused({"p=1": f"{HOME}/p=1"}, others={"tmp.look": f"{HOME}/p=1"}) == {}
 
 
@@ -164,7 +164,7 @@ def test_where_all_lie_in_their_usual_places_no_other_table_is_asked_for() -> No
     ],
 )
 def test_tables_of_each_database_on_the_way_are_looked_at(stolen: str, databases: list[str]) -> None:
-    """Whoever may alter a table of theirs can make it lie anywhere."""
+    """Users who may alter a table of theirs can make it lie anywhere."""
     owner = databases[0]
     metastore = Metastore({"sales": {"orders": stolen}, owner: {"salaries": stolen.removeprefix("file:")}})
     found = misplaced(metastore, of(metastore, location=stolen), REQUEST.warehouse)

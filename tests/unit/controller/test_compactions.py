@@ -240,7 +240,7 @@ def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: t
     ("sight", "seen"),
     [
         (Sight(job=view(ready=False), pod=UNSCHEDULABLE), "its driver waits: Unschedulable: 0/1 nodes"),
-        (Sight(job=view()), "its driver runs, and told nothing of its progress"),
+        (Sight(job=view()), "its driver runs, and has reported no progress"),
         (
             Sight(job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"),
             "its driver runs (0/3 partitions, 0%); its executors wait: Unschedulable: 0/1 nodes",

@@ -189,7 +189,7 @@ def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
 
 
 INITIATOR, CLEANER = "hive.compactor.initiator.on", "hive.compactor.cleaner.on"
-STATEMENT = "to keep it from that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
+STATEMENT = "to prevent that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
 
 
 @pytest.mark.parametrize("settings", [{INITIATOR: "true"}, {}])

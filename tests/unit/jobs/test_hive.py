@@ -509,7 +509,7 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
 
 
 def swapped(metastore: Metastore) -> None:
-    """Somebody renames the table, and another takes its name: its write ids are others, the old places are not its."""
+    """The table is renamed, and another takes its name: its write ids are others, the old places are not its."""
     metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
 
 
@@ -596,7 +596,7 @@ def test_a_compaction_that_hive_begins_after_the_journal_is_not_raced(places: tu
 
 @pytest.mark.parametrize("when", ["before the merging", "after the journal"])
 def test_a_partition_that_a_worker_writes_in_is_left_alone(when: str, places: tuple[Path, Path]) -> None:
-    """H23: also one of which the queue does not know any more; a folder that only looks like it is nobody's."""
+    """H23: also one that the queue does not know any more; a folder that only looks like it is nobody's."""
     (places[1] / "_tmp_space.db").mkdir()
     store = Store(on_create=lambda: (places[0] / WORKERS_FOLDER).mkdir(exist_ok=True))
     if when == "before the merging":
@@ -665,7 +665,7 @@ def test_a_worker_that_is_at_work_right_after_the_rename_may_have_listed_before(
 def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not_published(
     tmp_path: Path,
 ) -> None:
-    """Whoever waits for an EXCLUSIVE lock before the driver has its turn first."""
+    """Those who wait for an EXCLUSIVE lock before the driver have their turn first."""
     place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
     metastore = Metastore()
 

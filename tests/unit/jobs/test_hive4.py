@@ -184,7 +184,7 @@ def test_a_table_that_another_takes_the_name_of_is_not_published(
 def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
     fails: bool, places: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So whoever looks at the metastore's locks and transactions always sees that it lives; in the end all is gone."""
+    """So the metastore's locks and transactions always show that it lives; in the end all is gone."""
     monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 1)
     metastore = Hive4Metastore()
     if fails:

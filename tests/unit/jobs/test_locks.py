@@ -156,7 +156,7 @@ def test_partitions_that_are_read_share_the_tries_after_the_first() -> None:
 
 
 def test_a_driver_that_waits_has_a_lock_or_waits_for_one_at_every_moment() -> None:
-    """Whoever looks at show_locks never takes it for lost: not between two tries, nor between two partitions."""
+    """By show_locks it is never lost: not between two tries, nor between two partitions."""
     metastore = Metastore(read={"prt=p1"})
     taker = locks(metastore)
     taker.share()

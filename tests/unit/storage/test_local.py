@@ -153,7 +153,7 @@ def _mark_then(table: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[P
 
 
 def test_list_partition_does_not_know_a_mark_that_vanishes(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if it had been listed a moment later: somebody is deleting the directory."""
+    """As if it had been listed a moment later: another process is deleting the directory."""
     _mark_then(table, monkeypatch, Path.unlink)
     assert LocalStorage().list_partition(str(table)).directories == (Directory("base_0000001", ()),)
 
