@@ -22,7 +22,7 @@ from compaction_operator.jobs.publish import leave, needs_exclusive
 from compaction_operator.jobs.queue import refuse_queued
 from compaction_operator.jobs.runner import TaskRunner
 from compaction_operator.jobs.staged import Staged
-from compaction_operator.jobs.unchanged import changes
+from compaction_operator.jobs.unchanged import TableChanged, changes
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import StorageError, open_storage
@@ -42,7 +42,7 @@ class Tally:
 
     def fail(self, error: JobError) -> None:
         """Note a partition's failure; raises it when it ends the whole attempt."""
-        if error.reason in FATAL_REASONS:
+        if error.reason in FATAL_REASONS or isinstance(error, TableChanged):
             raise error
         log.warning("%s: %s", error.reason, error)
         self.failures.append(error)
@@ -126,7 +126,7 @@ class HiveCompaction:
             raise
 
     def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
-        """Give up the partitions that are others by now; raises JobError when the table is."""
+        """Give up the partitions that are others by now; raises TableChanged when the table is."""
         changed = changes(self._attempt, targets)
         for target in targets:
             if error := changed.get(target.partition):

@@ -15,6 +15,13 @@ from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.resolve import Target
 
 
+class TableChanged(JobError):  # noqa: N818 - a verdict on the table
+    """The table itself is another one: whatever goes by its name is no business of this attempt's any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.TABLE_CHANGED, message)
+
+
 @dataclass(frozen=True, slots=True)
 class _Meant:
     table: TableIdentity
@@ -24,12 +31,12 @@ class _Meant:
 def changes(attempt: Attempt, targets: Sequence[Target]) -> dict[str, JobError]:
     """Return, by name, the error (TableChanged) of each partition that is another one now, or elsewhere.
 
-    Two calls of the metastore. Raises JobError (TableChanged) when the table itself is another one, and MetastoreError.
+    Two calls of the metastore. Raises TableChanged when the table itself is another one, and MetastoreError.
     NB: only right while a lock is held: Hive's RENAME and DROP wait for an EXCLUSIVE one, so what is found then stays.
     """
     try:
         today = resolve_today(attempt.client, _Meant(attempt.identity, targets))
     except TableGoneError as gone:
-        raise JobError(Reason.TABLE_CHANGED, f"{gone}: nothing more is published") from gone
+        raise TableChanged(f"{gone}: nothing more is published") from gone
     found = ((target.partition, today.what_changed(target)) for target in targets)
     return {name: JobError(Reason.TABLE_CHANGED, change.message) for name, change in found if change}

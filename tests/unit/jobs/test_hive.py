@@ -666,19 +666,21 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
     tmp_path: Path,
 ) -> None:
     """Those who wait for an EXCLUSIVE lock before the driver have their turn first."""
-    place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
-    metastore = Metastore()
+    place, other = (Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / name)) for name in ("p1", "p2"))
+    metastore, locked = Metastore(), list[str | None]()
 
     class Renamed(Held):
         @contextmanager
         def exclusive(self, partition: str | None) -> Iterator[None]:
+            locked.append(partition)
             swapped(metastore)
             yield
 
     write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
     metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
-    error = failed(place, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
+    error = failed(place, other, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
     assert error.reason is Reason.TABLE_CHANGED
+    assert locked == ["prt=0"]  # whose readers would wait next is another table's
     assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}
 
 
