@@ -85,6 +85,7 @@ class Controller:
         metrics.watch(self._cache, clock)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
+        self._sweeping: set[str] = set()
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -129,8 +130,10 @@ class Controller:
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
             for name in self._warehouses:
-                self._start(self._sweep(name))
-                started += 1
+                if name not in self._sweeping:
+                    self._sweeping.add(name)
+                    self._start(self._sweep(name))
+                    started += 1
         return started
 
     async def idle(self) -> None:
@@ -318,15 +321,19 @@ class Controller:
             self._add(key)
         self._wake.set()
 
-
     async def _sweep(self, warehouse: str) -> None:
-        """End what deleted compactions left in a warehouse's metastore and tables."""
+        """End what deleted compactions left in a warehouse's metastore and tables.
+
+        NB: one at a time: those that wait for a slow metastore would take the threads of the looks for readers.
+        """
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
             trouble = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.sweep, warehouse, known)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return
+        finally:
+            self._sweeping.discard(warehouse)
         self._metrics.not_answered(warehouse, "sweep", trouble)
 
 

@@ -92,7 +92,7 @@ class CompactionReconciler:
         if compaction.ended:
             return compactions.Sight()
         if not compaction.attempt_running:
-            self._asked.pop(compaction.key, None)
+            self._forget_driver(compaction)
             return compactions.Sight(waits_for=self._admission.waits_for(compaction, self._clock()))
         meta = compaction.meta
         name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
@@ -102,8 +102,15 @@ class CompactionReconciler:
             return compactions.Sight(job=job)
         pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
         executors = await self._executors(compaction, name) if job.ready else None
+        if pod is not None:
+            self._forget_driver(compaction)
         lost = await self._lost(compaction) if pod is None else None
         return compactions.Sight(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
+
+    def _forget_driver(self, compaction: Compaction) -> None:
+        """Begin from the start when the driver's pod runs: one that waits for a node, say, cannot hold anything."""
+        self._asked.pop(compaction.key, None)
+        self._drivers.forget(attempt_of(compaction))
 
     async def _executors(self, compaction: Compaction, job: str) -> str | None:
         """Look at an attempt's executors once its deadline is over: without them its driver waits for ever."""

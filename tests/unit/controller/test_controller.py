@@ -170,6 +170,20 @@ async def test_what_deleted_compactions_left_is_looked_for_all_the_time() -> Non
 
 
 @runs
+async def test_a_slow_metastore_is_not_swept_twice_at_a_time() -> None:
+    """The sweeps that wait would take the threads of those who look for readers."""
+    box = Sandbox()
+    await box.start()
+    for _ in range(3):
+        box.time.seconds += 30
+        box.controller.step()
+    await box.controller.idle()
+    assert len(box.work.swept) == 1
+    await box.pass_time(30)
+    assert len(box.work.swept) == 2
+
+
+@runs
 async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
     """Its pod may stay Terminating for ever: the Job goes, then the attempt ends, and the table is free."""
     box = await with_a_running_driver()
@@ -184,6 +198,24 @@ async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
     assert box.kube.jobs() == [job(2)]
     # Once for the compaction, once for the cleanup.
     assert box.kube.reasons().count("DriverLost") == 2
+
+
+@runs
+async def test_the_time_in_which_a_driver_waited_for_a_node_is_none_in_which_it_held_nothing() -> None:
+    """Its pod was there, unscheduled for an hour: it has only just begun."""
+    box = await with_a_running_driver()
+    box.work.holding = False
+    await box.pass_time(60)
+    raw = box.kube.get(Kind.JOB, job())
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    box.kube.pods[job()] = [{"metadata": {"name": job()}, "status": {"conditions": [unscheduled]}}]
+    box.kube.apply(Kind.JOB, {**raw, "status": {"ready": 0}})
+    await box.pass_time(3600)
+    box.kube.apply(Kind.JOB, {**box.kube.get(Kind.JOB, job()), "status": {"ready": 1}})
+    await box.pass_time(120)
+    assert box.kube.jobs() == [job()]
+    await box.pass_time(300)
+    assert box.kube.jobs() == [job(2)]
 
 
 @runs
