@@ -110,17 +110,16 @@ def _states(
     """Return the state of each partition, and why for those that cannot be reached; raises StorageError for none."""
     states: dict[str, PublishedState] = {}
     unreachable = dict(ended.unreachable)
-    for entry in here:
+    for entry in [entry for entry in here if entry.partition not in unreachable]:
         fated = fate(entry, ended.txns, ended.queue) if entry.outputs else Fate.NONE_NEEDED
         try:
             storage = open_storage(entry.location)
             states[entry.partition] = _state(storage, hold_off, entry, fated, _names(storage, spec, entry))
         except StorageError as error:
-            unreachable.setdefault(entry.partition, str(error))
-    reached = [entry for entry in here if entry.partition not in unreachable]
-    if here and not reached:
+            unreachable[entry.partition] = str(error)
+    if here and not states:
         raise StorageError("; ".join(unreachable[entry.partition] for entry in here[:3]))
-    return {entry.partition: states[entry.partition] for entry in reached}, unreachable
+    return states, unreachable
 
 
 def _needed(

@@ -216,6 +216,21 @@ def test_a_journal_is_settled_though_one_partition_cannot_be_reached(tmp_path: P
     assert settled.unreachable["prt=a"].reason == "StorageError"
 
 
+def test_half_of_a_pair_that_cannot_be_completed_holds_up_no_other_partition(tmp_path: Path) -> None:
+    """Its staging cannot be taken away: its other half is wherever that is, and is completed when it can be."""
+    pair = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
+    staging = "_compaction_u-1-p"
+    make_directory(tmp_path / "a", pair[0])
+    make_directory(tmp_path / "a" / staging, pair[1])
+    (tmp_path / "a" / staging / "_intent").write_text("no JSON")
+    make_directory(tmp_path / "b", MINOR)
+    entries = [entry(tmp_path / "a", partition="prt=a", outputs=pair), entry(tmp_path / "b", partition="prt=b")]
+    partitions = tuple(Partition(f"prt={name}", (name,), str(tmp_path / name), 100) for name in "ab")
+    settled = _settle(journal(tmp_path, *entries), metastore(tmp_path, partitions=partitions))
+    assert settled.states == {"prt=a": PublishedState.NOT_PUBLISHED, "prt=b": PublishedState.PUBLISHED}
+    assert "_intent cannot be read" in settled.unreachable["prt=a"].message
+
+
 def test_where_no_partition_can_be_reached_nothing_is_settled(tmp_path: Path) -> None:
     """Its volume may not be there just now."""
     for name in "ab":
