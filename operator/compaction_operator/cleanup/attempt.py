@@ -95,8 +95,12 @@ class Attempt:
         return (folder.uid, folder.attempt) == (self.uid, self.number)
 
     def queued(self, entry: QueueEntry) -> bool:
-        """Whether an entry of the metastore's compaction queue is one of this attempt's."""
-        return (entry.pool or "").startswith(queue_pool(uid=self.uid, attempt=self.number, pod_uid=""))
+        """Whether an entry of the metastore's compaction queue is one of this attempt's.
+
+        NB: Hive's own Workers take what lies in anybody's pool for 12 hours: then it is theirs.
+        """
+        own = (entry.pool or "").startswith(queue_pool(uid=self.uid, attempt=self.number, pod_uid=""))
+        return own and (entry.worker is None or self.holds(entry.worker))
 
 
 @dataclass(frozen=True, slots=True)
