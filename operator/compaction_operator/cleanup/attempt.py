@@ -24,6 +24,8 @@ from compaction_operator.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
 
+_ONCE_SHORTENED = 8
+
 
 class Place(Protocol):
     """A partition ('' for an unpartitioned table) and where it lies: a journal's entry, or what the metastore has."""
@@ -91,8 +93,11 @@ class Attempt:
         return (lock_or_txn_agent or "").startswith(own)
 
     def staged(self, folder: StagingFolder) -> bool:
-        """Whether a staging folder is one of this attempt's."""
-        return (folder.uid, folder.attempt) == (self.uid, self.number)
+        """Whether a staging folder is one of this attempt's.
+
+        NB: the drivers of the version before wrote no more than a UID's beginning, and may run during an upgrade.
+        """
+        return folder.attempt == self.number and folder.uid in (self.uid, self.uid[:_ONCE_SHORTENED])
 
     def queued(self, entry: QueueEntry) -> bool:
         """Whether an entry of the metastore's compaction queue is one of this attempt's.

@@ -180,6 +180,16 @@ def test_its_staging_goes_and_nobody_elses(tmp_path: Path) -> None:
     assert names(tmp_path) == others
 
 
+def test_staging_that_a_driver_of_the_version_before_made_goes_too(tmp_path: Path) -> None:
+    """It bears the first characters of the UID alone; what bears a whole one is told by all of it."""
+    uid = "0a1b2c3d-1111-4222-8333-444455556666"
+    others = {"_compaction_0a1b2c3d-2-p", "_compaction_0a1b2c3e-1-p", f"_compaction_{uid[:-1]}7-1-p"}
+    for name in ("_compaction_0a1b2c3d-1-p", f"_compaction_{uid}-1-p", *others):
+        (tmp_path / name).mkdir()
+    end_attempt(metastore(tmp_path), Attempt(uid, 1), TABLE, Target("", str(tmp_path), 100))
+    assert names(tmp_path) == others
+
+
 def test_a_pair_is_completed_before_its_lock_is_given_back(tmp_path: Path) -> None:
     """H3: behind the EXCLUSIVE lock of a dead driver nobody reads the half of a pair."""
     make_directory(tmp_path, PAIR[0])
