@@ -89,11 +89,10 @@ class CompactionReconciler:
             sight = await self._act(decision.action, compaction, sight)
 
     async def _look(self, compaction: Compaction) -> compactions.Sight:
-        if compaction.ended:
-            return compactions.Sight()
         if not compaction.attempt_running:
             self._forget_driver(compaction)
-            return compactions.Sight(waits_for=self._admission.waits_for(compaction, self._clock()))
+            waits_for = None if compaction.ended else self._admission.waits_for(compaction, self._clock())
+            return compactions.Sight(waits_for=waits_for)
         meta = compaction.meta
         name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
         job = await self._cluster.job(meta.namespace, name)
