@@ -69,7 +69,8 @@ def settle(
     Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
     that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
     Without `driver_ended` the metastore decides whether the attempt may be ended: see `_is_lost`.
-    Raises StorageError where no partition can be reached, MetastoreError and UndecidedError: then nothing is settled.
+    Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
+    is settled.
     """
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
     whole = driver_ended or _is_lost(metastore, attempt, table, clock())
@@ -107,7 +108,10 @@ def _states(
     here: Sequence[PartitionEntry],
     ended: Ended,
 ) -> tuple[dict[str, PublishedState], dict[str, str]]:
-    """Return the state of each partition, and why for those that cannot be reached; raises StorageError for none."""
+    """Return the state of each partition, and why for those that cannot be reached.
+
+    Raises StorageError where none can be, and the table's directory is not there: its volume may come back.
+    """
     states: dict[str, PublishedState] = {}
     unreachable = dict(ended.unreachable)
     for entry in [entry for entry in here if entry.partition not in unreachable]:
@@ -117,9 +121,18 @@ def _states(
             states[entry.partition] = _state(storage, hold_off, entry, fated, _names(storage, spec, entry))
         except StorageError as error:
             unreachable[entry.partition] = str(error)
-    if here and not states:
+    if here and not states and not _is_volume_there(open_storage, spec, here[0]):
         raise StorageError("; ".join(unreachable[entry.partition] for entry in here[:3]))
     return states, unreachable
+
+
+def _is_volume_there(
+    open_storage: Callable[[str], Storage], spec: CompactionCleanupSpec, entry: PartitionEntry
+) -> bool:
+    try:
+        return open_storage(entry.location).exists(volume_of(entry, spec.table.location))
+    except StorageError:
+        return False
 
 
 def _needed(

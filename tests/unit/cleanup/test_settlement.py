@@ -231,11 +231,18 @@ def test_half_of_a_pair_that_cannot_be_completed_holds_up_no_other_partition(tmp
     assert "_intent cannot be read" in settled.unreachable["prt=a"].message
 
 
-def test_where_no_partition_can_be_reached_nothing_is_settled(tmp_path: Path) -> None:
-    """Its volume may not be there just now."""
-    for name in "ab":
-        (tmp_path / name).symlink_to(tmp_path)
-    entries = [entry(tmp_path / name, partition=f"prt={name}") for name in "ab"]
-    partitions = tuple(Partition(f"prt={name}", (name,), str(tmp_path / name), 100) for name in "ab")
-    with pytest.raises(StorageError, match=r"/a is a symbolic link.*/b is a symbolic link"):
-        _settle(journal(tmp_path, *entries), metastore(tmp_path, partitions=partitions))
+@pytest.mark.parametrize("volume", [True, False])
+def test_where_no_partition_can_be_reached_the_volume_decides(tmp_path: Path, volume: bool) -> None:
+    """Without it nothing is settled, as it may come back; a table must not be held for ever by what will not."""
+    place = tmp_path / "t"
+    if volume:
+        place.mkdir()
+        (place / "a").symlink_to(tmp_path)
+    entries = [entry(place / "a", partition="prt=a")]
+    partitions = (Partition("prt=a", ("a",), str(place / "a"), 100),)
+    spec, source = journal(place, *entries), metastore(place, partitions=partitions)
+    if volume:
+        assert _settle(spec, source).unreachable["prt=a"].reason == "StorageError"
+        return
+    with pytest.raises(StorageError, match="does not exist"):
+        _settle(spec, source)
