@@ -69,7 +69,7 @@ def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_br
 def test_rows_that_were_not_read_are_missed_before_anything_is_published(
     three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H18: what is read is masked, here by a snapshot that hides a row; the files' footers tell of one row more."""
+    """H18: what is read is masked, here by a snapshot that hides a row of a valid write id."""
 
     class Masked(StripeEngine):
         def merge(self, task: MergeTask) -> MergeResult:
@@ -78,7 +78,7 @@ def test_rows_that_were_not_read_are_missed_before_anything_is_published(
     monkeypatch.setattr(runner, "StripeEngine", Masked)
     before = three_inserts.names()
     message = refused(three_inserts, Reason.UNREADABLE_FILE)
-    assert "hold 3 rows, but 2 were read" in message
+    assert "rows of write id 3 were left out, but it is valid" in message
     assert three_inserts.names() == before
     assert three_inserts.locks() == []
 
