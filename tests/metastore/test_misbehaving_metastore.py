@@ -85,7 +85,7 @@ class Scene:
 
         def reader() -> bool:
             world = self.look()[self.other]
-            return not isinstance(world, str) and "reader" in {lock.agent for lock in world.locks}
+            return not isinstance(world, Trouble) and "reader" in {lock.agent for lock in world.locks}
 
         # Asked more than once only where this machine is too busy for the time-out.
         return wait_until(reader, timeout=30, what="a look that sees the reader")
@@ -129,14 +129,14 @@ def journal_of(admin: MetastoreAdmin, database: str, name: str) -> Cleanup:
 def is_failure(outcome: Any) -> bool:
     """Whether what the controller was told is that nobody knows."""
     if isinstance(outcome, dict):
-        return any(isinstance(world, str) for world in outcome.values())
+        return any(isinstance(world, Trouble) for world in outcome.values())
     return isinstance(outcome, Trouble)
 
 
 def told(outcome: Any) -> str:
     """Return the words for it."""
     if isinstance(outcome, dict):
-        return next(world for world in outcome.values() if isinstance(world, str))
+        return next(world.message for world in outcome.values() if isinstance(world, Trouble))
     return str(outcome.message)
 
 
