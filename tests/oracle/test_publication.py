@@ -1,7 +1,7 @@
 """Between any two file operations of a compaction and its cleanup, Hive reads right by every snapshot there may be."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -355,11 +355,13 @@ def test_whoever_was_overtaken_publishes_nothing(version: int, oracles: dict[int
 def test_overlapping_compactions_double_rows(
     version: int, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H23, not protected."""
+    """H23, not protected. On Hive 3.1 the look afterwards names both directories."""
     monkeypatch.setattr(publish, "check_still_publishable", lambda *_: None)
     table = table_of(oracles[version], tmp_path / "t", "inserts", attempt=None)
     before = table.rows()
-    overtaken(table).compact(MINOR)
+    named = pytest.raises(JobError, match="delta_0000001_0000007 and base_0000002 overlap")
+    with named if version == 3 else nullcontext():
+        overtaken(table).compact(MINOR)
     assert table.rows() == sorted([*before, *(found for found in before if found.write_id <= 2)], key=lambda r: r[:3])
 
 
