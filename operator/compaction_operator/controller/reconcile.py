@@ -244,20 +244,19 @@ class CleanupReconciler:
         lost = held.silence(self._clock())
         return Sight(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
-    def _is_own(self, cleanup: Cleanup) -> bool:
-        """Whether the compaction that a cleanup names is there, in its own namespace: nobody else may end its attempt.
+    def _owner(self, cleanup: Cleanup) -> Compaction | None:
+        """Return the compaction that a cleanup names, from its own namespace: only with that may it end an attempt.
 
         One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
         """
         ref = cleanup.spec.compaction
         compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
-        return compaction is not None and compaction.meta.uid == ref.uid
+        return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
 
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts with what its attempts published."""
-        ref = cleanup.spec.compaction
-        compaction = self._cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
-        return compaction is not None and compaction.meta.uid == ref.uid and not compaction.ended
+        owner = self._owner(cleanup)
+        return owner is not None and not owner.ended
 
     def _watch(self, cleanup: Cleanup, action: Action) -> None:
         baseline = cleanup.status.baseline
@@ -276,7 +275,7 @@ class CleanupReconciler:
 
     async def _act(self, decision: cleanups.Decision, cleanup: Cleanup, sight: Sight) -> Sight:
         if decision.action is Action.SETTLE:
-            ended = (sight.job is None or sight.job.ended) and self._is_own(cleanup)
+            ended = (sight.job is None or sight.job.ended) and self._owner(cleanup) is not None
             settle = partial(self._work.settle, driver_ended=ended)
             return sight.answered(settled=await self._ask(cleanup, "settle", settle))
         if decision.action is Action.PLAN:
