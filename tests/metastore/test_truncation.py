@@ -1,6 +1,5 @@
 """TRUNCATE and DROP PARTITION as real metastores carry them out, and compactions beside them."""
 
-from collections.abc import Callable
 
 import pytest
 
@@ -15,16 +14,6 @@ SERVERS = ("4.0.1",)
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR])
 INSERTS = {f"delta_000000{number}_000000{number}_0000" for number in (1, 2, 3)}
-
-
-@pytest.fixture
-def three_inserts(lab: Callable[..., Lab]) -> Lab:
-    return lab("table_txn_001", writes=3)
-
-
-@pytest.fixture
-def try_it(lab: Callable[..., Lab]) -> Lab:
-    return lab("try_it", writes=6)
 
 
 def begin(table: Lab) -> tuple[int, int]:

@@ -112,7 +112,7 @@ class Attempt:
 class Ended:
     """What an attempt had: the ids of its locks, its queue entries, and the transactions after its own were ended.
 
-    `unreachable` says why for each partition in which nobody could look for the attempt's staging.
+    `unreachable` says why for each partition in which the attempt's staging could not be looked for.
     """
 
     locks: frozenset[int]

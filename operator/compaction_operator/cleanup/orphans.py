@@ -1,4 +1,4 @@
-"""Attempts that nobody owns: their compaction was deleted, and their driver died with a lock in the metastore."""
+"""Attempts without an owner: their compaction was deleted, and their driver died with a lock in the metastore."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from compaction_operator.metastore.locks import LockInfo, TxnInfo
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An attempt that nobody owns, and the table on which it holds a lock."""
+    """An attempt without an owner, and the table on which it holds a lock."""
 
     attempt: Attempt
     table: TableRef

@@ -245,7 +245,10 @@ class RealWork:
             return _trouble(error)
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
-        """Do what comes right after an attempt's end. NB: whoever counts as a reader, until then the table is held."""
+        """Do what comes right after an attempt's end.
+
+        NB: also where the configuration no longer allows its rule of readers: until this is done it holds the table.
+        """
         try:
             client, manners = self._client_for(cleanup), self._manners(cleanup)
             if not driver_ended:
