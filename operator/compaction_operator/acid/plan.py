@@ -6,6 +6,7 @@ The decisions of Hive's CompactorMR (3.1) and QueryCompactor (4.0) over AcidUtil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import combinations
 
 from compaction_operator.acid.contents import contents
 from compaction_operator.acid.listing import Directory, File, Listing
@@ -298,9 +299,22 @@ def require_alone(outputs: Iterable[str], listing: Listing, *, visible: Visibili
     published = [found for name in outputs if (found := parse_directory(name)) and listing.directory(name)]
     for other in acid_directories(listing):
         for output in published:
-            apart = not _intersects(output, other) or _holds(output, other) or _holds(other, output)
-            if not apart and visible(other):
+            if _share_some(output, other) and visible(other):
                 raise UnsupportedLayout(f"{output.name} and {other.name} overlap, rows count twice")
+
+
+def overlapping_inputs(plan: CompactionPlan) -> tuple[str, str] | None:
+    """Return two directories that the plan reads and that share write ids, where neither holds all of the other's.
+
+    NB: it need not double any row. A delta of many write ids, as streaming clients write it, may begin below a base
+    that was made when it was not ended.
+    """
+    read = sorted((*plan.deltas, *((plan.base,) if plan.base else ())), key=lambda directory: directory.name)
+    return next(((one.name, other.name) for one, other in combinations(read, 2) if _share_some(one, other)), None)
+
+
+def _share_some(one: AcidDirectory, other: AcidDirectory) -> bool:
+    return _intersects(one, other) and not (_holds(one, other) or _holds(other, one))
 
 
 def _holds(one: AcidDirectory, other: AcidDirectory) -> bool:

@@ -17,6 +17,7 @@ from compaction_operator.jobs.held import Held, HiveProtocol
 from compaction_operator.jobs.journal import Journal
 from compaction_operator.jobs.merge import Merged, merge
 from compaction_operator.jobs.meter import Meter, Report
+from compaction_operator.jobs.overlaps import explained
 from compaction_operator.jobs.partition import Prepared, assemble, make_staging, totals_of
 from compaction_operator.jobs.publish import leave, needs_exclusive
 from compaction_operator.jobs.queue import refuse_queued
@@ -176,7 +177,7 @@ class HiveCompaction:
         storage = open_storage(target.location)
         try:
             if isinstance(merged, JobError):
-                raise merged
+                raise explained(merged, prepared.plan)
             verify(prepared, merged)
             assemble(storage, prepared, merged, layout=layout)
         except (JobError, StorageError) as error:

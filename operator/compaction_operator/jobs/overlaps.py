@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from compaction_operator.acid.plan import require_alone
+from compaction_operator.acid.plan import CompactionPlan, overlapping_inputs, require_alone
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import hives_own_work
@@ -36,6 +36,17 @@ def refuse_left_by_worker(location: str) -> None:
                 Reason.IN_COMPACTION_QUEUE,
                 f"{join(location, entry.name)} belongs to a compaction of Hive's; if none runs, remove the folder",
             )
+
+
+def explained(error: JobError, plan: CompactionPlan) -> JobError:
+    """Return the error of a merge, or OverlappingCompaction where the inputs overlap: rows were there twice, then.
+
+    That is what an attempt finds whose predecessor was killed before it could look.
+    """
+    overlapping = overlapping_inputs(plan)
+    if error.reason is not Reason.UNREADABLE_FILE or overlapping is None:
+        return error
+    return JobError(Reason.OVERLAPPED, f"{error}: {' and '.join(overlapping)} overlap; {_WHAT_TO_DO}")
 
 
 class Overlaps:

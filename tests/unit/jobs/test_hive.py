@@ -634,6 +634,27 @@ def test_what_hives_worker_publishes_across_ours_is_found_and_named(
     assert names(places[1]) == {"base_0000003"}
 
 
+def test_an_overlap_that_an_earlier_attempt_had_no_time_to_find_is_named(places: tuple[Path, Path]) -> None:
+    """H23: that driver was killed right after its rename. No further attempt can help, and nothing is published."""
+    run(places[0])
+    shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / "delta_0000001_0000005")
+    metastore = Metastore()
+    write_ids = ValidWriteIdList.parse(f"sales.orders:5:{2**63 - 1}::")
+    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
+    error = failed(places[0], metastore=metastore)
+    assert error.reason is Reason.OVERLAPPED
+    assert "base_0000003 and delta_0000001_0000005 overlap" in str(error)
+    assert names(places[0]) == {"base_0000003", "delta_0000001_0000005"}
+
+
+def test_a_delta_that_begins_below_a_base_and_doubles_nothing_is_compacted(places: tuple[Path, Path]) -> None:
+    """A streaming client's: Hive's compactor passes it over until its last write id has ended."""
+    (places[0] / "delta_0000001_0000001_0000").rename(places[0] / "base_0000001")
+    (places[0] / "delta_0000002_0000002_0000").rename(places[0] / "delta_0000001_0000003")
+    shutil.rmtree(places[0] / "delta_0000003_0000003_0000")
+    assert run(places[0]).reason is Reason.COMPACTED
+
+
 @pytest.mark.parametrize("name", ["delta_0000001_0000002", "base_0000005", "delta_0000004_0000005"])
 def test_what_holds_all_of_ours_or_none_beyond_it_is_no_overlap(
     name: str, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
