@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore.client import BATCH, MetastoreClient
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.hive4 import I64, STRING, STRINGS, Call, Struct, get_table_req, spec_of, struct
@@ -197,9 +198,17 @@ class MetastoreAdmin(MetastoreClient):
         )
         self._call(lambda client: client.drop_partitions_req(request))
 
-    def compact(self, database: str, table: str, *, partition: str | None = None) -> int:
-        """Ask for a major compaction, as ALTER TABLE ... COMPACT does; return the id of its entry in the queue."""
-        request = ttypes.CompactionRequest(database, table, partition, ttypes.CompactionType.MAJOR)
+    def compact(
+        self,
+        database: str,
+        table: str,
+        *,
+        partition: str | None = None,
+        type_: CompactionType = CompactionType.MAJOR,
+    ) -> int:
+        """Ask for a compaction, as ALTER TABLE ... COMPACT does; return the id of its entry in the queue."""
+        kind = getattr(ttypes.CompactionType, type_.name)
+        request = ttypes.CompactionRequest(database, table, partition, kind)
         reply = self._call(lambda client: client.compact2(request))
         queue_id: int = required(reply, "id", "compact2")
         return queue_id

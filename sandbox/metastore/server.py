@@ -39,6 +39,7 @@ class MetastoreServer:
     """One metastore process; Derby, configuration and log are in `folder`, the warehouse in `folder/warehouse`.
 
     `properties` are more of Hive's; where these want it, `address` and `connection` say how clients connect.
+    `overrides` are those that have a value in `run.sh`.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class MetastoreServer:
         database: Database = "derby",
         txn_timeout_seconds: int = 300,
         properties: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
         address: str = "thrift://127.0.0.1:{port}",
         connection: Mapping[str, Any] | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class MetastoreServer:
         self._postgres = PostgresServer() if database == "postgres" else None
         self._txn_timeout = txn_timeout_seconds
         self._properties = properties or {}
+        self._overrides = overrides or {}
         self._address = address
         self._connection = connection or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -150,6 +153,9 @@ class MetastoreServer:
             "PORT": str(self._port),
             "TXN_TIMEOUT": str(self._txn_timeout),
         }
+        if self._overrides:
+            # Java's own properties come before all files (MetastoreConf).
+            own["JAVA_TOOL_OPTIONS"] = " ".join(f"-D{name}={value}" for name, value in self._overrides.items())
         return os.environ | own | ({"POSTGRES": self._postgres.jdbc_url} if self._postgres else {})
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:

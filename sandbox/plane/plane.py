@@ -57,10 +57,15 @@ class Plane:
         txn_timeout_seconds: int = 300,
         values: Mapping[str, Any] | None = None,
         warehouse: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
         self.hive = hive
         self.metastore = MetastoreServer(
-            folder / "metastore", hive=hive, database=database, txn_timeout_seconds=txn_timeout_seconds
+            folder / "metastore",
+            hive=hive,
+            database=database,
+            txn_timeout_seconds=txn_timeout_seconds,
+            overrides=overrides,
         )
         self._folder = folder
         self._entry = entry

@@ -47,8 +47,8 @@ class Campaign:
     def recordings(self) -> dict[str, Recording]:
         """Return the scenarios' steps and ends, run once each where they are not known; exits when one fails."""
         known = self.record.recordings()
-        for name in SCENARIOS:
-            if name not in known:
+        for name, scenario in SCENARIOS.items():
+            if self._hive in scenario.hives and name not in known:
                 known[name] = self._recorded(name)
                 self.record.keep_recordings(known)
         return known
@@ -130,12 +130,13 @@ def _runs(hive: Hive, record: Record, options: argparse.Namespace) -> Iterator[R
 def _remaining(hive: Hive, campaign: Campaign, seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Result]:
     recordings = campaign.recordings()
     steps = {name: recording.steps for name, recording in recordings.items()}
+    happens = {name: scenario.happens for name, scenario in SCENARIOS.items() if scenario.happens}
     deadline = time.monotonic() + options.minutes * 60 if options.minutes else None
     for seed in seeds:
         if deadline and time.monotonic() > deadline:
             print(f"{hive}: {options.minutes:g} minutes are over", flush=True)
             return
-        plan = Plan.model_validate_json(options.plan) if options.plan else choose(seed, steps)
+        plan = Plan.model_validate_json(options.plan) if options.plan else choose(seed, steps, happens)
         outcome = campaign.run(plan, recordings)
         result = _result(seed, outcome)
         campaign.record.add(result)

@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +14,11 @@ from sandbox.plane import Plane
 from sandbox.plane.pod import SPARK_VARIABLE
 
 from tests.crash import entry
+from tests.crash.happening import Happening
+from tests.crash.hive_worker import PROPERTIES, HiveWorker
 from tests.crash.plan import Action, Plan, Role, Step
 from tests.crash.reader import Reader
+from tests.crash.renaming import Renaming
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.signals import BIRTH_VARIABLE, FOLDER_VARIABLE, Orders, Signals
 from tests.crash.supervise import Supervision
@@ -29,8 +32,21 @@ MAX_ATTEMPTS = 10
 RUN_SECONDS = 45.0
 """What a run may take after the compaction was applied."""
 
-_MORE_ATTEMPTS = {Action.KILL: 1, Action.TERMINATE: 1, Action.PAUSE: 3, Action.METASTORE: 5}
+_MORE_ATTEMPTS = {
+    Action.KILL: 1,
+    Action.TERMINATE: 1,
+    Action.PAUSE: 3,
+    Action.METASTORE: 5,
+    Action.RENAME: 1,
+    Action.WORKER: 2,
+}
 """How many attempts a fault may cost: several find that the metastore only starts, or that a late driver is at work."""
+
+
+HAPPENINGS: Mapping[Action, Callable[[Table, Before], Happening]] = {
+    Action.RENAME: Renaming,
+    Action.WORKER: HiveWorker,
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,7 @@ class Bench:
             entry=entry.run,
             environment=self._environment,
             values={"cleanup": {"interval": CLEANUP_INTERVAL}},
+            overrides=PROPERTIES if hive == "3.1.3" else {},
         )
 
     def __enter__(self) -> Self:
@@ -92,6 +109,7 @@ class Bench:
         snapshot = table.now()
         before = Before(rows=table.rows(snapshot), files=table.files())
         reader = Reader(table, scenario.reader)
+        happening = HAPPENINGS[scenario.happens](table, before) if scenario.happens else None
         self._order(run, plan)
         name = self._apply(run, plan, table)
         supervision = Supervision(
@@ -103,12 +121,17 @@ class Bench:
             table=table,
             before=before,
             reader=reader,
+            happening=happening,
             seconds=self._seconds,
         )
         problems = [*supervision.until_settled()]
         compaction = self.plane.compaction(name)
+        cleanups = self.plane.cleanups(name)
         if not problems:
-            problems += differences(table, before, compaction, self.plane.cleanups(name), ideal=ideal)
+            if happening is not None and supervision.happened:
+                problems += happening.differences(compaction, cleanups)
+            else:
+                problems += differences(table, before, compaction, cleanups, ideal=ideal)
             problems += self._too_many_attempts(plan, compaction.status.attempt)
         outcome = Outcome(
             plan=plan,
@@ -125,7 +148,8 @@ class Bench:
 
     def _table(self, run: str, plan: Plan) -> Table:
         database = f"crash_{run}"
-        location = self.plane.metastore.warehouse / f"{database}.db" / "t"
+        # NB: not where the name would have it: it stays there when it gets another one.
+        location = self.plane.metastore.warehouse / f"{database}.db" / "data"
         return Table(self._oracle, self._admin, database, location, SCENARIOS[plan.scenario].places)
 
     def _apply(self, run: str, plan: Plan, table: Table) -> str:

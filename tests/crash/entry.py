@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -101,10 +102,9 @@ class Observer:
                 self._do(fault, orders.run, index)
 
     def _do(self, fault: Fault, run_: str, index: int) -> None:
-        if fault.action is Action.METASTORE:
-            wait_until(
-                lambda: self._signals.allowed(run_, index), timeout=WAIT_SECONDS, what="the metastore's end", poll=0.01
-            )
+        if fault.action in (Action.METASTORE, Action.RENAME, Action.WORKER):
+            allowed = partial(self._signals.allowed, run_, index)
+            wait_until(allowed, timeout=WAIT_SECONDS, what="what happens meanwhile", poll=0.01)
         elif fault.action is Action.TERMINATE:
             os.kill(os.getpid(), signal.SIGTERM)
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from random import Random
+from types import MappingProxyType
 
 from compaction_operator.api.model import Model
 
@@ -25,15 +26,18 @@ class Action(StrEnum):
     """What happens then.
 
     KILL: the process with all that it started. TERMINATE: the process is asked to end, as when its node is drained, and
-    goes on to its own end. METASTORE: the metastore, while the process waits; it is started again
-    at once, which takes some seconds. PAUSE: the process is stopped, its node is lost, and another takes its place; it
-    goes on when `wake` says.
+    goes on to its own end. METASTORE: the metastore, while the process waits; it is started again at once, which takes
+    some seconds. PAUSE: the process is stopped, its node is lost, and another takes its place; it goes on when `wake`
+    says. RENAME: another table takes the name of the one that is compacted, while the process waits. WORKER: Hive's own
+    Worker begins to compact the same table, while the process waits.
     """
 
     KILL = "kill"
     TERMINATE = "terminate"
     METASTORE = "metastore"
     PAUSE = "pause"
+    RENAME = "rename"
+    WORKER = "Hive's Worker"
 
 
 class Wake(StrEnum):
@@ -93,8 +97,12 @@ _ACTIONS = {
 _SECOND_FAULT = 0.15
 
 
-def choose(seed: int, steps: Mapping[str, Sequence[Step]]) -> Plan:
+def choose(
+    seed: int, steps: Mapping[str, Sequence[Step]], happens: Mapping[str, Action] = MappingProxyType({})
+) -> Plan:
     """Return the plan of a seed, given the steps of each scenario as they were recorded.
+
+    `happens` has what comes first in a scenario, where that is always the same.
 
     Consecutive seeds walk through all steps of all scenarios, in a shuffled order: as many seeds as there are steps
     break each once. How, and whether a second fault follows, is chosen by the seed alone.
@@ -103,17 +111,17 @@ def choose(seed: int, steps: Mapping[str, Sequence[Step]]) -> Plan:
     Random(0).shuffle(every)
     scenario, step = every[seed % len(every)]
     rng = Random(seed)
-    first = _fault(rng, step, life=1)
+    first = _fault(rng, step, life=1, always=happens.get(scenario))
     faults = [first]
     if rng.random() < _SECOND_FAULT:
         second = rng.choice(steps[scenario])
-        again = second.role is step.role and first.action is not Action.METASTORE
-        faults.append(_fault(rng, second, life=2 if again else 1, actions=(Action.KILL,)))
+        again = second.role is step.role and first.action in (Action.KILL, Action.TERMINATE, Action.PAUSE)
+        faults.append(_fault(rng, second, life=2 if again else 1, always=Action.KILL))
     return Plan(scenario=scenario, faults=tuple(faults), spark=rng.randrange(SPARK_EVERY) == 0)
 
 
-def _fault(rng: Random, step: Step, *, life: int, actions: Sequence[Action] = tuple(Action)) -> Fault:
-    possible = [(action, weight) for action, weight in _ACTIONS[step.role] if action in actions]
-    (action,) = rng.choices([action for action, _ in possible], [weight for _, weight in possible])
+def _fault(rng: Random, step: Step, *, life: int, always: Action | None = None) -> Fault:
+    actions, weights = zip(*_ACTIONS[step.role], strict=True)
+    action = always or rng.choices(actions, weights)[0]
     wake = rng.choice(list(Wake)) if action is Action.PAUSE else None
     return Fault(step=step, moment=rng.choice(list(Moment)), action=action, life=life, wake=wake)

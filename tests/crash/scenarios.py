@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from sandbox.metastore.server import Hive
+
+from tests.crash.plan import Action
 from tests.crash.table import Table, delete, insert, update
 
 PARTITIONS = ("p=1", "p=2", "p=3")
@@ -22,13 +25,15 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True)
 class Scenario:
-    """A table's history, the compaction that is asked for, and the reader."""
+    """A table's history, the compaction that is asked for, the reader, and what `happens` in each run, if anything."""
 
     type: str
     history: Callable[[Table], None]
     places: tuple[str, ...] = ("",)
     reader: Presence = Presence.NOBODY
     cleanup: Mapping[str, Any] = field(default_factory=dict)
+    happens: Action | None = None
+    hives: tuple[Hive, ...] = ("3.1.3", "4.0.1")
 
 
 def _inserts(table: Table) -> None:
@@ -72,6 +77,13 @@ def _leftovers(table: Table) -> None:
     table.write({"": {0: insert(7)}})
 
 
+def _rolled_back(table: Table) -> None:
+    """Inserts, and a deletion that was rolled back."""
+    _inserts(table)
+    table.write({"": {0: delete(table.rows(table.now())[""][0])}}, aborted=True)
+    table.write({"": {0: insert(6)}})
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     "minor": Scenario("Minor", _inserts),
     "minor-lock": Scenario("Minor", _inserts, reader=Presence.LOCK),
@@ -86,4 +98,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "leftovers": Scenario("Major", _leftovers),
     "leftovers-transaction": Scenario("Major", _leftovers, reader=Presence.TRANSACTION),
     "quarantine": Scenario("Major", _inserts, cleanup={"quarantine": "1s"}),
+    "renamed": Scenario("Major", _rolled_back, happens=Action.RENAME),
+    "worker": Scenario("Major", _inserts, happens=Action.WORKER, hives=("3.1.3",)),
 }

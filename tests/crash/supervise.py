@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sandbox.harness.wait import WaitTimeoutError
 from sandbox.plane import EndedOtherwiseError, Plane
 
+from tests.crash.happening import Happening
 from tests.crash.plan import Action, Plan, Step, Wake
 from tests.crash.reader import Reader
 from tests.crash.signals import Report, Signals
@@ -32,6 +33,7 @@ class Supervision:
         table: Table,
         before: Before,
         reader: Reader,
+        happening: Happening | None,
         seconds: float,
     ) -> None:
         self.steps: list[Step] = []
@@ -44,6 +46,8 @@ class Supervision:
         self._table = table
         self._before = before
         self._reader = reader
+        self._happening = happening
+        self.happened = False
         self._seconds = seconds
         # NB: moved on by the time in which a metastore starts, which is the machine's and not the operator's.
         self._deadline = time.monotonic() + seconds
@@ -55,8 +59,9 @@ class Supervision:
         """Do all that, and yield what went wrong on the way."""
         try:
             self._plane.wait(self._settled, timeout=math.inf, what=f"tcomp/{self._name} and all that follows")
-            self._plane.wait_ended(self._name)
-            self._plane.wait_cleaned(self._name)
+            if not self.happened:
+                self._plane.wait_ended(self._name)
+                self._plane.wait_cleaned(self._name)
         except (WaitTimeoutError, EndedOtherwiseError) as error:
             yield str(error)
         self._reader.release()
@@ -73,7 +78,14 @@ class Supervision:
         zombies_ended = self._zombies.step(self._is_time)
         if self._reader.waiting and self._reader_may_leave():
             self._reader_leave()
-        return self._cleaned() and zombies_ended and not self._reader.waiting
+        return self._is_over() and zombies_ended and not self._reader.waiting
+
+    def _is_over(self) -> bool:
+        if not self.happened or self._happening is None:
+            return self._cleaned()
+        now = self._plane.compaction(self._name), self._plane.cleanups(self._name)
+        self._happening.step(*now)
+        return self._happening.is_over(*now)
 
     def _heed(self, report: Report) -> None:
         """Note a step. What the process does not do to itself is done here."""
@@ -83,14 +95,18 @@ class Supervision:
             return
         self.broken.add(report.fault)
         fault = self._plan.faults[report.fault]
+        began = time.monotonic()
         if fault.action is Action.METASTORE:
             self._plane.metastore.kill()
             self._signals.allow(self._run, report.fault)
-            began = time.monotonic()
             self._plane.restart_metastore()
-            self._deadline += time.monotonic() - began
         elif fault.action is Action.PAUSE:
             self._zombies.lose(fault.step.role, fault.wake or Wake.CLEANED)
+        elif self._happening is not None and fault.action in (Action.RENAME, Action.WORKER):
+            self._happening.begin()
+            self.happened = True
+            self._signals.allow(self._run, report.fault)
+        self._deadline += time.monotonic() - began
 
     def _is_time(self, wake: Wake) -> bool:
         if wake is Wake.RUNNING and self._plane.drivers.current():

@@ -45,8 +45,12 @@ class Table:
     name: str = "t"
 
     def create(self) -> None:
-        """Make the database, the table and its partitions."""
+        """Make the database, and the table in it."""
         self.admin.create_database(self.database, location=f"file:{self.location.parent}")
+        self.create_table()
+
+    def create_table(self) -> None:
+        """Make the table and its partitions."""
         keys = (("p", "string"),) if self.partitions else ()
         self.admin.create_table(
             self.database, self.name, location=f"file:{self.location}", columns=COLUMNS, partition_keys=keys

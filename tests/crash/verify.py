@@ -43,8 +43,10 @@ def differences(
 ) -> Iterator[str]:
     """Yield what is not as it should be, one line each. Without an ideal it is not held against one."""
     yield from _wrong_rows(table, table.now(), before)
-    yield from _wrong_files(table, before, cleanups)
-    yield from _left_behind(table)
+    yield from wrongly_gone(table, before, cleanups)
+    yield from hidden(table)
+    yield from _obsolete(table)
+    yield from left_behind(table)
     if ideal and normal(table.names()) != ideal.names:
         yield f"these names are left: {normal(table.names())}, not {ideal.names}"
     if ideal and compaction.status.totals != ideal.totals:
@@ -65,8 +67,8 @@ def misread(table: Table, snapshot: Snapshot, expected: Mapping[str, list[Row]])
     return {place: f"{rows}, not {expected[place]}" for place, rows in seen.items() if rows != expected[place]}
 
 
-def _wrong_files(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> Iterator[str]:
-    """Nothing is gone but what a published journal names; what is obsolete to Hive is gone; nothing is hidden."""
+def wrongly_gone(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> Iterator[str]:
+    """Yield the files that are gone or changed, without those in directories that a published journal names."""
     after = table.files()
     gone = {path for path in before.files if path not in after}
     named = set(_obsolete_by_journals(cleanups))
@@ -76,10 +78,17 @@ def _wrong_files(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> I
     for path in sorted(before.files.keys() - gone):
         if after[path] != before.files[path]:
             yield f"{path} has another content"
+
+
+def hidden(table: Table) -> Iterator[str]:
+    """Yield the names that readers skip: nobody leaves any behind."""
     for place, names in table.names().items():
-        hidden = sorted(name for name in names if name.startswith(("_", ".")))
-        if hidden:
-            yield f"left in {place or 'the table'}: {', '.join(hidden)}"
+        found = sorted(name for name in names if name.startswith(("_", ".")))
+        if found:
+            yield f"left in {place or 'the table'}: {', '.join(found)}"
+
+
+def _obsolete(table: Table) -> Iterator[str]:
     for place in table.places:
         state = table.state(place)
         if state.obsolete or state.aborted:
@@ -99,7 +108,8 @@ def _directory(path: str, table: Table) -> tuple[str, str]:
     return place, path.removeprefix(f"{place}/").partition("/")[0]
 
 
-def _left_behind(table: Table) -> Iterator[str]:
+def left_behind(table: Table) -> Iterator[str]:
+    """Yield what the metastore still has of any compaction: locks, transactions, entries of the queue."""
     for lock in table.admin.show_locks(table.database, table.name):
         yield f"a lock is left: {lock}"
     for txn in table.admin.open_transactions().open:

@@ -13,7 +13,7 @@ from compaction_operator.metastore.errors import MetastoreError, TableNotFound
 from compaction_operator.metastore.generation import Generation
 
 ACID = {"transactional": "true", "transactional_properties": "default"}
-INITIATOR = "-Dmetastore.compactor.initiator.on=true"
+INITIATOR = {"metastore.compactor.initiator.on": "true"}
 
 
 def alter_database(admin: MetastoreAdmin, name: str, parameters: dict[str, str]) -> None:
@@ -44,13 +44,13 @@ def test_a_database_that_does_not_exist_is_an_error(admin: MetastoreAdmin) -> No
 
 
 @pytest.fixture(params=["3.1.3", "4.0.1"])
-def initiating(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MetastoreAdmin]:
-    """A metastore whose Initiator is on: by Java's own properties, as these come before all files (MetastoreConf)."""
+def initiating(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetastoreAdmin]:
+    """A metastore whose Initiator is on."""
     hive: Hive = request.param
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", INITIATOR)
-    with MetastoreServer(tmp_path, hive=hive) as server, MetastoreAdmin(server.settings()) as admin:
+    with (
+        MetastoreServer(tmp_path, hive=hive, overrides=INITIATOR) as server,
+        MetastoreAdmin(server.settings()) as admin,
+    ):
         admin.create_database("db", location=f"file:{server.warehouse}/db.db")
         for name, more in (("t", {}), ("off", {"NO_AUTO_COMPACTION": "true"})):
             place = f"file:{server.warehouse}/db.db/{name}"

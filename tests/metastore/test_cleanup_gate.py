@@ -67,9 +67,7 @@ def test_a_transaction_that_has_locked_other_tables_only_is_waited_for_unless_it
     end(three_inserts, txns=[elsewhere])
 
 
-def test_what_the_warehouse_does_not_allow_is_not_deleted(
-    three_inserts: Lab, server: MetastoreServer
-) -> None:
+def test_what_the_warehouse_does_not_allow_is_not_deleted(three_inserts: Lab, server: MetastoreServer) -> None:
     """However it came into the journal: an administrator may take it back."""
     store = Store()
     three_inserts.run(store=store)

@@ -1,6 +1,5 @@
 """TRUNCATE and DROP PARTITION as real metastores carry them out, and compactions beside them."""
 
-
 import pytest
 
 from compaction_operator.api.compaction import CompactionType

@@ -1,6 +1,5 @@
 """Which part of what was seen still counts."""
 
-
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.gatekeeper import Look
