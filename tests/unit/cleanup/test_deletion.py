@@ -188,7 +188,7 @@ def test_a_directory_of_an_uncommitted_transaction_makes_nothing_obsolete(
     assert names(tmp_path) == ({output} if deleted else {output, *DELTAS})
 
 
-@pytest.mark.parametrize("call", ["get_table", "valid_write_ids", "valid_txns"])
+@pytest.mark.parametrize("call", ["get_table", "valid_write_ids", "valid_txns", "generation", "compactions"])
 def test_an_error_of_the_metastore_deletes_nothing(table: Path, call: str) -> None:
     """H13."""
     with pytest.raises(MetastoreError, match=call):
