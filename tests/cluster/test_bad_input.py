@@ -54,6 +54,11 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
         ({"partitions": ["p1"]}, "spec.partitions"),
         ({"cleanup": {"interval": "soon"}}, "spec.cleanup.interval"),
         ({"retry": {"maxAttempts": 0}}, "spec.retry.maxAttempts"),
+        ({"deadline": "tomorrow"}, "spec.deadline"),
+        ({"deadline": "0s"}, "spec.deadline"),
+        ({"deadline": "-6h"}, "spec.deadline"),
+        ({"cleanup": {"deadline": "0s"}}, "spec.cleanup.deadline"),
+        ({"allowAutoCompaction": "yes"}, "spec.allowAutoCompaction"),
     ],
 )
 def test_an_invalid_spec_never_reaches_the_controller(stage: Stage, change: dict[str, object], named: str) -> None:

@@ -451,6 +451,8 @@ BAD_COMPACTIONS = [
     ("cleanup.gracePeriod", "9000h", "spec.cleanup.gracePeriod"),
     ("cleanup.mode", "Ask", "spec.cleanup.mode: Unsupported value"),
     ("cleanup.readers", "Transactions", "spec.cleanup.readers: Unsupported value"),
+    ("cleanup.deadline", "soon", "spec.cleanup.deadline"),
+    ("cleanup.deadline", "-24h", "spec.cleanup.deadline"),
     ("cleanup.deadline", "0s", "must be between 1s and 8760h"),
     ("cleanup.quarantine", "9000h", "must be between 1s and 8760h"),
     ("spark.profile", "Big", "spec.spark.profile"),
@@ -460,6 +462,12 @@ BAD_COMPACTIONS = [
     ("spark.executors.instances", -1, "spec.spark.executors.instances"),
     ("retry.maxAttempts", 0, "spec.retry.maxAttempts"),
     ("retry.backoff", "11m", "spec.retry.backoff"),
+    ("deadline", "6 hours", "spec.deadline"),
+    ("deadline", "-6h", "spec.deadline"),
+    ("deadline", "0s", "must be between 1m and 8760h"),
+    ("deadline", "59s", "must be between 1m and 8760h"),
+    ("deadline", "9000h", "must be between 1m and 8760h"),
+    ("allowAutoCompaction", "yes", "spec.allowAutoCompaction"),
     ("suspend", "yes", "spec.suspend"),
 ]
 LARGE = {f"hoodie.option.{number}": "v" * 4096 for number in range(5)}
@@ -504,6 +512,8 @@ BAD_CLEANUPS = [
     ("table.location", "", "spec.table.location"),
     ("compaction.attempt", 0, "spec.compaction.attempt"),
     ("interval", "50ms", "must be between 100ms and 24h"),
+    ("deadline", "soon", "spec.deadline"),
+    ("deadline", "0s", "must be between 1s and 8760h"),
 ]
 EACH_BAD = [("TableCompaction", *case) for case in BAD_COMPACTIONS] + [
     ("CompactionCleanup", *case) for case in BAD_CLEANUPS
@@ -599,6 +609,8 @@ CHANGES = [
     ("TableCompaction", "cleanup", {"gracePeriod": "5s"}),
     ("TableCompaction", "spark", {"executors": {"instances": 3}}),
     ("TableCompaction", "retry", {"maxAttempts": 9}),
+    ("TableCompaction", "deadline", "5h"),
+    ("TableCompaction", "allowAutoCompaction", True),
     ("CompactionCleanup", "warehouse", "other"),
     ("CompactionCleanup", "table", {"location": "/elsewhere"}),
     ("CompactionCleanup", "compaction", {"podUid": "other"}),

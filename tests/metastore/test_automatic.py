@@ -1,6 +1,7 @@
 """Whether Hive compacts a table by itself, as real metastores say: one without an Initiator, and one with it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,14 @@ import pytest
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Hive, MetastoreServer
 
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.jobs import driver
 from compaction_operator.metastore.automatic import AutoCompaction, auto_compaction
 from compaction_operator.metastore.errors import MetastoreError, TableNotFound
 from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.resolve import Refused
+from tests.unit.jobs.support import REQUEST
 
 ACID = {"transactional": "true", "transactional_properties": "default"}
 INITIATOR = {"metastore.compactor.initiator.on": "true"}
@@ -72,3 +78,25 @@ def test_an_initiator_looks_after_what_table_and_database_do_not_keep_from_it(in
     alter_database(initiating, "db", {"no_auto_compaction": "false"})
     seen = auto_compaction(initiating, off)
     assert seen is (AutoCompaction.ON if hive4 else AutoCompaction.OFF_BY_TABLE)
+
+
+class BegunError(Exception):
+    """A driver got as far as its journal."""
+
+
+def begin() -> None:
+    raise BegunError
+
+
+def test_a_driver_leaves_alone_what_hive_3_compacts_by_itself(
+    initiating: MetastoreAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23: unless that is allowed. On Hive 4 the entry of the queue keeps one of the two out."""
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(initiating))
+    monkeypatch.setattr(driver, "KubernetesJournals", begin)
+    hive4 = initiating.generation() is Generation.HIVE4
+    for name, allowed, begins in (("t", False, hive4), ("t", True, True), ("off", False, True)):
+        changes = {"table": TableRef(database="db", name=name), "allow_auto_compaction": allowed}
+        with pytest.raises(BegunError if begins else Refused) as ended:
+            driver.compact(REQUEST.model_copy(update=changes), pod_uid="pod1", environment={"POD_NAME": "pod1"})
+        assert begins or getattr(ended.value, "reason", None) is Reason.AUTO_COMPACTION_ON

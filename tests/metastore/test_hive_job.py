@@ -10,9 +10,10 @@ import pytest
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
 
+from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import runner
+from compaction_operator.jobs import hive, partition, runner
 from compaction_operator.jobs.errors import JobError
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.queue import QueueEntry, QueueJob
@@ -96,27 +97,53 @@ def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(thr
     assert (three_inserts.locks(), three_inserts.own_transactions()) == ([], [])
 
 
+def take_name(table: Lab, make_table: Callable[..., str]) -> None:
+    """Rename a table, whose directory goes with it, and give its name to another."""
+    created = table.admin.get_table(table.database, table.name).create_time
+    wait_until(lambda: time.time() > created + 1, timeout=5, what="another second")
+    table.admin.rename_table(table.database, table.name, to="renamed")
+    make_table(table.name)
+
+
 def test_a_table_that_another_takes_the_name_of_is_not_compacted_by_its_write_ids(
     three_inserts: Lab, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is renamed after it was looked up: what goes by its name from then on is about the other one."""
-    table = three_inserts
-    created, client = table.admin.get_table(table.database, table.name).create_time, Failing(table.admin, "nothing")
+    table, client, asked = three_inserts, Failing(three_inserts.admin, "nothing"), []
 
     def compactions(database: str, name: str) -> tuple[QueueEntry, ...]:
         monkeypatch.setattr(client, "compactions", table.admin.compactions)
-        wait_until(lambda: time.time() > created + 1, timeout=5, what="another second")
-        table.admin.rename_table(database, name, to="renamed")
-        make_table(name)
+        take_name(table, make_table)
         return ()
 
+    def valid_write_ids(*arguments: Any, **options: Any) -> ValidWriteIdList:
+        asked.append(arguments)
+        return table.admin.valid_write_ids(*arguments, **options)
+
     monkeypatch.setattr(client, "compactions", compactions, raising=False)
+    monkeypatch.setattr(client, "valid_write_ids", valid_write_ids, raising=False)
     store = Store()
     said = refused(table, Reason.TABLE_CHANGED, client=client.client(), store=store)
     assert "dropped and created again" in said
-    assert store.resources == {}
+    assert (asked, store.resources) == ([], {})
     assert (table.locks(), table.own_transactions()) == ([], [])
     assert not [path for path in table.directory.parent.rglob("*") if path.name.startswith(("base", "_comp"))]
+
+
+def test_a_table_that_loses_its_name_while_it_is_merged_gets_no_journal_under_that_name(
+    three_inserts: Lab, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a RENAME without the lock that Hive's asks for. A journal would have the other one cleaned up."""
+    table, store, assemble = three_inserts, Store(), partition.assemble
+
+    def meanwhile(*arguments: Any, **options: Any) -> None:
+        assemble(*arguments, **options)
+        take_name(table, make_table)
+
+    monkeypatch.setattr(hive, "assemble", meanwhile)
+    assert "dropped and created again" in refused(table, Reason.TABLE_CHANGED, store=store)
+    assert store.resources == {}
+    assert (table.locks(), table.own_transactions()) == ([], [])
 
 
 def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(three_inserts: Lab) -> None:

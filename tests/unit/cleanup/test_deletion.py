@@ -188,7 +188,7 @@ def test_a_directory_of_an_uncommitted_transaction_makes_nothing_obsolete(
     assert names(tmp_path) == ({output} if deleted else {output, *DELTAS})
 
 
-@pytest.mark.parametrize("call", ["get_table", "valid_write_ids", "valid_txns"])
+@pytest.mark.parametrize("call", ["get_table", "valid_write_ids", "valid_txns", "generation", "compactions"])
 def test_an_error_of_the_metastore_deletes_nothing(table: Path, call: str) -> None:
     """H13."""
     with pytest.raises(MetastoreError, match=call):
@@ -461,6 +461,23 @@ def test_who_begins_later_or_has_ended_holds_nothing_up(table: Path, generation:
     assert names(table) == {MINOR}
 
 
+def test_a_worker_holds_up_its_own_partition_alone(tmp_path: Path) -> None:
+    places = [tmp_path / f"p={number}" for number in (1, 2)]
+    for place in places:
+        for name in (*DELTAS, MINOR):
+            make_directory(place, name)
+    there = tuple(Partition(place.name, (place.name[-1],), str(place), 100) for place in places)
+    at_work = queued(5, partition="p=1", state=QueueState.WORKING, committed=None)
+    held_up, done = delete_obsolete(
+        LocalStorage(),
+        metastore(tmp_path, partitions=there, queue=(at_work,)),
+        journal(tmp_path, *(entry(place, partition=place.name) for place in places)),
+        {place.name: PublishedState.PUBLISHED for place in places},
+    )
+    assert (held_up.reason, done.final) == ("InCompactionQueue", True)
+    assert [names(place) for place in places] == [{*DELTAS, MINOR}, {MINOR}]
+
+
 @pytest.mark.parametrize("across", ["delta_0000002_0000005", "base_0000002"])
 def test_nothing_is_deleted_where_rows_count_twice(table: Path, across: str) -> None:
     """H23: Hive's Worker ended after our rename. The readers' snapshot takes both, and what both were made from."""
@@ -469,3 +486,15 @@ def test_nothing_is_deleted_where_rows_count_twice(table: Path, across: str) -> 
     assert f"{MINOR} and {across} overlap" in str(result.skipped)
     assert not result.final
     assert names(table) == {*DELTAS, MINOR, across}
+
+
+@pytest.mark.parametrize(
+    ("txns", "deleted"), [("100:9223372036854775807::50", True), ("100:9223372036854775807::", False)]
+)
+def test_what_no_snapshot_has_overlaps_nothing(table: Path, txns: str, deleted: bool) -> None:
+    """Hive 4: of an aborted compaction, whose directory bears its transaction."""
+    across = "delta_0000002_0000005_v0000050"
+    make_directory(table, across)
+    result = _delete(journal(table), metastore(table, hive=Generation.HIVE4, txns=txns))
+    assert result.final is deleted
+    assert names(table) == ({MINOR, across} if deleted else {*DELTAS, MINOR, across})

@@ -1,5 +1,6 @@
 """What a deleted compaction's dead driver left is found by its locks, and nothing that may be alive is."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,6 +37,15 @@ def test_what_has_heartbeats_may_be_another_clusters() -> None:
     assert found(held("u"), held("u", last_heartbeat=NOON, partition="prt=1")) == ()
     txn = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent=held("u").agent, last_heartbeat=NOON)
     assert found(held("u", txn=50, last_heartbeat=None), txns=(txn,)) == ()
+
+
+def test_a_lock_lives_by_its_transaction() -> None:
+    """Hive 4 keeps the heartbeats of both with the transaction."""
+    in_transaction = held("u", txn=50, last_heartbeat=None)
+    opened = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent=in_transaction.agent, last_heartbeat=LONG_AGO)
+    assert found(in_transaction, txns=(opened,)) == (Orphan(Attempt("u", 2), TABLE),)
+    assert found(held("u"), txns=(replace(opened, last_heartbeat=NOON),)) == ()
+    assert found(held("u"), txns=(replace(opened, agent="hive", last_heartbeat=NOON),)) != ()
 
 
 def test_locks_of_others_are_none_of_ours() -> None:

@@ -155,6 +155,15 @@ def test_where_all_lie_in_their_usual_places_no_other_table_is_asked_for() -> No
     assert metastore.asked == []
 
 
+def test_one_partition_in_an_unusual_place_is_enough_to_look_at_other_tables() -> None:
+    """Its table lies where Hive puts it."""
+    stolen = "file:/w/sales.db/customers/p=2"
+    metastore = Metastore({"sales": {"customers": "/w/sales.db/customers"}}, {"p=1": f"{HOME}/p=1", "p=2": stolen})
+    found = misplaced(metastore, of(metastore, "p=1", "p=2"), REQUEST.warehouse)
+    assert set(found) == {"p=2"}
+    assert "table sales.customers at /w/sales.db/customers" in str(found["p=2"])
+
+
 @pytest.mark.parametrize(
     ("stolen", "databases"),
     [

@@ -371,6 +371,7 @@ class FakeWork:
     holding: bool = True
     last_heartbeat: datetime | None = None
     swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    drivers_ended: dict[str, bool] = field(default_factory=dict)
     lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
     published: bool = True
@@ -413,6 +414,7 @@ class FakeWork:
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
+        self.drivers_ended[cleanup.meta.name] = driver_ended
         if self.metastore_down:
             return REFUSED
         state = PublishedState.PUBLISHED if self.published else PublishedState.NOT_PUBLISHED

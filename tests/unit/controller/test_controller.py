@@ -1107,3 +1107,15 @@ async def test_a_cleanup_of_another_namespace_is_none_of_a_compactions() -> None
     box.kube.end_job(box.kube.jobs()[0], ok=True)
     await box.run()
     assert condition(box.compaction())["reason"] == "NothingToCompact"
+
+
+@runs
+async def test_only_a_cleanup_beside_its_compaction_knows_that_the_driver_has_ended() -> None:
+    """No Job of that name is in the other's namespace: there the metastore decides whether the attempt is ended."""
+    box = await with_a_running_driver()
+    forged = journal()
+    forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "stranger"}
+    box.kube.apply(Kind.CLEANUP, forged)
+    box.kube.end_job(job(), ok=True)
+    await box.run()
+    assert box.work.drivers_ended == {"evil": False, "nightly-1-0": True}

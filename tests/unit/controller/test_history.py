@@ -73,6 +73,19 @@ async def test_a_restore_that_is_soon_overtaken_is_noticed_by_the_first_write() 
 
 
 @runs
+async def test_a_restore_that_is_newer_than_all_that_is_known_is_noticed() -> None:
+    """Nothing was compacted for days, while others wrote: what was made since the backup has older versions again."""
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
+    await box.start()
+    box.kube.version += 1000
+    await box.controller.check_history()
+    box.kube.version -= 1
+    with pytest.raises(WentBackError):
+        await box.controller.check_history()
+
+
+@runs
 async def test_the_loop_ends_when_the_history_went_back() -> None:
     """The process ends with it, and the kubelet starts a fresh one."""
     box = await restored(bumped=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import DriverResources, SparkOptions
+from compaction_operator.api.compaction import CleanupMode, CleanupOptions, DriverResources, SparkOptions
 from compaction_operator.api.config import Metastore
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 from compaction_operator.controller.jobs import (
@@ -91,6 +91,15 @@ def test_request_reaches_the_driver_whole() -> None:
         "POD_IP": "status.podIP",
     }
     assert container["args"] == ["compaction-operator", "job"]
+
+
+def test_what_is_asked_for_reaches_the_driver() -> None:
+    """A compaction that may run beside Hive's own, say: the driver asks the metastore again."""
+    for allowed in (False, True):
+        assert request(allowAutoCompaction=allowed).allow_auto_compaction is allowed
+    mode = CleanupOptions(mode=CleanupMode.NEVER)
+    assert (request().cleanup, request(cleanup={"mode": "Never"}).cleanup) == (CleanupOptions(), mode)
+    assert request().partitions == ("prt='p1'",)
 
 
 def test_pod_fits_the_restricted_profile() -> None:

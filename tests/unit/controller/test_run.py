@@ -1,11 +1,14 @@
 """The configuration file, and how kopf is set up."""
 
 from pathlib import Path
+from typing import cast
 
 import kopf
 import pytest
 
-from compaction_operator.controller.run import load_config, operator_settings, register, run
+from compaction_operator.controller.controller import Controller
+from compaction_operator.controller.history import WentBackError
+from compaction_operator.controller.run import _watched, load_config, operator_settings, register, run
 from tests.unit.controller.sandbox import Sandbox, runs
 
 GOOD = """
@@ -81,6 +84,19 @@ def test_kopf_leaves_no_trace() -> None:
     assert settings.persistence.finalizer == "compaction.dev/finalizer"
     for storage in (settings.persistence.progress_storage, settings.persistence.diffbase_storage):
         assert vars(storage)["prefix"] == "compaction.dev"
+
+
+@runs
+async def test_a_loop_that_fails_ends_the_process() -> None:
+    """The kubelet starts a fresh one: the framework alone would go on, and answer the liveness probe."""
+
+    class Failing:
+        async def run(self) -> None:
+            raise WentBackError("the API server is at resource version 7, and was at 9")
+
+    with pytest.raises(SystemExit) as ended:
+        await _watched(cast(Controller, Failing()))
+    assert ended.value.code == 1
 
 
 @pytest.mark.parametrize(("group", "plural"), [("batch", "jobs"), ("", "pods")])

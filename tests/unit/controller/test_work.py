@@ -1,6 +1,7 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -257,6 +258,47 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
     assert settled.baseline.txn_high_water_mark == 40
     assert metastore.unlocked == [7, 8]
     assert STAGING not in names(tmp_path)
+
+
+LONG_AGO = NOON - timedelta(minutes=2)
+
+
+@pytest.mark.parametrize(
+    ("locks", "settled", "left"),
+    [
+        pytest.param((LONG_AGO,), True, [False, False], id="lost"),
+        pytest.param((NOON,), False, [True, True], id="alive"),
+        pytest.param((), True, [False, True], id="at work elsewhere, perhaps"),
+    ],
+)
+def test_a_driver_is_ended_everywhere_when_it_is_lost_and_only_then(
+    tmp_path: Path, locks: tuple[datetime, ...], settled: bool, left: list[bool]
+) -> None:
+    """While its Job runs the metastore decides. Of one that is lost nothing stays, in partitions of no journal too."""
+    partitions = tuple(Partition(f"prt=p{one}", (f"p{one}",), str(tmp_path / f"prt=p{one}"), 100) for one in (1, 2))
+    for partition in partitions:
+        make_directory(Path(partition.location), STAGING)
+    held = tuple(replace(own_lock(7), last_heartbeat=beat) for beat in locks)
+    metastore = Metastore(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=held)
+    identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
+    first = cleanup(entries=[entry_json("prt=p1", location=partitions[0].location)], table=identity)
+    assert isinstance(work(metastore).settle(first, driver_ended=False), Settlement) is settled
+    assert [STAGING in names(Path(partition.location)) for partition in partitions] == left
+    assert metastore.unlocked == ([7] if locks == (LONG_AGO,) else [])
+
+
+@pytest.mark.parametrize(("databases", "ended"), [(("sales",), True), (("hr",), False)])
+def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
+    tmp_path: Path, databases: tuple[str, ...], ended: bool
+) -> None:
+    """Another operator's, say, which has the other databases of the metastore."""
+    make_directory(tmp_path, STAGING)
+    metastore = Metastore(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO), reader(12)))
+    warehouse = CONFIG.warehouses[0].model_copy(update={"databases": databases})
+    config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
+    sweeping = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    assert sweeping.sweep("lake", frozenset()) is None
+    assert (metastore.unlocked, names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
 def test_settling_what_was_not_published(tmp_path: Path) -> None:

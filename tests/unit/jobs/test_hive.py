@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -146,8 +147,11 @@ def entry(partition: str | None, state: QueueState = QueueState.WORKING) -> Queu
 
 
 @pytest.mark.parametrize("partition", [None, "PRT=0"])
-def test_a_table_that_somebody_else_compacts_is_left_alone(partition: str | None, places: tuple[Path, Path]) -> None:
+def test_a_table_that_somebody_else_compacts_is_left_alone(
+    partition: str | None, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before anything is written, staging too; whose entry it is, is said."""
+    monkeypatch.setattr(hive, "make_staging", lambda *_: pytest.fail("it begins"))
     metastore = Metastore()
     metastore.queue = (entry(partition),)
     error = failed(*places, metastore=metastore)
@@ -280,6 +284,21 @@ def test_a_driver_that_lost_its_lock_leaves_its_successors_staging(places: tuple
 
     assert failed(*places, locks=locks, store=Store(on_create=superseded)).reason is Reason.LOCK_LOST
     assert names(places[0]) == {OTHERS}
+
+
+def test_a_driver_whose_lock_went_while_it_merged_writes_no_journal(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H19: its attempt is settled, perhaps, and the next one has begun."""
+    locks, store, verify = Held(), Store(), arithmetic.verify
+
+    def paused(*arguments: Any) -> None:
+        verify(*arguments)
+        locks.lost = True
+
+    monkeypatch.setattr(hive, "verify", paused)
+    assert failed(*places, locks=locks, store=store).reason is Reason.LOCK_LOST
+    assert store.resources == {}
 
 
 @pytest.mark.parametrize(
@@ -594,6 +613,20 @@ def test_a_compaction_that_hive_begins_after_the_journal_is_not_raced(places: tu
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
 
 
+def test_what_the_queue_said_serves_for_a_second(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """H23: a batch may take hours to publish, and Hive may begin at any moment of that."""
+    metastore, now = Metastore(), [0.0]
+
+    def begins() -> None:
+        now[0] += 1.1
+        metastore.queue = (entry("prt=1"),)
+
+    monkeypatch.setattr(overlaps, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    publishing(monkeypatch, "base_0000003", begins)
+    assert failed(*places, metastore=metastore).reason is Reason.IN_COMPACTION_QUEUE
+    assert [names(place) for place in places] == [{"base_0000003"}, set()]
+
+
 @pytest.mark.parametrize("when", ["before the merging", "after the journal"])
 def test_a_partition_that_a_worker_writes_in_is_left_alone(when: str, places: tuple[Path, Path]) -> None:
     """H23: also one that the queue does not know any more; a folder that only looks like it is nobody's."""
@@ -683,34 +716,100 @@ def test_a_worker_that_is_at_work_right_after_the_rename_may_have_listed_before(
     assert "more partitions" not in str(error)
 
 
+def test_what_a_worker_has_just_published_is_listed_when_the_queue_says_that_it_has_ended(
+    places: tuple[Path, Path],
+) -> None:
+    """H23: the queue is asked first. What a Worker publishes after a listing is missing from that."""
+
+    class Ending(Metastore):
+        def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
+            if (places[0] / "base_0000003").exists():
+                shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / "delta_0000001_0000005")
+            return ()
+
+    assert failed(places[0], metastore=Ending()).reason is Reason.OVERLAPPED
+
+
+TYPES = FIXTURES / "types" / "before"
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[Path, Path]:
+    """Two partitions; a minor compaction publishes a delta and a delete_delta in each."""
+    one, other = (Path(shutil.copytree(TYPES, tmp_path / name)) for name in ("p1", "p2"))
+    return one, other
+
+
+class WithDeletes(Metastore):
+    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
+        return ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
+
+
+class Waited(Held):
+    """Something happens while the first EXCLUSIVE lock is waited for; `locked` are the partitions that had one."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.locked: list[str | None] = []
+        self._meanwhile = meanwhile
+
+    @contextmanager
+    def exclusive(self, partition: str | None) -> Iterator[None]:
+        self.locked.append(partition)
+        if len(self.locked) == 1:
+            self._meanwhile()
+        yield
+
+
+def published(place: Path) -> set[str]:
+    return {path.name for path in place.iterdir()} - {path.name for path in TYPES.iterdir()}
+
+
 def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not_published(
-    tmp_path: Path,
+    pairs: tuple[Path, Path],
 ) -> None:
     """Those who wait for an EXCLUSIVE lock before the driver have their turn first."""
-    place, other = (Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / name)) for name in ("p1", "p2"))
-    metastore, locked = Metastore(), list[str | None]()
-
-    class Renamed(Held):
-        @contextmanager
-        def exclusive(self, partition: str | None) -> Iterator[None]:
-            locked.append(partition)
-            swapped(metastore)
-            yield
-
-    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
-    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
-    error = failed(place, other, metastore=metastore, locks=Renamed(), kind=CompactionType.MINOR)
+    metastore = WithDeletes()
+    locks = Waited(lambda: swapped(metastore))
+    error = failed(*pairs, metastore=metastore, locks=locks, kind=CompactionType.MINOR)
     assert error.reason is Reason.TABLE_CHANGED
-    assert locked == ["prt=0"]  # whose readers would wait next is another table's
-    assert {path.name for path in place.iterdir()} == {path.name for path in (FIXTURES / "types/before").iterdir()}
+    assert locks.locked == ["prt=0"]  # whose readers would wait next is another table's
+    assert published(pairs[0]) == set()
+
+
+def test_a_pair_of_a_partition_that_was_created_again_meanwhile_is_given_up_alone(pairs: tuple[Path, Path]) -> None:
+    metastore = WithDeletes()
+    again = Target("prt=0", str(pairs[0]), 2)
+    locks = Waited(lambda: metastore.meant.update({"prt=0": again}))
+    error = failed(*pairs, metastore=metastore, locks=locks, kind=CompactionType.MINOR)
+    assert (error.reason, "dropped and created again" in str(error)) == (Reason.TABLE_CHANGED, True)
+    assert [len(published(place)) for place in pairs] == [0, 2]
+
+
+@pytest.mark.parametrize("what", ["entry", "folder"])
+def test_a_pair_is_not_published_where_hive_began_while_its_lock_was_waited_for(
+    what: str, pairs: tuple[Path, Path]
+) -> None:
+    """H23: minutes may have gone by since the journal; Hive's Worker takes no notice of locks."""
+    metastore = WithDeletes()
+
+    def begins() -> None:
+        if what == "entry":
+            metastore.queue = (entry("prt=0"),)
+        else:
+            (pairs[0] / WORKERS_FOLDER).mkdir()
+
+    error = failed(*pairs, metastore=metastore, locks=Waited(begins), kind=CompactionType.MINOR)
+    assert error.reason is Reason.IN_COMPACTION_QUEUE
+    assert published(pairs[0]) == (set() if what == "entry" else {WORKERS_FOLDER})
+    assert len(published(pairs[1])) == 2
 
 
 def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
-    place = Path(shutil.copytree(FIXTURES / "types" / "before", tmp_path / "types"))
-    before, metastore, real = set(place.iterdir()), Metastore(), LocalStorage.publish
+    place, real = pairs[0], LocalStorage.publish
     failures = ["Input/output error"]
     when_readers_come: list[set[str]] = []
 
@@ -725,13 +824,11 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
             try:
                 yield
             finally:
-                new = set(place.iterdir()) - before
-                when_readers_come.append({path.name.rpartition("delta_")[0] for path in new})
+                when_readers_come.append({name.rpartition("delta_")[0] for name in published(place)})
 
     monkeypatch.setattr(LocalStorage, "publish", publish)
-    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
-    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
-    assert "Input/output error" in str(failed(place, metastore=metastore, locks=Watched(), kind=CompactionType.MINOR))
+    error = failed(place, metastore=WithDeletes(), locks=Watched(), kind=CompactionType.MINOR)
+    assert "Input/output error" in str(error)
     assert when_readers_come == [{"", "delete_"}]
 
 
