@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import PoolOwner, pool_owner
-from compaction_operator.cleanup.attempt import Attempt, AttemptSource, end_attempt, end_entries
+from compaction_operator.cleanup.attempt import Attempt, end_attempt, end_entries
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.metastore.locks import TxnInfo
 from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import open_storage
@@ -14,7 +15,7 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 """For how long a driver may have an entry, but no transaction: it opens one right after it has taken its entry."""
 
 
-def end_dead_entries(metastore: AttemptSource, table: TableRef, *, last: Attempt, now: datetime) -> None:
+def end_dead_entries(metastore: Metastore, table: TableRef, *, last: Attempt, now: datetime) -> None:
     """End the entries that keep a table busy though nobody works on it; Hive would wait for them for ever.
 
     `last` is the last attempt of a compaction of which none runs: it is dead, and so are those before it. The drivers
@@ -32,7 +33,7 @@ def end_dead_entries(metastore: AttemptSource, table: TableRef, *, last: Attempt
     end_entries(metastore, [one for one, owner in after if one in before and _is_dead(one, owner, opened, now)])
 
 
-def _unpublished(metastore: AttemptSource, table: TableRef) -> Sequence[tuple[QueueEntry, PoolOwner]]:
+def _unpublished(metastore: Metastore, table: TableRef) -> Sequence[tuple[QueueEntry, PoolOwner]]:
     """Return the entries that drivers put into pools of their own, and that were neither committed nor ended."""
     entries = metastore.compactions(table.database, table.name)
     owned = ((entry, pool_owner(entry.pool)) for entry in entries if not entry.is_ended and entry.committed is None)

@@ -5,12 +5,11 @@ the current write ids: no resource can name a directory into deletion.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
@@ -19,8 +18,9 @@ from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
-from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners, ReadersBusyError
+from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.queue import QueueEntry, QueueState
@@ -35,26 +35,6 @@ HIVE_AT_WORK = "InCompactionQueue"
 
 CAME_BACK = "came back while it was deleted"
 """Why a recorded name is still there after a pass."""
-
-
-class Metastore(TableSource, LockSource, Protocol):
-    """What deletion needs of the metastore's client."""
-
-    def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
-        ...
-
-    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue, ended ones too."""
-        ...
-
-    def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
-        """Return the write ids that a reader with those transactions sees."""
-        ...
-
-    def valid_txns(self) -> ValidTxnList:
-        """Return the transactions that a reader who comes now sees."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

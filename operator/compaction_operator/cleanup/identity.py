@@ -1,24 +1,13 @@
 """Whether a table and its partitions are still the recorded ones: only Hive 4 has a table id (hazard H11)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.tables import Partition, Table
-
-
-class TableSource(Protocol):
-    """What is asked of the metastore's client."""
-
-    def get_table(self, database: str, name: str, /) -> Table:
-        """Return the table; raises TableNotFound."""
-        ...
-
-    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
-        """Return those of the named partitions that exist."""
-        ...
+from compaction_operator.metastore.tables import Table
 
 
 class Place(Protocol):
@@ -94,7 +83,7 @@ class Today:
         return None
 
 
-def resolve_today(metastore: TableSource, spec: Recorded) -> Today:
+def resolve_today(metastore: Metastore, spec: Recorded) -> Today:
     """Return recorded table and partitions as they are now; raises TableGoneError and what the metastore raises."""
     table = _same_table(metastore, spec.table)
     partitions = {"": (table.create_time, table.location)}
@@ -106,7 +95,7 @@ def resolve_today(metastore: TableSource, spec: Recorded) -> Today:
     return Today(table.location, partitions, known_id)
 
 
-def what_changed(metastore: TableSource, spec: Recorded) -> dict[str, Change]:
+def what_changed(metastore: Metastore, spec: Recorded) -> dict[str, Change]:
     """Return what became of the recorded partitions that are not the recorded ones any more.
 
     NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
@@ -119,7 +108,7 @@ def what_changed(metastore: TableSource, spec: Recorded) -> dict[str, Change]:
     return {partition: change for partition, change in changes.items() if change is not None}
 
 
-def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
+def _same_table(metastore: Metastore, recorded: TableIdentity) -> Table:
     """Return the table if it is still the recorded one (HIVE-24235)."""
     what = f"table {recorded.ref()}"
     try:

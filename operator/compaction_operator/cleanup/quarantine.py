@@ -12,7 +12,6 @@ from compaction_operator.acid.listing import Listing
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
 from compaction_operator.cleanup.deletion import (
     Judge,
-    Metastore,
     Now,
     PartitionDeletion,
     empty_trash,
@@ -24,6 +23,7 @@ from compaction_operator.cleanup.deletion import (
     visit_entries,
 )
 from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"

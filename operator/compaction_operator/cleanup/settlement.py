@@ -4,13 +4,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, AttemptSource, Ended, end_attempt
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt
 from compaction_operator.cleanup.deletion import (
-    Metastore,
     Now,
     empty_trash,
     hide,
@@ -21,11 +19,12 @@ from compaction_operator.cleanup.deletion import (
     volume_of,
 )
 from compaction_operator.cleanup.gate import take_baseline
-from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
 from compaction_operator.cleanup.lost import holdings
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
-from compaction_operator.cleanup.readers import ReadersSource, look
+from compaction_operator.cleanup.readers import look
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)
@@ -34,10 +33,6 @@ STORAGE_ERROR = "StorageError"
 """Why a partition counts as not published: nobody can look into it."""
 
 _COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
-
-
-class SettlementSource(AttemptSource, ReadersSource, Metastore, LockSource, Protocol):
-    """What is needed of the metastore's client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class Settlement:
 
 def settle(
     open_storage: Callable[[str], Storage],
-    metastore: SettlementSource,
+    metastore: Metastore,
     spec: CompactionCleanupSpec,
     *,
     driver_ended: bool = True,
@@ -89,7 +84,7 @@ def settle(
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
 
 
-def _is_lost(metastore: SettlementSource, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+def _is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
     """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
 
     A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
@@ -137,7 +132,7 @@ def _is_volume_there(
 
 def _needed(
     open_storage: Callable[[str], Storage],
-    metastore: SettlementSource,
+    metastore: Metastore,
     spec: CompactionCleanupSpec,
     entries: Iterable[PartitionEntry],
 ) -> dict[str, tuple[str, ...]]:
