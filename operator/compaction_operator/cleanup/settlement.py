@@ -55,7 +55,7 @@ def settle(
     metastore: Metastore,
     spec: CompactionCleanupSpec,
     *,
-    driver_ended: bool = True,
+    whole: bool = True,
     manners: Manners = POLITE,
     clock: Callable[[], datetime],
 ) -> Settlement:
@@ -63,12 +63,11 @@ def settle(
 
     Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
     that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
-    Without `driver_ended` the metastore decides whether the attempt may be ended: see `_is_lost`.
+    Without `whole` the attempt is ended only where the journal is about (`end_attempt`, `is_lost`).
     Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
     is settled.
     """
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
-    whole = driver_ended or _is_lost(metastore, attempt, table, clock())
     gone = what_changed(metastore, spec)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
@@ -84,7 +83,7 @@ def settle(
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
 
 
-def _is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+def is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
     """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
 
     A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
