@@ -16,7 +16,7 @@ from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.driver import driver_end, executors_trouble, pod_trouble
 from compaction_operator.controller.gatekeeper import Gatekeeper
-from compaction_operator.controller.jobs import job_manifest, job_name, job_request
+from compaction_operator.controller.jobs import current_job, job_manifest, job_request
 from compaction_operator.controller.kube import KubeError
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outcomes import Pass, Trouble
@@ -100,7 +100,7 @@ class CompactionReconciler:
             waits_for = None if compaction.ended else self._admission.waits_for(compaction, self._means.clock())
             return compactions.Sight(waits_for=waits_for)
         meta = compaction.meta
-        name = job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
+        name = current_job(compaction)
         job = await self._cluster.job(meta.namespace, name)
         progress = self._cluster.progress(meta.namespace, name)
         if job is None or job.ended:
@@ -153,21 +153,13 @@ class CompactionReconciler:
         return replace(sight, attempt_ended=trouble or True)
 
     async def _create_job(self, compaction: Compaction) -> compactions.Sight:
-        meta = compaction.meta
-        request = job_request(
-            compaction.spec,
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-            attempt=compaction.status.attempt,
-            config=self._means.config,
-        )
+        request = job_request(compaction, self._means.config)
         try:
             await self._cluster.create_job(job_manifest(request, ttl=self._means.config.job_ttl))
         except KubeError as error:
             # Nobody would see it in a log: a quota, say, or an admission policy.
             return compactions.Sight(refused=str(error))
-        job = await self._cluster.job(meta.namespace, request.job)
+        job = await self._cluster.job(request.namespace, request.job)
         if job is None:
             raise KubeError(f"job {request.job} was deleted as soon as it was created")
         return compactions.Sight(job=job)
