@@ -181,8 +181,7 @@ def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, 
         return
     try:
         with hold_off(entry.partition):
-            for output in there:
-                hide(storage, entry.location, output)
+            hide(storage, entry.location, there)
     except ReadersBusyError as busy:
         log.info("%s: %s of an aborted transaction stays for now: %s", entry.location, ", ".join(there), busy)
     empty_trash(storage, entry.location, own)
