@@ -16,7 +16,7 @@ from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.plan import require_alone
 from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.holding import POLITE, Holding, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
@@ -141,7 +141,7 @@ def visit_entries(
     Returns one result per entry, in the journal's order; raises the metastore's errors.
     """
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, spec.partitions)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
     at_work = hives_own_work(metastore, spec.table.ref())
@@ -170,11 +170,11 @@ def _unless_at_work(
     return visit(entry)
 
 
-def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
+def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
     """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
-    today = resolve_today(metastore, spec)
+    today = resolve_today(metastore, recorded, entries)
     txns = metastore.valid_txns()
-    write_ids = metastore.valid_write_ids(spec.table.database, spec.table.name, valid_txns=txns)
+    write_ids = metastore.valid_write_ids(recorded.database, recorded.name, valid_txns=txns)
     return Now(today, write_ids, txns)
 
 
@@ -190,7 +190,7 @@ def held_off(metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners
     def hold(storage: Storage, entry: PartitionEntry) -> Iterator[dict[str, str]]:
         with holding.hold_off(entry.partition):
             # NB: looked up again, as a pass may be long (hazard H11).
-            now = resolve_now(metastore, spec.model_copy(update={"partitions": (entry,)}))
+            now = resolve_now(metastore, spec.table, [entry])
             if changed := now.what_changed(entry):
                 raise TableGoneError(changed)
             yield now.obsolete(entry, list_directory(storage, entry.location))

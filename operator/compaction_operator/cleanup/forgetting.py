@@ -44,7 +44,7 @@ def finish(
     if not queued or metastore.generation() is Generation.HIVE3:
         return
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, queued)
     except TableGoneError:
         return
     own = _ready_entries(metastore, spec)

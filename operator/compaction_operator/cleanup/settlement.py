@@ -1,7 +1,7 @@
 """What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -68,7 +68,7 @@ def settle(
     is settled.
     """
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
-    gone = what_changed(metastore, spec)
+    gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
     holding = Holding(metastore, spec, manners)
@@ -133,20 +133,19 @@ def _needed(
     open_storage: Callable[[str], Storage],
     metastore: Metastore,
     spec: CompactionCleanupSpec,
-    entries: Iterable[PartitionEntry],
+    entries: Sequence[PartitionEntry],
 ) -> dict[str, tuple[str, ...]]:
     """Return the recorded names that are not obsolete now: the baseline lacks those who will read them until they are.
 
     Where that cannot be told, it is all of them.
     """
-    counting = list(entries)
-    if not counting:
+    if not entries:
         return {}
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, entries)
     except TableGoneError as gone:
         raise UndecidedError(str(gone)) from gone
-    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in counting}
+    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in entries}
 
 
 def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, ...]:

@@ -100,21 +100,18 @@ class Controller:
 
     def step(self) -> int:
         """Start whatever is due now; return how many tasks that are."""
-        now, started = self._ticks(), 0
+        now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
         while (key := self._queue.pop(now)) is not None:
-            self._start(self._reconcile(key))
-            started += 1
-        for warehouse, tables in self._gatekeeper.start_due(now).items():
-            self._start(self._look(warehouse, tables))
-            started += 1
+            due.append(self._reconcile(key))
+        due += (self._look(name, tables) for name, tables in self._gatekeeper.start_due(now).items())
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
-            for name in self._warehouses:
-                if name not in self._sweeping:
-                    self._sweeping.add(name)
-                    self._start(self._sweep(name))
-                    started += 1
-        return started
+            rested = [name for name in self._warehouses if name not in self._sweeping]
+            self._sweeping.update(rested)
+            due += map(self._sweep, rested)
+        for coroutine in due:
+            self._start(coroutine)
+        return len(due)
 
     async def idle(self) -> None:
         """Wait until all tasks that were started are over."""

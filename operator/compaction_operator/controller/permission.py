@@ -1,7 +1,5 @@
 """Whether the operator's configuration lets a compaction run."""
 
-from collections.abc import Iterable
-
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
@@ -52,17 +50,13 @@ def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverRes
             return None
         return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
     try:
-        if _is_below_any(location, warehouse.hudi.locations):
+        if any(is_below(location, folder) for folder in warehouse.hudi.locations):
             return None
     except StorageError as error:
         return _refused(Reason.NOT_ALLOWED, f"table.location {error}")
     allowed = ", ".join(warehouse.hudi.locations) or "nothing"
     message = f"table.location {location} may not be compacted; of warehouse {spec.warehouse} may, below: {allowed}"
     return _refused(Reason.NOT_ALLOWED, message)
-
-
-def _is_below_any(location: str, folders: Iterable[str]) -> bool:
-    return any(is_below(location, folder) for folder in folders)
 
 
 def _refused(reason: Reason, message: str) -> DriverResult:

@@ -251,7 +251,8 @@ class RealWork:
     @_answering
     def held(self, resource: Compaction | Cleanup) -> Holdings:
         """Ask for the attempt's locks and transactions, which bear its name."""
-        return holdings(self._client(resource.spec.warehouse), attempt_of(resource), _table_of(resource))
+        table = TableRef(database=resource.spec.table.database, name=resource.spec.table.name)
+        return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
     @_answering
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
@@ -265,7 +266,7 @@ class RealWork:
 
     def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
         """End a lost attempt in all partitions, not only in those of one journal; return whether it is one."""
-        attempt, table = attempt_of(cleanup), _table_of(cleanup)
+        attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
         lost = is_lost(client, attempt, table, self._clock())
         if lost:
             self._end(client, attempt, table)
@@ -367,11 +368,6 @@ def attempt_of(resource: Compaction | Cleanup) -> Attempt:
     if isinstance(resource, Compaction):
         return Attempt(resource.meta.uid, resource.status.attempt)
     return Attempt(resource.spec.compaction.uid, resource.spec.compaction.attempt)
-
-
-def _table_of(resource: Compaction | Cleanup) -> TableRef:
-    table = resource.spec.table
-    return TableRef(database=table.database, name=table.name)
 
 
 def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:
