@@ -22,7 +22,7 @@ from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
 from compaction_operator.controller.jobs import JobState, JobView, current_job
 from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.permission import refusal
+from compaction_operator.controller.permission import may_use, refusal
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
@@ -181,15 +181,11 @@ class _Step:
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
         unsettled = self._sight.end.unsettled
-        if unsettled and self._may_settle():
+        # NB: without the right, which may have been taken away meanwhile, they never are settled.
+        if unsettled and may_use(self._compaction, self._config):
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
             return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
         return self._judge(self._sight.end)
-
-    def _may_settle(self) -> bool:
-        """Whether its cleanups ever are: not without the right, which may have been taken away meanwhile."""
-        database, namespace = self._spec.table.database, self._compaction.meta.namespace
-        return self._config.allows(self._spec.warehouse, namespace=namespace, database=database)
 
     def _preflight(self) -> Decision:
         verdict = self._sight.verdict

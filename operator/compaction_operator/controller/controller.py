@@ -244,13 +244,13 @@ class Controller:
         rest = self._rest(key)
         if rest > 0:
             return rest
+        failures, failed = self._failures.get(key, 0), False
         if key.kind is Kind.COMPACTION:
             again = await self._compactions.reconcile(key)
-            self._failures.pop(key, None)
-            return again
-        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
+        else:
+            again, failed = await self._cleanups.reconcile(key, failures=failures)
         if failed:
-            self._failures[key] = self._failures.get(key, 0) + 1
+            self._failures[key] = failures + 1
         else:
             self._failures.pop(key, None)
         if failed and again is not None:

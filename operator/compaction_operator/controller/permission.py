@@ -3,7 +3,7 @@
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.resources import Compaction
+from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.storage import StorageError, is_below
 
 
@@ -23,6 +23,12 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
     if not_allowed is not None:
         return _refused(Reason.NOT_ALLOWED, f"cleanup.readers: {not_allowed}")
     return _wrong_format(spec) or _table_refusal(spec, warehouse)
+
+
+def may_use(resource: Compaction | Cleanup, config: OperatorConfig) -> bool:
+    """Whether the namespace of a compaction or cleanup may use its warehouse and database."""
+    spec = resource.spec
+    return config.allows(spec.warehouse, namespace=resource.meta.namespace, database=spec.table.database)
 
 
 def readers_refusal(readers: Readers, warehouse: Warehouse) -> str | None:

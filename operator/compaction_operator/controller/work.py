@@ -28,7 +28,7 @@ from compaction_operator.cleanup.settlement import Settlement, is_lost, settle
 from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.permission import readers_refusal
+from compaction_operator.controller.permission import may_use, readers_refusal
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
@@ -356,7 +356,7 @@ class RealWork:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
         spec, namespace = cleanup.spec, cleanup.meta.namespace
         client = self._client(spec.warehouse)
-        if not self._config.allows(spec.warehouse, namespace=namespace, database=spec.table.database):
+        if not may_use(cleanup, self._config):
             raise NotAllowedError(
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
