@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from itertools import chain
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
@@ -29,18 +29,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class WarehousePools:
+class WarehousePools(NamedTuple):
     """A warehouse's worker threads by purpose, so that one that is held up holds up nothing else."""
 
     tables: Executor
     polling: Executor
     deletion: Executor
-
-    def shut_down(self) -> None:
-        """Start nothing new and wait for nothing: whatever runs can be repeated."""
-        for pool in (self.tables, self.polling, self.deletion):
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Pools:
@@ -69,9 +63,8 @@ class Pools:
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: whatever runs can be repeated."""
-        self.kube.shutdown(wait=False, cancel_futures=True)
-        for pools in (*self._warehouses.values(), self._others):
-            pools.shut_down()
+        for pool in chain([self.kube], self._others, *self._warehouses.values()):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
