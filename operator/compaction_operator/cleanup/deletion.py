@@ -181,7 +181,7 @@ def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable
 def held_off(metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> HeldOff:
     """Return how a pass holds readers off, once the locks that an earlier one left are given back.
 
-    What it is used on raises TableGoneError, ReadersBusyError and what the metastore raises.
+    To enter it raises TableGoneError, ReadersBusyError, StorageError, ValueError and what the metastore raises.
     """
     holding = Holding(metastore, spec, manners)
     holding.give_back_left()

@@ -63,7 +63,7 @@ def settle(
 
     Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
     that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
-    Without `whole` the attempt is ended only where the journal is about (`end_attempt`, `is_lost`).
+    `whole` is for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended.
     Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
     is settled.
     """

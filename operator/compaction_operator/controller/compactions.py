@@ -349,9 +349,7 @@ class _Step:
             return refusal(self._compaction, self._config)
         job, ending = self._sight.job, self.status.ending
         succeeded = job is not None and job.state is JobState.SUCCEEDED
-        missing = [
-            entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, PublishedState.NOT_PUBLISHED)
-        ]
+        missing = [entry for one in self._of_attempt(end) for entry in _entries(one, PublishedState.NOT_PUBLISHED)]
         if succeeded and not missing:
             return None
         if ending is not None:
