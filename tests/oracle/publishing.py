@@ -12,7 +12,7 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
-from compaction_operator.cleanup.publication import published_states
+from compaction_operator.cleanup.publication import published_state
 from compaction_operator.jobs import hive as flow
 from compaction_operator.jobs import hive3, offline
 from compaction_operator.jobs.attempt import Attempt
@@ -136,7 +136,8 @@ class Driver:
 
 def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, now: View) -> PartitionDeletion:
     """Make the controller's pass of deletion over a journal, when all have left who came before the reader `now`."""
-    names = {"": [path.name for path in table.directory.iterdir()]}
+    names = [path.name for path in table.directory.iterdir()]
     answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
-    (result,) = delete_obsolete(storage, answers, spec, published_states(spec.partitions, names))
+    states = {entry.partition: published_state(entry, names) for entry in spec.partitions}
+    (result,) = delete_obsolete(storage, answers, spec, states)
     return result

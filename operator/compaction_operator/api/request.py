@@ -2,7 +2,6 @@
 
 import re
 from enum import StrEnum
-from typing import NamedTuple
 
 from compaction_operator.api.compaction import CleanupOptions, CompactionType, Format, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
@@ -144,13 +143,9 @@ def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
     return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"
 
 
-_AGENT = re.compile(rf"{AGENT_PREFIX}([^/]+)/([0-9]+)/([^/]*)", re.ASCII)
-
-
 def agent_attempt(agent: str | None) -> tuple[str, int] | None:
     """Return the compaction's UID and the attempt of a driver's `agent_info`, None for any other agent."""
-    found = _AGENT.fullmatch(agent or "")
-    return (found[1], int(found[2])) if found else None
+    return _attempt_after(AGENT_PREFIX, agent)
 
 
 QUEUE_POOL_PREFIX = "compaction/"
@@ -161,22 +156,11 @@ def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
     return f"{QUEUE_POOL_PREFIX}{uid}/{attempt}/{pod_uid[:8]}"
 
 
-_POOL = re.compile(rf"{QUEUE_POOL_PREFIX}([^/]+)/([0-9]+)/([^/]*)", re.ASCII)
+def pool_owner(pool: str | None) -> tuple[str, int] | None:
+    """Return the compaction's UID and the attempt of a driver's `queue_pool`, None for a pool of anybody else."""
+    return _attempt_after(QUEUE_POOL_PREFIX, pool)
 
 
-class PoolOwner(NamedTuple):
-    """The driver whose pool of the metastore's compaction queue it is."""
-
-    uid: str
-    attempt: int
-    agent: str
-    """How the agentInfo of that driver begins."""
-
-
-def pool_owner(pool: str | None) -> PoolOwner | None:
-    """Return the driver to whom `queue_pool` gave that pool, None for a pool of anybody else."""
-    found = _POOL.fullmatch(pool or "")
-    if found is None:
-        return None
-    uid, attempt, pod = found[1], int(found[2]), found[3]
-    return PoolOwner(uid, attempt, agent_info(uid=uid, attempt=attempt, pod_uid=pod))
+def _attempt_after(prefix: str, name: str | None) -> tuple[str, int] | None:
+    found = re.fullmatch(rf"{prefix}([^/]+)/([0-9]+)/([^/]*)", name or "", re.ASCII)
+    return (found[1], int(found[2])) if found else None

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.cleanup.fence import fence_those
+from compaction_operator.cleanup.identity import Place
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.staging import StagingFolder
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 from compaction_operator.metastore.partitions import lock_name
 from compaction_operator.metastore.queue import QueueEntry, QueueJob
 from compaction_operator.storage import Storage, StorageError
@@ -25,56 +25,6 @@ from compaction_operator.storage import Storage, StorageError
 log = logging.getLogger(__name__)
 
 _ONCE_SHORTENED = 8
-
-
-class Place(Protocol):
-    """A partition ('' for an unpartitioned table) and where it lies: a journal's entry, or what the metastore has."""
-
-    @property
-    def partition(self) -> str:
-        """The partition's name."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Its directory."""
-        ...
-
-
-class AttemptSource(Protocol):
-    """What is needed of the metastore's client."""
-
-    def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
-        ...
-
-    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
-        """Return the locks on the table, its partitions and its database."""
-        ...
-
-    def unlock(self, lock_id: int, /) -> None:
-        """Give a lock back; one that is gone is no error."""
-        ...
-
-    def open_transactions(self) -> OpenTransactions:
-        """Return the open transactions."""
-        ...
-
-    def valid_txns(self) -> ValidTxnList:
-        """Return which transactions are open or aborted."""
-        ...
-
-    def abort_txn(self, txn: int, /) -> bool:
-        """Abort a transaction; one that has ended is no error."""
-        ...
-
-    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue, ended ones too: a table's, or all."""
-        ...
-
-    def mark_failed(self, job: QueueJob, message: str, /) -> None:
-        """End an entry as failed; one that has ended is no error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +73,7 @@ class Ended:
 
 def end_attempt(
     open_storage: Callable[[str], Storage],
-    metastore: AttemptSource,
+    metastore: Metastore,
     attempt: Attempt,
     table: TableRef,
     places: Sequence[Place],
@@ -176,9 +126,7 @@ def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Ite
     return unreachable
 
 
-def _abort_transactions(
-    metastore: AttemptSource, known: Collection[int], unnamed: Attempt | None, table: TableRef
-) -> None:
+def _abort_transactions(metastore: Metastore, known: Collection[int], unnamed: Attempt | None, table: TableRef) -> None:
     """Abort the open ones of these transactions, and those of an attempt that have neither a lock nor an entry yet."""
     opened = metastore.open_transactions().open
     by_agent = {txn.txn for txn in opened if unnamed and unnamed.holds(txn.agent)} - set(known)
@@ -186,14 +134,14 @@ def _abort_transactions(
         metastore.abort_txn(txn)
 
 
-def _of_no_other_table(metastore: AttemptSource, table: TableRef, txns: set[int]) -> set[int]:
+def _of_no_other_table(metastore: Metastore, table: TableRef, txns: set[int]) -> set[int]:
     """Return those of the transactions in which no other table is compacted; only a forged journal names such ones."""
     if not txns:
         return set()
     return txns - {entry.txn for entry in metastore.compactions() if not entry.is_of(table)}
 
 
-def end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None:
+def end_entries(metastore: Metastore, entries: Iterable[QueueEntry]) -> None:
     """End the entries that nothing was published for; their transactions have ended before they were asked for.
 
     NB: a driver marks its entry "ready for cleaning" right before it commits, and may have come just that far: Hive's
@@ -205,7 +153,7 @@ def end_entries(metastore: AttemptSource, entries: Iterable[QueueEntry]) -> None
 
 
 def _own_entries(
-    metastore: AttemptSource, attempt: Attempt, table: TableRef, *, concerned: Collection[str] | None
+    metastore: Metastore, attempt: Attempt, table: TableRef, *, concerned: Collection[str] | None
 ) -> tuple[QueueEntry, ...]:
     """Return the attempt's entries of the queue; `concerned` has the `lock_name`s to which they are limited."""
     entries = filter(attempt.queued, metastore.compactions(table.database, table.name))

@@ -5,22 +5,22 @@ the current write ids: no resource can name a directory into deletion.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.plan import require_alone
 from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
-from compaction_operator.cleanup.identity import Change, TableGoneError, TableSource, Today, resolve_today
+from compaction_operator.cleanup.holding import POLITE, Holding, Manners, ReadersBusyError
+from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.queue import QueueEntry, QueueState
@@ -35,26 +35,6 @@ HIVE_AT_WORK = "InCompactionQueue"
 
 CAME_BACK = "came back while it was deleted"
 """Why a recorded name is still there after a pass."""
-
-
-class Metastore(TableSource, LockSource, Protocol):
-    """What deletion needs of the metastore's client."""
-
-    def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
-        ...
-
-    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue, ended ones too."""
-        ...
-
-    def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
-        """Return the write ids that a reader with those transactions sees."""
-        ...
-
-    def valid_txns(self) -> ValidTxnList:
-        """Return the transactions that a reader who comes now sees."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +96,8 @@ class Now:
         return {name: reason for name, reason in found.items() if may_become_obsolete(name)}
 
 
-Judge = Callable[[PartitionEntry], Now]
-"""Looks once more at what a table and an entry's partition are; raises TableGoneError when they are others now."""
+HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
+"""Holds readers off an entry's partition, and yields what is obsolete now that nobody else can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
@@ -135,9 +115,7 @@ def delete_obsolete(
     `states` has the computed state of each partition. A storage error in one partition is that partition's result;
     errors of the metastore are raised: nothing is deleted on a guess.
     """
-    holding = Holding(metastore, spec, manners)
-    holding.give_back_left()
-    visit = partial(_delete_recorded, hold_off=holding.hold_off, judge=partial(judge_again, metastore, spec))
+    visit = partial(_delete_recorded, held_off=held_off(metastore, spec, manners))
     return visit_entries(storage, metastore, spec, states, visit)
 
 
@@ -163,7 +141,7 @@ def visit_entries(
     Returns one result per entry, in the journal's order; raises the metastore's errors.
     """
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, spec.partitions)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
     at_work = hives_own_work(metastore, spec.table.ref())
@@ -192,23 +170,32 @@ def _unless_at_work(
     return visit(entry)
 
 
-def resolve_now(metastore: Metastore, spec: CompactionCleanupSpec) -> Now:
+def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
     """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
-    today = resolve_today(metastore, spec)
+    today = resolve_today(metastore, recorded, entries)
     txns = metastore.valid_txns()
-    write_ids = metastore.valid_write_ids(spec.table.database, spec.table.name, valid_txns=txns)
+    write_ids = metastore.valid_write_ids(recorded.database, recorded.name, valid_txns=txns)
     return Now(today, write_ids, txns)
 
 
-def judge_again(metastore: Metastore, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Now:
-    """Return the table as it is now that nobody else can change it: a pass may be long (hazard H11).
+def held_off(metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> HeldOff:
+    """Return how a pass holds readers off, once the locks that an earlier one left are given back.
 
-    Raises TableGoneError and what the metastore raises.
+    To enter it raises TableGoneError, ReadersBusyError, StorageError, ValueError and what the metastore raises.
     """
-    now = resolve_now(metastore, spec.model_copy(update={"partitions": (entry,)}))
-    if changed := now.what_changed(entry):
-        raise TableGoneError(changed)
-    return now
+    holding = Holding(metastore, spec, manners)
+    holding.give_back_left()
+
+    @contextmanager
+    def hold(storage: Storage, entry: PartitionEntry) -> Iterator[dict[str, str]]:
+        with holding.hold_off(entry.partition):
+            # NB: looked up again, as a pass may be long (hazard H11).
+            now = resolve_now(metastore, spec.table, [entry])
+            if changed := now.what_changed(entry):
+                raise TableGoneError(changed)
+            yield now.obsolete(entry, list_directory(storage, entry.location))
+
+    return hold
 
 
 def volume_of(entry: PartitionEntry, table_location: str) -> str:
@@ -229,11 +216,12 @@ def names_in(listing: Listing) -> set[str]:
     return {directory.name for directory in listing.directories} | {file.name for file in listing.files}
 
 
-def hide(storage: Storage, location: str, name: str) -> None:
-    """Take a directory out of readers' sight, whole; what is gone already is fine."""
-    # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
-    with suppress(AlreadyExistsError, NotFoundError):
-        storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
+def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
+    """Take directories out of readers' sight, each whole; what is gone already is fine."""
+    for name in names:
+        # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
+        with suppress(AlreadyExistsError, NotFoundError):
+            storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 
 
 def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:
@@ -314,19 +302,15 @@ def _visit(
     return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
 
 
-def _delete_recorded(
-    storage: Storage, now: Now, entry: PartitionEntry, *, hold_off: HoldOff, judge: Judge
-) -> PartitionDeletion:
+def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
     """Hide all of it in one go while nobody can begin to read, then delete it leaf by leaf, and list again."""
     recorded = [obsolete.name for obsolete in entry.obsolete]
     freed = empty_trash(storage, entry.location, recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
     if any(name in obsolete for name in recorded):
-        with hold_off(entry.partition):
-            obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
+        with held_off(storage, entry) as obsolete:
             doomed = [name for name in recorded if name in obsolete]
-            for name in doomed:
-                hide(storage, entry.location, name)
+            hide(storage, entry.location, doomed)
         freed.update(empty_trash(storage, entry.location, doomed))
     there = names_in(list_directory(storage, entry.location))
     return result_of(entry, there=there, obsolete=obsolete, freed=freed)

@@ -1,8 +1,7 @@
 """Ends a compaction's entries in Hive 4's queue, once the metastore may forget what was aborted before it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import AcidDirectory
@@ -10,28 +9,13 @@ from compaction_operator.acid.snapshot import acid_directories, compacted_bases
 from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
 from compaction_operator.cleanup.attempt import Attempt, queue_job
-from compaction_operator.cleanup.deletion import Metastore, Now, list_directory, names_in, resolve_now
+from compaction_operator.cleanup.deletion import Now, list_directory, names_in, resolve_now
 from compaction_operator.cleanup.identity import TableGoneError
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.quarantine import QUARANTINE
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.queue import QueueEntry, QueueJob
+from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.storage import NotFoundError, Storage, join
-
-
-class QueueSource(Metastore, Protocol):
-    """What is needed of the metastore's client."""
-
-    def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
-        ...
-
-    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue, ended ones too: a table's, or all."""
-        ...
-
-    def mark_cleaned(self, job: QueueJob, /) -> None:
-        """End an entry as cleaned up; one that has ended is no error."""
-        ...
 
 
 class StillThereError(Exception):
@@ -40,7 +24,7 @@ class StillThereError(Exception):
 
 def finish(
     open_storage: Callable[[str], Storage],
-    metastore: QueueSource,
+    metastore: Metastore,
     spec: CompactionCleanupSpec,
     entries: Iterable[PartitionEntry],
 ) -> None:
@@ -60,7 +44,7 @@ def finish(
     if not queued or metastore.generation() is Generation.HIVE3:
         return
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, queued)
     except TableGoneError:
         return
     own = _ready_entries(metastore, spec)
@@ -72,7 +56,7 @@ def finish(
 
 
 def _ready_entries(
-    metastore: QueueSource, spec: CompactionCleanupSpec
+    metastore: Metastore, spec: CompactionCleanupSpec
 ) -> dict[tuple[str, int | None, int | None], QueueEntry]:
     attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
     return {
@@ -82,7 +66,7 @@ def _ready_entries(
     }
 
 
-def _mark_cleaned(storage: Storage, metastore: QueueSource, now: Now, entry: PartitionEntry, found: QueueEntry) -> None:
+def _mark_cleaned(storage: Storage, metastore: Metastore, now: Now, entry: PartitionEntry, found: QueueEntry) -> None:
     # The metastore goes by what it is told, so it is told no more than what is looked at here.
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
     listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}

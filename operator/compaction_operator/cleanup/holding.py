@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.gate import concerns
-from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
+from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
 
 POLL_SECONDS = 0.1
 NAMED = 5
@@ -68,26 +68,6 @@ HoldOff = Callable[[str], AbstractContextManager[None]]
 """Holds readers off one partition ('' for the table); raises ReadersBusyError when that cannot be had now."""
 
 
-class LockSource(Protocol):
-    """What is needed of the metastore's client."""
-
-    def lock(self, wish: LockWish, /) -> LockState:
-        """Ask for a lock."""
-        ...
-
-    def check_lock(self, lock_id: int, /) -> bool:
-        """Return whether a lock is acquired by now."""
-        ...
-
-    def unlock(self, lock_id: int, /) -> None:
-        """Give a lock back; one that is gone is no error."""
-        ...
-
-    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
-        """Return the locks on the table, its partitions and its database."""
-        ...
-
-
 class ReadersBusyError(Exception):
     """Readers are at work all the time: to be tried again."""
 
@@ -95,7 +75,7 @@ class ReadersBusyError(Exception):
 class Holding:
     """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
 
-    def __init__(self, metastore: LockSource, spec: CompactionCleanupSpec, manners: Manners) -> None:
+    def __init__(self, metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> None:
         self._metastore = metastore
         self._manners = manners
         self._seen = manners.seen or Sightings()

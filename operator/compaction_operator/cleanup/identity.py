@@ -5,20 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.tables import Partition, Table
-
-
-class TableSource(Protocol):
-    """What is asked of the metastore's client."""
-
-    def get_table(self, database: str, name: str, /) -> Table:
-        """Return the table; raises TableNotFound."""
-        ...
-
-    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
-        """Return those of the named partitions that exist."""
-        ...
+from compaction_operator.metastore.tables import Table
 
 
 class Place(Protocol):
@@ -37,20 +26,6 @@ class Place(Protocol):
     @property
     def create_time(self) -> int:
         """When it was created."""
-        ...
-
-
-class Recorded(Protocol):
-    """A table and partitions as they were: a journal, or what a driver works at."""
-
-    @property
-    def table(self) -> TableIdentity:
-        """The table."""
-        ...
-
-    @property
-    def partitions(self) -> Sequence[Place]:
-        """The partitions."""
         ...
 
 
@@ -94,32 +69,32 @@ class Today:
         return None
 
 
-def resolve_today(metastore: TableSource, spec: Recorded) -> Today:
+def resolve_today(metastore: Metastore, recorded: TableIdentity, places: Iterable[Place]) -> Today:
     """Return recorded table and partitions as they are now; raises TableGoneError and what the metastore raises."""
-    table = _same_table(metastore, spec.table)
+    table = _same_table(metastore, recorded)
     partitions = {"": (table.create_time, table.location)}
-    names = [entry.partition for entry in spec.partitions if entry.partition]
+    names = [entry.partition for entry in places if entry.partition]
     if names:
         found = metastore.get_partitions(table.database, table.name, names)
         partitions |= {partition.name: (partition.create_time, partition.location) for partition in found}
-    known_id = None if spec.table.table_id is None else table.table_id
+    known_id = None if recorded.table_id is None else table.table_id
     return Today(table.location, partitions, known_id)
 
 
-def what_changed(metastore: TableSource, spec: Recorded) -> dict[str, Change]:
+def what_changed(metastore: Metastore, recorded: TableIdentity, places: Sequence[Place]) -> dict[str, Change]:
     """Return what became of the recorded partitions that are not the recorded ones any more.
 
     NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
     """
     try:
-        today = resolve_today(metastore, spec)
+        today = resolve_today(metastore, recorded, places)
     except TableGoneError as gone:
-        return {entry.partition: gone.change for entry in spec.partitions}
-    changes = {entry.partition: today.what_changed(entry) for entry in spec.partitions}
+        return {entry.partition: gone.change for entry in places}
+    changes = {entry.partition: today.what_changed(entry) for entry in places}
     return {partition: change for partition, change in changes.items() if change is not None}
 
 
-def _same_table(metastore: TableSource, recorded: TableIdentity) -> Table:
+def _same_table(metastore: Metastore, recorded: TableIdentity) -> Table:
     """Return the table if it is still the recorded one (HIVE-24235)."""
     what = f"table {recorded.ref()}"
     try:

@@ -1,13 +1,12 @@
 """Whether an attempt's driver is alive, by the heartbeats of what the metastore holds for it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.attempt import Attempt
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.metastore.locks import LockInfo, TxnInfo
 
 SILENT_AFTER = timedelta(seconds=90)
 """A driver beats every 20 s. NB: well before hive.txn.timeout (300 s), which takes the EXCLUSIVE lock away behind which
@@ -15,18 +14,6 @@ half of a pair may lie, and longer than a look between two nodes whose clocks di
 
 NOTHING_HELD = 300.0
 """Seconds. A driver that works holds something at every moment. Before its first lock it only looks the table up."""
-
-
-class HoldingSource(Protocol):
-    """What is needed of the metastore's client."""
-
-    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
-        """Return the locks on the table, its partitions and its database."""
-        ...
-
-    def open_transactions(self) -> OpenTransactions:
-        """Return the open transactions."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +47,7 @@ class Holdings:
         return f"{self} of its driver has had no heartbeat since {beat.isoformat(timespec='seconds')}"
 
 
-def holdings(metastore: HoldingSource, attempt: Attempt, table: TableRef) -> Holdings:
+def holdings(metastore: Metastore, attempt: Attempt, table: TableRef) -> Holdings:
     """Return what the attempt holds now. Raises the client's errors."""
     locks = metastore.show_locks(table.database, table.name)
     txns = metastore.open_transactions().open

@@ -6,12 +6,12 @@ the write ids, the locks and the queue entries of the one say nothing of the oth
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import Reason
+from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.resolve import Refused, Resolved
-from compaction_operator.metastore.tables import Partition, Table
+from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import StorageError, local_path
 from compaction_operator.storage.uri import components
 
@@ -23,29 +23,13 @@ DEFAULT_DATABASE = "default"
 """The one without a directory: its tables lie beside the others'."""
 
 
-class PlaceSource(Protocol):
-    """What is asked of the metastore's client."""
-
-    def get_partition_names(self, database: str, name: str, /) -> Sequence[str]:
-        """Return the names of all partitions of a table."""
-        ...
-
-    def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
-        """Return those of the named partitions that exist."""
-        ...
-
-    def table_locations(self, database: str, /) -> Mapping[str, str]:
-        """Return where each table of a database lies; none where there is no such database."""
-        ...
-
-
 def require_allowed(table: Table, warehouse: Warehouse) -> None:
     """Raise Refused (NotAllowed) for a table that lies where the warehouse lets nothing be compacted."""
     if why := _outside(table.location, warehouse.allowed_locations):
         raise Refused(Reason.NOT_ALLOWED, f"{_name(table, '')} {why}")
 
 
-def misplaced(client: PlaceSource, resolved: Resolved, warehouse: Warehouse) -> dict[str, Refused]:
+def misplaced(client: MetastoreClient, resolved: Resolved, warehouse: Warehouse) -> dict[str, Refused]:
     """Return those of the partitions that are meant ('' is the table itself) that must be left alone, and why.
 
     Looks at all partitions of the table: two in one place share their files, and not their readers' locks. Where one
@@ -113,7 +97,7 @@ def _name(table: Table, partition: str) -> str:
     return f"partition {partition} of {name}" if partition else name
 
 
-def _other_partitions(client: PlaceSource, table: Table, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _other_partitions(client: MetastoreClient, table: Table, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if table.partition_keys:
         names = [name for name in client.get_partition_names(table.database, table.name) if name not in known]
         yield from ((found.name, found.location) for found in client.get_partitions(table.database, table.name, names))
@@ -127,7 +111,7 @@ def _is_usual(table: Table, partitions: Mapping[str, str]) -> bool:
     return all(_path(place) == home + tuple(filter(None, name.split("/"))) for name, place in partitions.items())
 
 
-def _other_tables(client: PlaceSource, table: Table, places: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _other_tables(client: MetastoreClient, table: Table, places: Iterable[str]) -> Iterator[tuple[str, str]]:
     for database in sorted({table.database, *_databases_on_the_way([table.location, *places])}):
         for name, location in client.table_locations(database).items():
             if (database, name) != (table.database, table.name):

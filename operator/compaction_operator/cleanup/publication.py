@@ -1,6 +1,6 @@
 """Whether a partition's outputs are published, computed from transactions and a listing: nobody reports it (H10)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from compaction_operator.acid.names import parse_directory
@@ -69,13 +69,3 @@ def bears_transaction(output: str, entry: PartitionEntry) -> bool:
     """Whether an output's name says the entry's transaction (`_v<id>`), or like the entry none at all."""
     parsed = parse_directory(output)
     return parsed is not None and parsed.visibility_txn == entry.txn_id
-
-
-def published_states(
-    entries: Iterable[PartitionEntry], names: Mapping[str, Collection[str]]
-) -> dict[str, PublishedState]:
-    """Return the state of each entry by its partition's name; `names` has the listed names by partition.
-
-    Raises UndecidedError as `published_state` does.
-    """
-    return {entry.partition: published_state(entry, names[entry.partition]) for entry in entries}

@@ -11,19 +11,19 @@ from functools import partial
 from compaction_operator.acid.listing import Listing
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
 from compaction_operator.cleanup.deletion import (
-    Judge,
-    Metastore,
+    HeldOff,
     Now,
     PartitionDeletion,
     empty_trash,
+    held_off,
     hide,
-    judge_again,
     list_directory,
     names_in,
     result_of,
     visit_entries,
 )
-from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners
+from compaction_operator.cleanup.holding import POLITE, Manners
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -53,11 +53,8 @@ def quarantine_obsolete(
     `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
     moved back by somebody, and stays.
     """
-    holding = Holding(metastore, spec, manners)
-    holding.give_back_left()
-    own = quarantine_name(spec.compaction)
-    judge = partial(judge_again, metastore, spec)
-    visit = partial(_quarantine_recorded, hold_off=holding.hold_off, judge=judge, own=own, known=known)
+    own, held = quarantine_name(spec.compaction), held_off(metastore, spec, manners)
+    visit = partial(_quarantine_recorded, held_off=held, own=own, known=known)
     return visit_entries(storage, metastore, spec, states, visit)
 
 
@@ -78,8 +75,7 @@ def _quarantine_recorded(
     now: Now,
     entry: PartitionEntry,
     *,
-    hold_off: HoldOff,
-    judge: Judge,
+    held_off: HeldOff,
     own: str,
     known: Mapping[str, Collection[str]],
 ) -> PartitionDeletion:
@@ -91,8 +87,7 @@ def _quarantine_recorded(
     taken: dict[str, str] = {}
     if waiting:
         _make_folder(storage, entry.location, own)
-        with hold_off(entry.partition):
-            obsolete = judge(entry).obsolete(entry, list_directory(storage, entry.location))
+        with held_off(storage, entry) as obsolete:
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
     held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
@@ -125,8 +120,7 @@ def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: s
     held, listing = list_directory(storage, folder), list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, _as_if_restored(held, listing))
     doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
-    for name in doomed:
-        hide(storage, folder, name)
+    hide(storage, folder, doomed)
     freed.update(empty_trash(storage, folder, doomed))
     left = names_in(list_directory(storage, folder))
     restored = [name for name in recorded if name in names_in(listing)]

@@ -1,10 +1,10 @@
 """One look at the metastore for the reader gates of many tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
@@ -13,31 +13,7 @@ from compaction_operator.metastore.queue import QueueEntry
 SILENCES = 2
 
 
-class ReadersSource(Protocol):
-    """What a look needs of the metastore's client."""
-
-    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
-        """Return the locks on the table, its partitions and its database."""
-        ...
-
-    def all_locks(self) -> Sequence[LockInfo]:
-        """Return all locks of the metastore."""
-        ...
-
-    def open_transactions(self) -> OpenTransactions:
-        """Return the open transactions and their high-water mark."""
-        ...
-
-    def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
-        ...
-
-    def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue: a table's, or all."""
-        ...
-
-
-def look(metastore: ReadersSource, table: TableRef) -> World:
+def look(metastore: Metastore, table: TableRef) -> World:
     """Return who reads one table now. Raises the client's errors: without an answer nobody knows of no readers."""
     answer = look_at_all(metastore, [table])[table]
     if isinstance(answer, MetastoreError):
@@ -46,7 +22,7 @@ def look(metastore: ReadersSource, table: TableRef) -> World:
 
 
 def look_at_all(
-    metastore: ReadersSource, tables: Sequence[TableRef], *, all_locks: bool = False
+    metastore: Metastore, tables: Sequence[TableRef], *, all_locks: bool = False
 ) -> Mapping[TableRef, World | MetastoreError]:
     """Return who reads each table now, or why nobody knows: one call for each table, and one for all transactions.
 
@@ -87,7 +63,7 @@ def _on(table: TableRef, locks: Iterable[LockInfo]) -> tuple[LockInfo, ...] | Me
     return tuple(lock for lock in locks if lock.is_on(table.database, table.name))
 
 
-def _compacting(metastore: ReadersSource, txns: OpenTransactions) -> list[QueueEntry]:
+def _compacting(metastore: Metastore, txns: OpenTransactions) -> list[QueueEntry]:
     """Return the queue entries that are worked on in open transactions, on Hive 4.
 
     Hive's own Worker and this project say in the queue in which transaction they compact a table
@@ -104,9 +80,7 @@ def _elsewhere(compacting: Iterable[QueueEntry], table: TableRef) -> frozenset[i
     return frozenset(entry.txn for entry in compacting) - here
 
 
-def _locks(
-    metastore: ReadersSource, tables: Iterable[TableRef]
-) -> dict[TableRef, tuple[LockInfo, ...] | MetastoreError]:
+def _locks(metastore: Metastore, tables: Iterable[TableRef]) -> dict[TableRef, tuple[LockInfo, ...] | MetastoreError]:
     """Ask for each table's locks, until the metastore was silent twice in a row: each time may cost the timeout."""
     answers: dict[TableRef, tuple[LockInfo, ...] | MetastoreError] = {}
     silences: list[MetastoreError] = []

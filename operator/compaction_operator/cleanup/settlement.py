@@ -1,16 +1,14 @@
 """What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, AttemptSource, Ended, end_attempt
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt
 from compaction_operator.cleanup.deletion import (
-    Metastore,
     Now,
     empty_trash,
     hide,
@@ -21,11 +19,12 @@ from compaction_operator.cleanup.deletion import (
     volume_of,
 )
 from compaction_operator.cleanup.gate import take_baseline
-from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, LockSource, Manners, ReadersBusyError
+from compaction_operator.cleanup.holding import POLITE, Holding, HoldOff, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
 from compaction_operator.cleanup.lost import holdings
+from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
-from compaction_operator.cleanup.readers import ReadersSource, look
+from compaction_operator.cleanup.readers import look
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)
@@ -34,10 +33,6 @@ STORAGE_ERROR = "StorageError"
 """Why a partition counts as not published: nobody can look into it."""
 
 _COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
-
-
-class SettlementSource(AttemptSource, ReadersSource, Metastore, LockSource, Protocol):
-    """What is needed of the metastore's client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,10 @@ class Settlement:
 
 def settle(
     open_storage: Callable[[str], Storage],
-    metastore: SettlementSource,
+    metastore: Metastore,
     spec: CompactionCleanupSpec,
     *,
-    driver_ended: bool = True,
+    whole: bool = True,
     manners: Manners = POLITE,
     clock: Callable[[], datetime],
 ) -> Settlement:
@@ -68,13 +63,12 @@ def settle(
 
     Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
     that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
-    Without `driver_ended` the metastore decides whether the attempt may be ended: see `_is_lost`.
+    `whole` is for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended.
     Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
     is settled.
     """
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
-    whole = driver_ended or _is_lost(metastore, attempt, table, clock())
-    gone = what_changed(metastore, spec)
+    gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
     holding = Holding(metastore, spec, manners)
@@ -89,7 +83,7 @@ def settle(
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
 
 
-def _is_lost(metastore: SettlementSource, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+def is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
     """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
 
     A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
@@ -137,22 +131,21 @@ def _is_volume_there(
 
 def _needed(
     open_storage: Callable[[str], Storage],
-    metastore: SettlementSource,
+    metastore: Metastore,
     spec: CompactionCleanupSpec,
-    entries: Iterable[PartitionEntry],
+    entries: Sequence[PartitionEntry],
 ) -> dict[str, tuple[str, ...]]:
     """Return the recorded names that are not obsolete now: the baseline lacks those who will read them until they are.
 
     Where that cannot be told, it is all of them.
     """
-    counting = list(entries)
-    if not counting:
+    if not entries:
         return {}
     try:
-        now = resolve_now(metastore, spec)
+        now = resolve_now(metastore, spec.table, entries)
     except TableGoneError as gone:
         raise UndecidedError(str(gone)) from gone
-    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in counting}
+    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in entries}
 
 
 def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, ...]:
@@ -187,8 +180,7 @@ def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, 
         return
     try:
         with hold_off(entry.partition):
-            for output in there:
-                hide(storage, entry.location, output)
+            hide(storage, entry.location, there)
     except ReadersBusyError as busy:
         log.info("%s: %s of an aborted transaction stays for now: %s", entry.location, ", ".join(there), busy)
     empty_trash(storage, entry.location, own)

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey
+from compaction_operator.controller.permission import may_use
+from compaction_operator.controller.resources import Compaction, Key, TableKey
 from compaction_operator.controller.times import parse_time
 
 
@@ -53,14 +54,10 @@ class Admission:
         if older is not None and age(older) < age(compaction):
             return f"compaction {older.key}, which is older"
         for cleanup in self._cache.cleanups.of_table(compaction.table):
-            if not (cleanup.settled or cleanup.ended) and self._may_settle(cleanup):
+            # NB: one without the right is never settled, and holds up nothing.
+            if not (cleanup.settled or cleanup.ended) and may_use(cleanup, self._config):
                 return f"cleanup {cleanup.key}, which finds out what was published"
         return None
-
-    def _may_settle(self, cleanup: Cleanup) -> bool:
-        """Whether a cleanup will ever be settled: one of a namespace without the right is, and holds up, nothing."""
-        namespace, database = cleanup.meta.namespace, cleanup.spec.table.database
-        return self._config.allows(cleanup.spec.warehouse, namespace=namespace, database=database)
 
     def claim(self, compaction: Compaction) -> None:
         """Hold the compaction's table for it until `release`."""

@@ -5,7 +5,15 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from compaction_operator.controller.resources import Cleanup, Compaction, Key, TableKey, read_cleanup, read_compaction
+from compaction_operator.controller.resources import (
+    Cleanup,
+    Compaction,
+    Key,
+    Kind,
+    TableKey,
+    read_cleanup,
+    read_compaction,
+)
 
 REMEMBERED_DELETIONS = 10_000
 
@@ -100,6 +108,14 @@ class Cache:
     def place(self, table: TableKey) -> TableKey:
         """Return the one key that a table has in whichever warehouse it is named."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
+
+    def put(self, kind: Kind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
+        """Keep an object of ours and return it, or None when a newer version is known already."""
+        return self.put_compaction(raw) if kind is Kind.COMPACTION else self.put_cleanup(raw)
+
+    def drop(self, key: Key, uid: str) -> Compaction | Cleanup | None:
+        """Forget a deleted object of ours and return it."""
+        return self.drop_compaction(key, uid) if key.kind is Kind.COMPACTION else self.drop_cleanup(key, uid)
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
         """Keep a TableCompaction and return it, or None when a newer version is known already."""

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from itertools import chain
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
@@ -15,7 +15,7 @@ from compaction_operator.controller.driver import driver_progress
 from compaction_operator.controller.events import Event, event_manifest
 from compaction_operator.controller.jobs import JobView, view_job
 from compaction_operator.controller.kube import LABEL_JOB, AlreadyExistsError, GoneError, Kube, KubeError, Raw
-from compaction_operator.controller.resources import Cleanup, Compaction, Kind
+from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import Clock
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class WarehousePools:
+class WarehousePools(NamedTuple):
     """A warehouse's worker threads by purpose, so that one that is held up holds up nothing else."""
 
     tables: Executor
     polling: Executor
     deletion: Executor
-
-    def shut_down(self) -> None:
-        """Start nothing new and wait for nothing: whatever runs can be repeated."""
-        for pool in (self.tables, self.polling, self.deletion):
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Pools:
@@ -69,9 +63,8 @@ class Pools:
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: whatever runs can be repeated."""
-        self.kube.shutdown(wait=False, cancel_futures=True)
-        for pools in (*self._warehouses.values(), self._others):
-            pools.shut_down()
+        for pool in chain([self.kube], self._others, *self._warehouses.values()):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
@@ -95,22 +88,14 @@ class Cluster:
         """Write a status if it differs and nobody else wrote meanwhile; return the compaction as it is then."""
         if status == old.status:
             return old
-        try:
-            self._cache.put_compaction(await self._replace(Kind.COMPACTION, old.raw, status.to_json()))
-        except GoneError:
-            self._cache.drop_compaction(old.key, old.meta.uid)
-            raise
+        await self._write(old, status.to_json())
         return self._cache.compactions.get(old.key) or old
 
     async def write_cleanup(self, old: Cleanup, status: CompactionCleanupStatus) -> Cleanup:
         """Write a status if it differs and nobody else wrote meanwhile; return the cleanup as it is then."""
         if status == old.status:
             return old
-        try:
-            self._cache.put_cleanup(await self._replace(Kind.CLEANUP, old.raw, status.to_json()))
-        except GoneError:
-            self._cache.drop_cleanup(old.key, old.meta.uid)
-            raise
+        await self._write(old, status.to_json())
         return self._cache.cleanups.get(old.key) or old
 
     async def job(self, namespace: str, name: str) -> JobView | None:
@@ -212,8 +197,13 @@ class Cluster:
             except KubeError as error:
                 log.warning("event %s about %s not posted: %s", event.reason, name, error)
 
-    async def _replace(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
-        return await run_in(self._pool, self._kube.replace_status, kind, raw, status)
+    async def _write(self, old: Compaction | Cleanup, status: Raw) -> None:
+        try:
+            raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, status)
+        except GoneError:
+            self._cache.drop(old.key, old.meta.uid)
+            raise
+        self._cache.put(old.kind, raw)
 
 
 def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:

@@ -4,7 +4,7 @@ The status is written before the action is taken, so `decide` on the status of a
 action again. What `decide` cannot know yet it asks for with an action; the answer comes back in the `Sight`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,9 +20,9 @@ from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.draft import Draft
 from compaction_operator.controller.driver import DriverEnd, PodTrouble
 from compaction_operator.controller.events import Event, EventType
-from compaction_operator.controller.jobs import JobState, JobView, job_name
+from compaction_operator.controller.jobs import JobState, JobView, current_job
 from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.permission import refusal
+from compaction_operator.controller.permission import may_use, refusal
 from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.controller.times import backed_off, parse_time, rfc3339, seconds_until
 
@@ -75,6 +75,16 @@ class End:
 
     driver: DriverEnd
     cleanups: tuple[Cleanup, ...]
+
+    @property
+    def unsettled(self) -> list[Cleanup]:
+        """The cleanups that have yet to find out what was published."""
+        return [cleanup for cleanup in self.cleanups if not (cleanup.settled or cleanup.ended)]
+
+    @property
+    def published(self) -> list[PartitionEntry]:
+        """What any attempt has published."""
+        return [entry for cleanup in self.cleanups for entry in _entries(cleanup, PublishedState.PUBLISHED)]
 
 
 @dataclass(frozen=True)
@@ -165,21 +175,17 @@ class _Step:
             self._draft.update(attempt_start_time=rfc3339(self._now))
         if job is None and not recorded and self.status.ending is None:
             return self._create_job()
-        self._draft.update(job=self._job_name())
+        self._draft.update(job=current_job(self._compaction))
         if job is not None and not job.ended:
             return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._sight.end is None:
             return self.decision(Action.LOOK_AT_END)
-        unsettled = _unsettled(self._sight.end)
-        if unsettled and self._may_settle():
+        unsettled = self._sight.end.unsettled
+        # NB: without the right, which may have been taken away meanwhile, they never are settled.
+        if unsettled and may_use(self._compaction, self._config):
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
             return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
         return self._judge(self._sight.end)
-
-    def _may_settle(self) -> bool:
-        """Whether its cleanups ever are: not without the right, which may have been taken away meanwhile."""
-        database, namespace = self._spec.table.database, self._compaction.meta.namespace
-        return self._config.allows(self._spec.warehouse, namespace=namespace, database=database)
 
     def _preflight(self) -> Decision:
         verdict = self._sight.verdict
@@ -189,10 +195,11 @@ class _Step:
             self._say_what_hive_does(verdict.automatic)
         if verdict.reason is None:
             return self._start() if verdict.location == self.status.location else self._note_location(verdict)
+        said = DriverResult(reason=verdict.reason, message=verdict.message)
         if verdict.reason in FINAL_REASONS:
-            return self._fail(DriverResult(reason=verdict.reason, message=verdict.message))
+            return self._fail(said)
         if verdict.reason is Reason.IN_COMPACTION_QUEUE:
-            return self._let_others(DriverResult(reason=verdict.reason, message=verdict.message))
+            return self._let_others(said)
         return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
 
     def _let_others(self, busy: DriverResult) -> Decision:
@@ -282,7 +289,7 @@ class _Step:
     def _give_up(self, reason: Reason, why: str) -> Decision:
         """Record that the attempt is ended, and why. NB: only then is its Job deleted, so that a restart goes on."""
         ending = Why(reason=reason, message=why)
-        self._draft.update(ending=ending, job=self._job_name())
+        self._draft.update(ending=ending, job=current_job(self._compaction))
         self._draft.event(reason, f"attempt {self.status.attempt} is ended: {why}", EventType.WARNING)
         return self._delete_job(ending)
 
@@ -322,17 +329,14 @@ class _Step:
             return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
         if self._sight.attempt_ended is not True:
             return self._end_attempt(self._sight.attempt_ended)
-        published = any(True for _ in _published(end.cleanups))
         if failure.reason in FINAL_REASONS:
-            return self._fail(self._partly(failure) if published else failure)
-        if failure.reason in WAITING_REASONS:
-            return self._pause(failure)
-        return self._count(failure, published=published)
+            return self._fail(self._at_last(failure, end))
+        return self._pause(failure) if failure.reason in WAITING_REASONS else self._count(failure, end)
 
     def _record(self, end: End) -> None:
         self._draft.update(
             cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
-            totals=sum((entry.totals for entry in _published(end.cleanups)), Totals()),
+            totals=sum((entry.totals for entry in end.published), Totals()),
         )
 
     def _record_hudi(self, end: End) -> None:
@@ -341,11 +345,11 @@ class _Step:
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
-        if _unsettled(end):
+        if end.unsettled:
             return refusal(self._compaction, self._config)
         job, ending = self._sight.job, self.status.ending
         succeeded = job is not None and job.state is JobState.SUCCEEDED
-        missing = [entry for cleanup in self._of_attempt(end) for entry in _entries(cleanup, _NOT_PUBLISHED)]
+        missing = [entry for one in self._of_attempt(end) for entry in _entries(one, PublishedState.NOT_PUBLISHED)]
         if succeeded and not missing:
             return None
         if ending is not None:
@@ -360,7 +364,7 @@ class _Step:
             return result
         elif job is None:
             why = Reason.JOB_GONE
-            message = f"job {self._job_name()} was deleted: the next attempt finds out what is left to do"
+            message = f"job {current_job(self._compaction)} was deleted: the next attempt finds out what is left to do"
         else:
             why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
             message = end.driver.seen
@@ -381,7 +385,7 @@ class _Step:
         return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:
-        if not any(True for _ in _published(end.cleanups)):
+        if not end.published:
             return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing to compact")
         return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
 
@@ -394,19 +398,20 @@ class _Step:
         if self.status.progress is not None:
             # NB: the driver's last word on it may have been lost; that it ended well says that all is done.
             self._show(self.status.progress.completed())
-        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done.reason, done.message)
+        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done)
 
     def _pause(self, failure: DriverResult) -> Decision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
         return self._hold_off(failure, pause)
 
-    def _count(self, failure: DriverResult, *, published: bool) -> Decision:
+    def _count(self, failure: DriverResult, end: End) -> Decision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
         self._draft.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
         self._draft.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
         if failed >= most:
-            return self._exhausted(failure, text, published=published)
+            reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
+            return self._fail(self._at_last(DriverResult(reason=reason, message=text), end))
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
         return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
 
@@ -420,24 +425,23 @@ class _Step:
         )
         return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
 
-    def _exhausted(self, failure: DriverResult, text: str, *, published: bool) -> Decision:
-        reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
-        last = DriverResult(reason=reason, message=text)
-        return self._fail(self._partly(last) if published else last)
-
-    def _partly(self, failure: DriverResult) -> DriverResult:
+    def _at_last(self, failure: DriverResult, end: End) -> DriverResult:
+        """Return with what a compaction ends that fails for good: some of it may be published."""
+        if not end.published:
+            return failure
         text = f"{self.status.totals or Totals()}; the rest is not published: {failure.message}"
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
     def _fail(self, why: DriverResult) -> Decision:
-        return self._end(Phase.FAILED, ConditionStatus.FALSE, why.reason, why.message)
+        return self._end(Phase.FAILED, ConditionStatus.FALSE, why)
 
-    def _end(self, phase: Phase, outcome: ConditionStatus, reason: Reason, message: str) -> Decision:
+    def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> Decision:
         self._draft.update(
             completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
         )
-        self._set(phase, outcome, reason, message)
-        self._draft.event(reason, message, EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING)
+        self._set(phase, outcome, why.reason, why.message)
+        event_type = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
+        self._draft.event(why.reason, why.message, event_type)
         return self.decision()
 
     def _back_off(self, due: datetime) -> Decision:
@@ -453,22 +457,7 @@ class _Step:
         self._draft.set(SUCCEEDED, outcome, reason, message)
         self._draft.update(phase=phase)
 
-    def _job_name(self) -> str:
-        meta = self._compaction.meta
-        return job_name(compaction=meta.name, uid=meta.uid, attempt=self.status.attempt)
-
-
-_NOT_PUBLISHED = PublishedState.NOT_PUBLISHED
-
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:
     states = {found.partition: found.state for found in cleanup.status.partitions}
     return (entry for entry in cleanup.spec.partitions if states.get(entry.partition) is state)
-
-
-def _unsettled(end: End) -> list[Cleanup]:
-    return [cleanup for cleanup in end.cleanups if not (cleanup.settled or cleanup.ended)]
-
-
-def _published(cleanups: Iterable[Cleanup]) -> Iterator[PartitionEntry]:
-    return (entry for cleanup in cleanups for entry in _entries(cleanup, PublishedState.PUBLISHED))

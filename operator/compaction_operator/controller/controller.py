@@ -13,11 +13,11 @@ from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.gatekeeper import Gatekeeper
 from compaction_operator.controller.history import KINDS, History
-from compaction_operator.controller.kube import ConflictError, Kube, KubeError, Raw
+from compaction_operator.controller.kube import ConflictError, Kube, KubeError
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outcomes import Trouble
 from compaction_operator.controller.queue import WorkQueue
-from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler
+from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler, Means
 from compaction_operator.controller.resources import Cleanup, Key, Kind, TableKey
 from compaction_operator.controller.times import Clock, backed_off
 from compaction_operator.controller.work import Work
@@ -61,28 +61,9 @@ class Controller:
         self._gatekeeper = Gatekeeper()
         self._admission = Admission(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
-        self._compactions = CompactionReconciler(
-            config,
-            cache=self._cache,
-            cluster=self._cluster,
-            admission=self._admission,
-            work=work,
-            pools=pools,
-            clock=clock,
-            ticks=ticks,
-            metrics=metrics,
-        )
-        self._cleanups = CleanupReconciler(
-            config,
-            cache=self._cache,
-            cluster=self._cluster,
-            gatekeeper=self._gatekeeper,
-            work=work,
-            pools=pools,
-            clock=clock,
-            ticks=ticks,
-            metrics=metrics,
-        )
+        means = Means(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        self._compactions = CompactionReconciler(means, self._admission)
+        self._cleanups = CleanupReconciler(means, self._gatekeeper)
         metrics.watch(self._cache, clock)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
@@ -98,7 +79,7 @@ class Controller:
         Raises KubeError when the API server does not answer.
         """
         for kind in KINDS:
-            for raw in await run_in(self._pools.kube, self._list, kind):
+            for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
                 self.saw(kind, "ADDED", raw)
 
     def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
@@ -110,10 +91,8 @@ class Controller:
                 self._saw_job(event, raw)
             elif kind is Kind.POD:
                 self._saw_driver(event, raw)
-            elif kind is Kind.COMPACTION:
-                self._saw_compaction(event, raw)
             else:
-                self._saw_cleanup(event, raw)
+                self._saw_resource(kind, event, raw)
         except ValueError as error:
             # The API server validates by the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
@@ -121,21 +100,18 @@ class Controller:
 
     def step(self) -> int:
         """Start whatever is due now; return how many tasks that are."""
-        now, started = self._ticks(), 0
+        now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
         while (key := self._queue.pop(now)) is not None:
-            self._start(self._reconcile(key))
-            started += 1
-        for warehouse, tables in self._gatekeeper.start_due(now).items():
-            self._start(self._look(warehouse, tables))
-            started += 1
+            due.append(self._reconcile(key))
+        due += (self._look(name, tables) for name, tables in self._gatekeeper.start_due(now).items())
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
-            for name in self._warehouses:
-                if name not in self._sweeping:
-                    self._sweeping.add(name)
-                    self._start(self._sweep(name))
-                    started += 1
-        return started
+            rested = [name for name in self._warehouses if name not in self._sweeping]
+            self._sweeping.update(rested)
+            due += map(self._sweep, rested)
+        for coroutine in due:
+            self._start(coroutine)
+        return len(due)
 
     async def idle(self) -> None:
         """Wait until all tasks that were started are over."""
@@ -187,9 +163,6 @@ class Controller:
             else:
                 return
 
-    def _list(self, kind: Kind) -> list[Raw]:
-        return list(self._kube.list_all(kind))
-
     def _saw_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
         view = self._cluster.saw_job(raw)
         if event == "DELETED":
@@ -211,24 +184,18 @@ class Controller:
             if compaction is not None and compaction.meta.uid == uid:
                 self._add(key, after=GATHER_PAUSE)
 
-    def _saw_compaction(self, event: str | None, raw: Mapping[str, Any]) -> None:
+    def _saw_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+        metadata = raw["metadata"]
         if event == "DELETED":
-            self._cache.drop_compaction(_key(Kind.COMPACTION, raw), raw["metadata"]["uid"])
-            self._add(_key(Kind.COMPACTION, raw))
+            key = Key(kind, metadata["namespace"], metadata["name"])
+            self._cache.drop(key, metadata["uid"])
+            self._add(key)
             return
-        compaction = self._cache.put_compaction(raw)
-        if compaction is not None:
-            self._add(compaction.key)
-
-    def _saw_cleanup(self, event: str | None, raw: Mapping[str, Any]) -> None:
-        if event == "DELETED":
-            self._cache.drop_cleanup(_key(Kind.CLEANUP, raw), raw["metadata"]["uid"])
-            self._add(_key(Kind.CLEANUP, raw))
-            return
-        cleanup = self._cache.put_cleanup(raw)
-        if cleanup is not None:
-            self._add(cleanup.key)
-            self._tell_compaction(cleanup)
+        resource = self._cache.put(kind, raw)
+        if resource is not None:
+            self._add(resource.key)
+        if isinstance(resource, Cleanup):
+            self._tell_compaction(resource)
 
     def _tell_compaction(self, cleanup: Cleanup) -> None:
         key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
@@ -277,13 +244,13 @@ class Controller:
         rest = self._rest(key)
         if rest > 0:
             return rest
+        failures, failed = self._failures.get(key, 0), False
         if key.kind is Kind.COMPACTION:
             again = await self._compactions.reconcile(key)
-            self._failures.pop(key, None)
-            return again
-        again, failed = await self._cleanups.reconcile(key, failures=self._failures.get(key, 0))
+        else:
+            again, failed = await self._cleanups.reconcile(key, failures=failures)
         if failed:
-            self._failures[key] = self._failures.get(key, 0) + 1
+            self._failures[key] = failures + 1
         else:
             self._failures.pop(key, None)
         if failed and again is not None:
@@ -336,7 +303,3 @@ class Controller:
         finally:
             self._sweeping.discard(warehouse)
         self._metrics.not_answered(warehouse, "sweep", trouble)
-
-
-def _key(kind: Kind, raw: Mapping[str, Any]) -> Key:
-    return Key(kind, raw["metadata"]["namespace"], raw["metadata"]["name"])

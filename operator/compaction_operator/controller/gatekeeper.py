@@ -71,10 +71,6 @@ class Gatekeeper:
         self._tables: dict[TableKey, _Table] = {}
         self._table_of: dict[Key, TableKey] = {}
 
-    def __len__(self) -> int:
-        """Return how many tables are kept in memory."""
-        return len(self._tables)
-
     def watch(
         self, key: Key, table: TableKey, baseline: ReaderBaseline, *, readers: Readers, interval: float, now: float
     ) -> None:

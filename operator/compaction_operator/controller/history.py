@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 
 from compaction_operator.controller.cache import Cache
 from compaction_operator.controller.cluster import run_in
-from compaction_operator.controller.kube import Kube, Raw
+from compaction_operator.controller.kube import Kube
 from compaction_operator.controller.resources import Cleanup, Compaction, Kind
 
 KINDS = (Kind.CLEANUP, Kind.COMPACTION)
@@ -52,7 +52,7 @@ class History:
         self._newest[kind] = newest
         if kind not in self._doubted:
             return []
-        listed = {raw["metadata"]["uid"]: raw for raw in await run_in(self._pool, self._list, kind)}
+        listed = {raw["metadata"]["uid"]: raw for raw in await run_in(self._pool, self._kube.list_all, kind)}
         self._doubted.discard(kind)
         for uid in known.keys() & listed.keys():
             version = int(listed[uid]["metadata"]["resourceVersion"])
@@ -62,6 +62,3 @@ class History:
 
     def _known(self, kind: Kind) -> list[Compaction] | list[Cleanup]:
         return self._cache.compactions.all() if kind is Kind.COMPACTION else self._cache.cleanups.all()
-
-    def _list(self, kind: Kind) -> list[Raw]:
-        return list(self._kube.list_all(kind))

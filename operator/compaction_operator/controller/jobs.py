@@ -11,12 +11,13 @@ from typing import Any
 
 from compaction_operator.api import compaction as api
 from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
-from compaction_operator.api.compaction import SparkOptions, TableCompactionSpec
+from compaction_operator.api.compaction import SparkOptions
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.pods import container_security, metastore_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
+from compaction_operator.controller.resources import Compaction
 
 ANNOTATION_COMPACTION = "compaction.dev/compaction"
 CONTAINER = "driver"
@@ -68,20 +69,28 @@ def job_name(*, compaction: str, uid: str, attempt: int) -> str:
     return f"{compaction[:40].replace('.', '-').strip('-')}-{digest}-{attempt}"
 
 
-def job_request(
-    spec: TableCompactionSpec, *, name: str, namespace: str, uid: str, attempt: int, config: OperatorConfig
-) -> JobRequest:
-    """Return what the driver of an attempt is told. Raises KeyError for a warehouse or profile that is not there."""
+def current_job(compaction: Compaction) -> str:
+    """Return the name of the Job of a compaction's current attempt."""
+    meta = compaction.meta
+    return job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
+
+
+def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
+    """Return what the driver of the current attempt is told.
+
+    Raises KeyError for a warehouse or profile that is not there.
+    """
+    spec, meta = compaction.spec, compaction.meta
     warehouse = config.warehouse(spec.warehouse)
     profile = config.profile(spec.spark.profile)
     if warehouse is None or profile is None:
         raise KeyError(f"warehouse {spec.warehouse} or profile {spec.spark.profile}")
     return JobRequest(
-        name=name,
-        namespace=namespace,
-        uid=uid,
-        attempt=attempt,
-        job=job_name(compaction=name, uid=uid, attempt=attempt),
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        attempt=compaction.status.attempt,
+        job=current_job(compaction),
         warehouse=warehouse,
         profile=profile,
         table=spec.table,

@@ -1,7 +1,7 @@
 """A thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kubernetes import client, config
@@ -45,8 +45,8 @@ class AlreadyExistsError(KubeError):
 class Kube(Protocol):
     """What the controller asks of the API server."""
 
-    def list_all(self, kind: Kind) -> Iterator[Raw]:
-        """Yield every TableCompaction or CompactionCleanup of the cluster."""
+    def list_all(self, kind: Kind) -> list[Raw]:
+        """Return every TableCompaction or CompactionCleanup of the cluster."""
 
     def newest(self, kind: Kind) -> int:
         """Return the resource version at which the objects of a kind of ours are now."""
@@ -90,17 +90,18 @@ class KubeClient:
         self._batch = client.BatchV1Api(api)
         self._core = client.CoreV1Api(api)
 
-    def list_all(self, kind: Kind) -> Iterator[Raw]:
-        """Yield every object of a kind of ours, in pages."""
+    def list_all(self, kind: Kind) -> list[Raw]:
+        """Return every object of a kind of ours, asked for in pages."""
+        items: list[Raw] = []
         more = ""
         while True:
             page = _call(
                 self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=PAGE, _continue=more
             )
-            yield from page["items"]
+            items += page["items"]
             more = page["metadata"].get("continue", "")
             if not more:
-                return
+                return items
 
     def newest(self, kind: Kind) -> int:
         """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""

@@ -1,11 +1,9 @@
 """Whether the operator's configuration lets a compaction run."""
 
-from collections.abc import Iterable
-
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.resources import Compaction
+from compaction_operator.controller.resources import Cleanup, Compaction
 from compaction_operator.storage import StorageError, is_below
 
 
@@ -25,6 +23,12 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
     if not_allowed is not None:
         return _refused(Reason.NOT_ALLOWED, f"cleanup.readers: {not_allowed}")
     return _wrong_format(spec) or _table_refusal(spec, warehouse)
+
+
+def may_use(resource: Compaction | Cleanup, config: OperatorConfig) -> bool:
+    """Whether the namespace of a compaction or cleanup may use its warehouse and database."""
+    spec = resource.spec
+    return config.allows(spec.warehouse, namespace=resource.meta.namespace, database=spec.table.database)
 
 
 def readers_refusal(readers: Readers, warehouse: Warehouse) -> str | None:
@@ -52,17 +56,13 @@ def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverRes
             return None
         return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
     try:
-        if _is_below_any(location, warehouse.hudi.locations):
+        if any(is_below(location, folder) for folder in warehouse.hudi.locations):
             return None
     except StorageError as error:
         return _refused(Reason.NOT_ALLOWED, f"table.location {error}")
     allowed = ", ".join(warehouse.hudi.locations) or "nothing"
     message = f"table.location {location} may not be compacted; of warehouse {spec.warehouse} may, below: {allowed}"
     return _refused(Reason.NOT_ALLOWED, message)
-
-
-def _is_below_any(location: str, folders: Iterable[str]) -> bool:
-    return any(is_below(location, folder) for folder in folders)
 
 
 def _refused(reason: Reason, message: str) -> DriverResult:

@@ -19,9 +19,6 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._entries = 0
 
-    def __len__(self) -> int:
-        return len(self._ready)
-
     def add(self, key: K) -> None:
         """Ask for a reconcile of the key as soon as possible."""
         if key in self._busy:

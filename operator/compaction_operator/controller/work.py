@@ -4,8 +4,8 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Protocol
+from functools import partial, wraps
+from typing import ParamSpec, Protocol, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
@@ -24,11 +24,11 @@ from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.readers import look_at_all
-from compaction_operator.cleanup.settlement import Settlement, settle
+from compaction_operator.cleanup.settlement import Settlement, is_lost, settle
 from compaction_operator.controller.automatic import Automatic
 from compaction_operator.controller.compactions import Verdict
 from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.permission import readers_refusal
+from compaction_operator.controller.permission import may_use, readers_refusal
 from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.times import Clock
 from compaction_operator.hudi.errors import HudiError
@@ -111,6 +111,23 @@ class Work(Protocol):
         """Tell the metastore that a cleanup's work is done; return what was in the way."""
 
 
+P = ParamSpec("P")
+A = TypeVar("A")
+
+
+def _answering(work: Callable[P, A]) -> Callable[P, A | Trouble]:
+    """Make what may be over later an answer."""
+
+    @wraps(work)
+    def answer(*args: P.args, **options: P.kwargs) -> A | Trouble:
+        try:
+            return work(*args, **options)
+        except TROUBLES as error:
+            return _trouble(error)
+
+    return answer
+
+
 class RealWork:
     """The work done with the warehouses' metastores and their files."""
 
@@ -173,7 +190,7 @@ class RealWork:
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
-            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction)
+            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=automatic.found)
             self._storage(table.location)
             names = partition_names(client, table, ref, specs)
             end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
@@ -203,67 +220,57 @@ class RealWork:
         watermark = client.valid_write_ids(ref.database, ref.name).watermark
         return [entry for entry in entries if entry.awaits_cleaning and entry.highest_write_id == watermark]
 
-    def end_attempt(self, compaction: Compaction) -> Trouble | None:
+    @_answering
+    def end_attempt(self, compaction: Compaction) -> None:
         """End the current attempt, which is the only one of its table that runs.
 
         On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
         """
         spec = compaction.spec
         if compaction.is_hudi:
-            return None
+            return
         try:
             self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
-        except TROUBLES as error:
-            return _trouble(error)
-        return None
 
-    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+    @_answering
+    def sweep(self, warehouse: str, known: Collection[str]) -> None:
         """Look for them among all locks of the metastore: a driver that died holds one for some minutes."""
-        try:
-            client = self._client(warehouse)
-            locks, txns = client.all_locks(), client.open_transactions().open
-            for orphan in orphans(locks, txns, known=known, now=self._clock()):
-                if self._warehouse(warehouse).allows_database(orphan.table.database):
-                    log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
-                    self._end(client, orphan.attempt, orphan.table)
-        except TROUBLES as error:
-            return _trouble(error)
-        return None
+        client = self._client(warehouse)
+        locks, txns = client.all_locks(), client.open_transactions().open
+        for orphan in orphans(locks, txns, known=known, now=self._clock()):
+            if self._warehouse(warehouse).allows_database(orphan.table.database):
+                log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
+                self._end(client, orphan.attempt, orphan.table)
 
     def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
         """End an attempt in all partitions of its table: those that were meant may have been dropped."""
         end_attempt(self._storage, client, attempt, table, _targets(client, table))
 
-    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
+    @_answering
+    def held(self, resource: Compaction | Cleanup) -> Holdings:
         """Ask for the attempt's locks and transactions, which bear its name."""
-        try:
-            client = self._client(resource.spec.warehouse)
-            return holdings(client, attempt_of(resource), _table_of(resource))
-        except TROUBLES as error:
-            return _trouble(error)
+        table = TableRef(database=resource.spec.table.database, name=resource.spec.table.name)
+        return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+    @_answering
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
         """Do what comes right after an attempt's end.
 
         NB: also where the configuration no longer allows its rule of readers: until this is done it holds the table.
         """
-        try:
-            client, manners = self._client_for(cleanup), self._manners(cleanup)
-            if not driver_ended:
-                self._end_lost(client, cleanup)
-            return settle(
-                self._storage, client, cleanup.spec, driver_ended=driver_ended, manners=manners, clock=self._clock
-            )
-        except TROUBLES as error:
-            return _trouble(error)
+        client, manners = self._client_for(cleanup), self._manners(cleanup)
+        whole = driver_ended or self._end_lost(client, cleanup)
+        return settle(self._storage, client, cleanup.spec, whole=whole, manners=manners, clock=self._clock)
 
-    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> None:
-        """End a lost attempt in all partitions, not only in those of one journal."""
-        attempt, table = attempt_of(cleanup), _table_of(cleanup)
-        if holdings(client, attempt, table).silence(self._clock()) is not None:
+    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
+        """End a lost attempt in all partitions, not only in those of one journal; return whether it is one."""
+        attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
+        lost = is_lost(client, attempt, table, self._clock())
+        if lost:
             self._end(client, attempt, table)
+        return lost
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
         """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
@@ -278,13 +285,15 @@ class RealWork:
             for ref, answer in answers.items()
         }
 
-    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
+    @_answering
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...]:
         """Find what is recorded and obsolete now in these partitions."""
         return self._pass(cleanup, partitions, plan_deletion)
 
+    @_answering
     def delete(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
-    ) -> tuple[PartitionDeletion, ...] | Trouble:
+    ) -> tuple[PartitionDeletion, ...]:
         """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
         manners = self._manners(cleanup).insistent() if insist else self._manners(cleanup)
         if cleanup.spec.quarantine is None:
@@ -300,38 +309,29 @@ class RealWork:
         shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
         return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
-    def release(self, cleanup: Cleanup) -> Trouble | None:
+    @_answering
+    def release(self, cleanup: Cleanup) -> None:
         """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""
-        try:
-            Holding(self._client_for(cleanup), cleanup.spec, self._manners(cleanup)).give_back_left()
-        except TROUBLES as error:
-            return _trouble(error)
-        return None
+        Holding(self._client_for(cleanup), cleanup.spec, self._manners(cleanup)).give_back_left()
 
-    def finish(self, cleanup: Cleanup) -> Trouble | None:
+    @_answering
+    def finish(self, cleanup: Cleanup) -> None:
         """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.
 
         What stays for good, for whatever reason, is left to Hive's own Cleaner.
         """
         done = {found.partition for found in cleanup.status.partitions if found.message is None and not found.kept}
         entries = [entry for entry in cleanup.spec.partitions if entry.partition in done]
-        try:
-            finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
-        except TROUBLES as error:
-            return _trouble(error)
-        return None
+        finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
-    ) -> tuple[PartitionDeletion, ...] | Trouble:
+    ) -> tuple[PartitionDeletion, ...]:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_but_for_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
-        try:
-            self._require_readers(cleanup)
-            client = self._client_for(cleanup)
-            return visit(self._storage(part.table.location), client, part, states)
-        except TROUBLES as error:
-            return _trouble(error)
+        self._require_readers(cleanup)
+        client = self._client_for(cleanup)
+        return visit(self._storage(part.table.location), client, part, states)
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)
@@ -356,7 +356,7 @@ class RealWork:
         """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
         spec, namespace = cleanup.spec, cleanup.meta.namespace
         client = self._client(spec.warehouse)
-        if not self._config.allows(spec.warehouse, namespace=namespace, database=spec.table.database):
+        if not may_use(cleanup, self._config):
             raise NotAllowedError(
                 f"namespace {namespace} may not clean up database {spec.table.database} of warehouse {spec.warehouse}"
             )
@@ -368,11 +368,6 @@ def attempt_of(resource: Compaction | Cleanup) -> Attempt:
     if isinstance(resource, Compaction):
         return Attempt(resource.meta.uid, resource.status.attempt)
     return Attempt(resource.spec.compaction.uid, resource.spec.compaction.attempt)
-
-
-def _table_of(resource: Compaction | Cleanup) -> TableRef:
-    table = resource.spec.table
-    return TableRef(database=table.database, name=table.name)
 
 
 def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:

@@ -5,9 +5,7 @@ between would have the one's files judged by the other's write ids: rows that we
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.identity import TableGoneError, resolve_today
 from compaction_operator.jobs.attempt import Attempt
@@ -22,12 +20,6 @@ class TableChanged(JobError):  # noqa: N818 - a verdict on the table
         super().__init__(Reason.TABLE_CHANGED, message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Meant:
-    table: TableIdentity
-    partitions: Sequence[Target]
-
-
 def changes(attempt: Attempt, targets: Sequence[Target]) -> dict[str, JobError]:
     """Return, by name, the error (TableChanged) of each partition that is another one now, or elsewhere.
 
@@ -35,7 +27,7 @@ def changes(attempt: Attempt, targets: Sequence[Target]) -> dict[str, JobError]:
     NB: only right while a lock is held: Hive's RENAME and DROP wait for an EXCLUSIVE one, so what is found then stays.
     """
     try:
-        today = resolve_today(attempt.client, _Meant(attempt.identity, targets))
+        today = resolve_today(attempt.client, attempt.identity, targets)
     except TableGoneError as gone:
         raise TableChanged(f"{gone}: nothing more is published") from gone
     found = ((target.partition, today.what_changed(target)) for target in targets)

@@ -70,15 +70,18 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     return table
 
 
-def require_one_compactor(client: MetastoreClient, table: Table, *, allowed: bool) -> None:
+def require_one_compactor(
+    client: MetastoreClient, table: Table, *, allowed: bool, found: AutoCompaction | None = None
+) -> None:
     """Raise Refused (AutoCompactionOn) for a table of Hive 3.1 that Hive may compact by itself, unless that is allowed.
 
     Its Worker has no second look: what it planned before this project's renames it publishes beside them, and rows
-    count twice (hazard H23). On Hive 4 the queue's entry keeps it out.
+    count twice (hazard H23). On Hive 4 the queue's entry keeps it out. `found` is the metastore's
+    answer where it has been asked already.
     """
     if allowed or client.generation() is not Generation.HIVE3:
         return
-    found = auto_compaction(client, table)
+    found = found or auto_compaction(client, table)
     if found.may_happen:
         name = f"{table.database}.{table.name}"
         whether = "Hive compacts" if found is AutoCompaction.ON else "nobody knows whether Hive compacts"

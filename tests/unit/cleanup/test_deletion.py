@@ -1,15 +1,19 @@
 """Deletion: only what is recorded and obsolete today, of the table that was recorded, from any point again."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.quarantine import quarantine_obsolete
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.queue import QueueState
 from compaction_operator.metastore.tables import Partition
 from compaction_operator.storage import LocalStorage, Storage
@@ -31,6 +35,7 @@ from tests.unit.cleanup.worlds import (
 )
 
 PUBLISHED = {"": PublishedState.PUBLISHED}
+Pass = Callable[..., tuple[PartitionDeletion, ...]]
 
 
 @pytest.fixture
@@ -142,6 +147,27 @@ def test_a_table_that_is_made_anew_in_the_middle_of_a_pass_is_left_alone(tmp_pat
     _, second = delete_obsolete(Recreated(), source, spec, states)
     assert second.deleted == ()
     assert names(places[1]) == {DELTAS[1]}
+
+
+@pytest.mark.parametrize("take", [delete_obsolete, partial(quarantine_obsolete, known={})])
+@pytest.mark.parametrize("dropped", [False, True], ids=["output removed", "partition dropped"])
+def test_what_changes_before_readers_are_held_off_is_seen(table: Path, take: Pass, dropped: bool) -> None:
+    """The table is looked up and listed again behind the lock: only there it is sure what is obsolete."""
+    spec = journal(table, entry(table, partition="prt=p1", create_time=7))
+
+    class Changing(FakeMetastore):
+        def lock(self, wish: LockWish, /) -> LockState:
+            if dropped:
+                self.partitions = ()
+            else:
+                shutil.rmtree(table / MINOR)
+            return super().lock(wish)
+
+    there = (Partition("prt=p1", ("p1",), str(table), 7),)
+    source = Changing(**vars(metastore(table, partitions=there)))
+    (result,) = take(LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED})
+    assert result.reason == ("PartitionDropped" if dropped else None)
+    assert names(table) >= set(DELTAS)
 
 
 def _partitions(table: Path, *, created: int) -> tuple[Partition, ...]:

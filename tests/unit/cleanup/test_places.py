@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from compaction_operator.api.config import Volume, Warehouse
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.places import misplaced, require_allowed, verdicts
+from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.resolve import Refused, Resolved, Target
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
 from compaction_operator.storage import StorageError, open_storage
@@ -136,22 +138,25 @@ class Metastore:
         return self.tables.get(database, {})
 
 
-def of(metastore: Metastore, *meant: str, location: str = HOME) -> Resolved:
-    """What was asked for: some of the partitions, or the unpartitioned table."""
-    if not meant:
-        return Resolved(table(location, keys=()), (Target("", location, 1),))
-    return Resolved(table(location), tuple(Target(name, metastore.partitions[name], 1) for name in meant))
+def left_alone(
+    metastore: Metastore, *meant: str, location: str = HOME, warehouse: Warehouse = REQUEST.warehouse
+) -> dict[str, Refused]:
+    """What must be left alone of what was asked for: some of the partitions, or the unpartitioned table."""
+    resolved = Resolved(table(location, keys=()), (Target("", location, 1),))
+    if meant:
+        resolved = Resolved(table(location), tuple(Target(name, metastore.partitions[name], 1) for name in meant))
+    return misplaced(cast(MetastoreClient, metastore), resolved, warehouse)
 
 
 def test_a_partition_that_was_not_asked_for_is_in_the_way_too() -> None:
     metastore = Metastore({}, {"p=1": f"{HOME}/p=1", "p=2": f"{HOME}/p=1"})
-    assert set(misplaced(metastore, of(metastore, "p=1"), REQUEST.warehouse)) == {"p=1"}
+    assert set(left_alone(metastore, "p=1")) == {"p=1"}
 
 
 def test_where_all_lie_in_their_usual_places_no_other_table_is_asked_for() -> None:
     """A database may have tens of thousands of tables. One that was put here is refused itself."""
     metastore = Metastore({"sales": {"orders": HOME, "twin": HOME}}, {"p=1": f"{HOME}/p=1"})
-    assert misplaced(metastore, of(metastore, "p=1"), REQUEST.warehouse) == {}
+    assert left_alone(metastore, "p=1") == {}
     assert metastore.asked == []
 
 
@@ -159,7 +164,7 @@ def test_one_partition_in_an_unusual_place_is_enough_to_look_at_other_tables() -
     """Its table lies where Hive puts it."""
     stolen = "file:/w/sales.db/customers/p=2"
     metastore = Metastore({"sales": {"customers": "/w/sales.db/customers"}}, {"p=1": f"{HOME}/p=1", "p=2": stolen})
-    found = misplaced(metastore, of(metastore, "p=1", "p=2"), REQUEST.warehouse)
+    found = left_alone(metastore, "p=1", "p=2")
     assert set(found) == {"p=2"}
     assert "table sales.customers at /w/sales.db/customers" in str(found["p=2"])
 
@@ -176,14 +181,14 @@ def test_tables_of_each_database_on_the_way_are_looked_at(stolen: str, databases
     """Users who may alter a table of theirs can make it lie anywhere."""
     owner = databases[0]
     metastore = Metastore({"sales": {"orders": stolen}, owner: {"salaries": stolen.removeprefix("file:")}})
-    found = misplaced(metastore, of(metastore, location=stolen), REQUEST.warehouse)
+    found = left_alone(metastore, location=stolen)
     assert f"table {owner}.salaries at {stolen.removeprefix('file:')}" in str(found[""])
     assert sorted(metastore.asked) == databases
 
 
 def test_a_table_is_not_in_its_own_way() -> None:
     metastore = Metastore({"sales": {"orders": HOME, "customers": "file:/w/sales.db/customers"}})
-    assert misplaced(metastore, of(metastore), REQUEST.warehouse) == {}
+    assert left_alone(metastore) == {}
 
 
 def warehouse(*locations: str, mount: str | None = "/w") -> Warehouse:
@@ -199,4 +204,4 @@ def test_tables_must_lie_below_the_volume_or_below_what_is_listed() -> None:
         with pytest.raises(Refused, match=HOME) as caught:
             require_allowed(table(), narrow)
         assert caught.value.reason is Reason.NOT_ALLOWED
-        assert set(misplaced(Metastore({}), of(Metastore({})), narrow)) == {""}
+        assert set(left_alone(Metastore({}), warehouse=narrow)) == {""}

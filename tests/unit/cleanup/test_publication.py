@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import PublishedState
-from compaction_operator.cleanup.publication import UndecidedError, published_state, published_states
+from compaction_operator.cleanup.publication import UndecidedError, published_state
 from tests.unit.cleanup.worlds import DELTAS, MINOR, entry
 
 PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
@@ -29,11 +29,3 @@ def test_half_a_pair_is_an_error_that_names_both_halves(there: str) -> None:
     """Uncertain: neither may its inputs be deleted, nor may it count as not published."""
     with pytest.raises(UndecidedError, match=r"delta_0000001_0000004.* is published, .*delta_0000001_0000004"):
         published_state(entry(Path("/t"), outputs=PAIR), {there})
-
-
-def test_states_come_by_partition() -> None:
-    entries = [entry(Path("/t/a"), partition="prt=a"), entry(Path("/t/b"), partition="prt=b")]
-    assert published_states(entries, {"prt=a": {MINOR}, "prt=b": set()}) == {
-        "prt=a": PublishedState.PUBLISHED,
-        "prt=b": PublishedState.NOT_PUBLISHED,
-    }

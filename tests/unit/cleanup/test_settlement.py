@@ -1,6 +1,5 @@
 """After an attempt's end: what is published is computed, and only then the readers from before are written down."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -34,8 +33,8 @@ OUTPUT = "delta_0000001_0000003_v0000050"
 NO_END = 2**63 - 1
 
 
-def _settle(spec: CompactionCleanupSpec, source: FakeMetastore, *, driver_ended: bool = True) -> Settlement:
-    return settle(lambda _: LocalStorage(), source, spec, driver_ended=driver_ended, clock=lambda: NOON)
+def _settle(spec: CompactionCleanupSpec, source: FakeMetastore) -> Settlement:
+    return settle(lambda _: LocalStorage(), source, spec, clock=lambda: NOON)
 
 
 def _on_hive_4(place: Path, **changes: object) -> FakeMetastore:
@@ -181,28 +180,6 @@ def test_a_partition_that_is_not_the_recorded_one_is_told_as_that(
     assert settled.states == {"prt=a": PublishedState.NOT_PUBLISHED}
     assert settled.gone["prt=a"].reason == reason
     assert staging.exists()
-
-
-STAGING = "_compaction_u-1-p"
-
-
-def test_a_live_driver_is_not_ended_by_a_journal_alone(tmp_path: Path) -> None:
-    """A forged journal may name another namespace's attempt: the metastore's heartbeats keep that one alive."""
-    make_directory(tmp_path, STAGING)
-    held = lock(7, agent=OWN_AGENT, last_heartbeat=NOON - timedelta(seconds=89))
-    source = metastore(tmp_path, locks=(held,))
-    with pytest.raises(UndecidedError, match=r"the driver of attempt u/1 is alive: it holds lock 7"):
-        _settle(journal(tmp_path), source, driver_ended=False)
-    assert source.unlocked == []
-    assert names(tmp_path) == {STAGING}
-
-
-def test_a_driver_without_heartbeats_is_ended_with_all_that_it_holds(tmp_path: Path) -> None:
-    make_directory(tmp_path, STAGING)
-    source = metastore(tmp_path, locks=(lock(7, agent=OWN_AGENT, last_heartbeat=NOON - timedelta(seconds=91)),))
-    _settle(journal(tmp_path), source, driver_ended=False)
-    assert source.unlocked == [7]
-    assert names(tmp_path) == set()
 
 
 def test_a_journal_is_settled_though_one_partition_cannot_be_reached(tmp_path: Path) -> None:

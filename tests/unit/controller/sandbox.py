@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -256,8 +256,8 @@ class FakeKube:
     def all(self, kind: Kind) -> list[Raw]:
         return [copied(raw) for (known, _, _), raw in self.objects.items() if known is kind]
 
-    def list_all(self, kind: Kind) -> Iterator[Raw]:
-        yield from self.all(kind)
+    def list_all(self, kind: Kind) -> list[Raw]:
+        return self.all(kind)
 
     def newest(self, kind: Kind) -> int:
         return self.version

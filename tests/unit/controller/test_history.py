@@ -125,10 +125,10 @@ async def test_what_changes_while_it_is_listed_is_no_step_back() -> None:
     list_all = box.kube.list_all
 
     def late(kind: Kind) -> Any:
-        before = list(list_all(kind))
+        before = list_all(kind)
         if kind is Kind.COMPACTION:
             box.kube.apply(kind, {**copied(before[0]), "spec": compaction_raw()["spec"]})
-        return iter(before)
+        return before
 
     box.kube.list_all = late  # type: ignore[method-assign]
     await box.controller.check_history()

@@ -239,8 +239,8 @@ def test_a_lock_provider_is_needed_unless_nobody_else_writes(tmp_path: Path) -> 
 
 def test_the_driver_is_told_the_format_and_hudis_options() -> None:
     """Auto is found out by then; what is not given is Hudi's default."""
-    spec = compaction(**BY_LOCATION, hudi={"mode": "Schedule", "maxLogFileSizeToMerge": "40KiB"}).spec
-    request = job_request(spec, name="nightly", namespace="default", uid="u", attempt=1, config=CONFIG)
+    scheduled = compaction(**BY_LOCATION, hudi={"mode": "Schedule", "maxLogFileSizeToMerge": "40KiB"})
+    request = job_request(scheduled, CONFIG)
     (container,) = job_manifest(request, ttl=600.0)["spec"]["template"]["spec"]["containers"]
     (text,) = [one["value"] for one in container["env"] if one["name"] == REQUEST_VARIABLE]
     told = JobRequest.model_validate_json(text)
@@ -248,17 +248,14 @@ def test_the_driver_is_told_the_format_and_hudis_options() -> None:
     assert (told.format, told.table.location) == (Format.HUDI, PLACE)
     assert told.hudi == HudiOptions(mode=HudiMode.SCHEDULE, max_log_file_size_to_merge=40 * 1024)
     assert told.warehouse.hudi == CONFIG.warehouses[0].hudi
-    plain = compaction().spec
-    hive = job_request(plain, name="nightly", namespace="default", uid="u", attempt=1, config=CONFIG)
+    hive = job_request(compaction(), CONFIG)
     assert (hive.format, hive.hudi) == (Format.HIVE_ACID, HudiOptions())
 
 
 def test_the_driver_is_told_when_all_deletion_is_held() -> None:
     held = CONFIG.model_copy(update={"cleanup": CONFIG.cleanup.model_copy(update={"suspend": True})})
-    spec = compaction(**BY_LOCATION).spec
     for config, told in ((CONFIG, False), (held, True)):
-        request = job_request(spec, name="nightly", namespace="default", uid="u", attempt=1, config=config)
-        assert request.cleaner_held is told
+        assert job_request(compaction(**BY_LOCATION), config).cleaner_held is told
 
 
 # --- How an attempt's end is judged

@@ -20,8 +20,7 @@ from tests.unit.controller.sandbox import CONFIG, compaction
 
 
 def request(**spec: Any) -> JobRequest:
-    one = compaction(partitions=["prt='p1'"], **spec)
-    return job_request(one.spec, name="nightly", namespace="default", uid=one.meta.uid, attempt=2, config=CONFIG)
+    return job_request(compaction(partitions=["prt='p1'"], status={"attempt": 2}, **spec), CONFIG)
 
 
 def pod_spec(**spec: Any) -> dict[str, Any]:

@@ -74,6 +74,16 @@ async def test_compactions_by_phase_and_attempts_by_outcome() -> None:
     assert value(box, "compactions", phase="Succeeded") == 1
 
 
+@runs
+async def test_a_preflight_that_was_not_answered_is_an_error() -> None:
+    box = Sandbox()
+    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.work.metastore_down = True
+    await box.start()
+    asked = box.work.calls.count("preflight")
+    assert value(box, "errors_total", warehouse="lake", operation="preflight") == asked > 0
+
+
 def test_they_are_served() -> None:
     metrics = Metrics()
     metrics.errors.labels("lake", "look").inc()

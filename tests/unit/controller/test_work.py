@@ -360,6 +360,34 @@ def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> 
     assert "not mounted" in settled.message
 
 
+def test_a_live_driver_is_not_ended_by_a_journal_alone(tmp_path: Path) -> None:
+    """A forged journal may name another namespace's attempt: the metastore's heartbeats keep that one alive."""
+    make_directory(tmp_path, STAGING)
+    metastore = Metastore(table(tmp_path), locks=(silent_for(89),))
+    settled = work(metastore).settle(journal(tmp_path), driver_ended=False)
+    alive = "the driver of attempt uid-default-nightly/1 is alive: it holds lock 7"
+    assert settled == Trouble("UndecidedError", alive)
+    assert metastore.unlocked == []
+    assert names(tmp_path) == {STAGING}
+
+
+def test_a_driver_without_heartbeats_is_ended_with_all_that_it_holds(tmp_path: Path) -> None:
+    """In all partitions: the journal is about one of them."""
+    parts = tuple(Partition(name, (name[-1],), str(tmp_path / name), 100) for name in ("prt=a", "prt=b"))
+    for part in parts:
+        make_directory(Path(part.location), STAGING)
+    keyed = table(tmp_path, partition_keys=("prt",))
+    metastore = Metastore(keyed, partitions=parts, locks=(replace(silent_for(91), partition="prt=b"),))
+    one = journal(tmp_path, entry={"partition": "prt=a", "location": parts[0].location})
+    assert isinstance(work(metastore).settle(one, driver_ended=False), Settlement)
+    assert metastore.unlocked == [7]
+    assert [names(Path(part.location)) for part in parts] == [set(), set()]
+
+
+def silent_for(seconds: int) -> LockInfo:
+    return replace(own_lock(7), last_heartbeat=NOON - timedelta(seconds=seconds))
+
+
 @pytest.mark.parametrize("dropped", ["table", "partition"])
 def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, dropped: str) -> None:
     """Its directory went with it; the answer says so, and not only that nothing was published."""
