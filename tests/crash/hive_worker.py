@@ -66,7 +66,7 @@ class HiveWorker:
         yield from wrongly_gone(self._table, self._before, cleanups)
         yield from hidden(self._table)
         yield from left_behind(self._table)
-        if "overlap" in _why(compaction).message:
+        if _why(compaction).reason == Reason.OVERLAPPED:
             self._take_out_of_sight(cleanup for cleanup in cleanups if not cleanup.ended)
         for message in misread(self._table, self._table.now(), self._rows).values():
             yield f"a reader sees {message}"

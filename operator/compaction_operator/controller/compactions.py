@@ -426,8 +426,11 @@ class _Step:
         return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
 
     def _at_last(self, failure: DriverResult, end: End) -> DriverResult:
-        """Return with what a compaction ends that fails for good: some of it may be published."""
-        if not end.published:
+        """Return with what a compaction ends that fails for good: some of it may be published.
+
+        NB: where two compactions overlap, to compact the rest is no remedy.
+        """
+        if not end.published or failure.reason is Reason.OVERLAPPED:
             return failure
         text = f"{self.status.totals or Totals()}; the rest is not published: {failure.message}"
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)

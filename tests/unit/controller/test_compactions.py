@@ -320,6 +320,16 @@ def test_the_last_attempt_that_takes_too_long() -> None:
     assert succeeded(published) == ("False", "PartiallyPublished", "Failed")
 
 
+def test_an_overlap_is_said_although_something_is_published() -> None:
+    """Rows count twice: to compact the rest is not what helps."""
+    overlap = DriverResult(reason=Reason.OVERLAPPED, message="base_3 and delta_1_5 overlap")
+    seen = Sight(job=view(JobState.FAILED), end=end(cleanups=[journal()], result=overlap), attempt_ended=True)
+    decision = step(RUNNING, seen)
+    assert succeeded(decision) == ("False", "OverlappingCompaction", "Failed")
+    (told,) = decision.status.conditions
+    assert told.message == "base_3 and delta_1_5 overlap"
+
+
 def test_a_driver_that_was_done_before_its_job_was_deleted_has_succeeded() -> None:
     decision = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])))
     assert succeeded(decision) == ("True", "Compacted", "Succeeded")
