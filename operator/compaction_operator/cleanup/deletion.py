@@ -297,7 +297,9 @@ def _visit(
         return _skip(entry, gone.change)
     except ReadersBusyError as busy:
         return PartitionDeletion(entry.partition, reason=READERS_BUSY, skipped=str(busy))
-    except (StorageError, ValueError) as error:
+    except ValueError as unclear:
+        return PartitionDeletion(entry.partition, reason="UnsupportedLayout", skipped=str(unclear))
+    except StorageError as error:
         trouble = str(error)
     return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
 

@@ -510,6 +510,7 @@ def test_nothing_is_deleted_where_rows_count_twice(table: Path, across: str) -> 
     make_directory(table, across, side_files=("_metadata_acid",) if across.startswith("base") else ())
     result = _delete(journal(table), metastore(table))
     assert f"{MINOR} and {across} overlap" in str(result.skipped)
+    assert result.reason == "UnsupportedLayout"
     assert not result.final
     assert names(table) == {*DELTAS, MINOR, across}
 
