@@ -289,19 +289,20 @@ def _visit(
     if changed:
         return _skip(entry, changed)
     try:
-        place = volume_of(entry, now.today.location)
-        if storage.exists(place):
-            return visit(entry)
-        trouble = f"{place} does not exist: is its volume there?"
+        _require_volume(storage, volume_of(entry, now.today.location))
+        return visit(entry)
     except TableGoneError as gone:
         return _skip(entry, gone.change)
     except ReadersBusyError as busy:
         return PartitionDeletion(entry.partition, reason=READERS_BUSY, skipped=str(busy))
-    except ValueError as unclear:
-        return PartitionDeletion(entry.partition, reason="UnsupportedLayout", skipped=str(unclear))
-    except StorageError as error:
-        trouble = str(error)
-    return PartitionDeletion(entry.partition, reason="StorageError", skipped=trouble)
+    except (StorageError, ValueError) as error:
+        reason = "UnsupportedLayout" if isinstance(error, ValueError) else "StorageError"
+        return PartitionDeletion(entry.partition, reason=reason, skipped=str(error))
+
+
+def _require_volume(storage: Storage, place: str) -> None:
+    if not storage.exists(place):
+        raise StorageError(f"{place} does not exist: is its volume there?")
 
 
 def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:

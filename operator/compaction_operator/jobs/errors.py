@@ -21,6 +21,10 @@ class JobError(Exception):
         return DriverResult(reason=self.reason, message=str(self))
 
 
+class RepeatedRow(JobError):  # noqa: N818 - a verdict on the table
+    """Two of the files that were read hold the same row."""
+
+
 def job_error(error: Exception) -> JobError:
     """Return one of the PARTITION_ERRORS as an error of the job; a JobError stays as it is."""
     return error if isinstance(error, JobError) else JobError(_reason(error), str(error))

@@ -5,7 +5,7 @@ from itertools import islice
 
 from compaction_operator.api.request import Reason
 from compaction_operator.jobs import interruption
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.jobs.errors import JobError, RepeatedRow
 from compaction_operator.jobs.partition import Prepared
 from compaction_operator.jobs.runner import Done, Outcome, TaskRunner
 from compaction_operator.jobs.work import BucketWork, Work
@@ -36,7 +36,7 @@ def _results(outcomes: Sequence[Outcome], *, expected: int) -> Merged:
     """Return the results of a partition's tasks, or the first failure: its text names the file."""
     for outcome in outcomes:
         if outcome.error is not None:
-            return JobError(Reason.UNREADABLE_FILE, outcome.error)
+            return (RepeatedRow if outcome.repeated else JobError)(Reason.UNREADABLE_FILE, outcome.error)
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
     if len(results) != expected:
         return JobError(Reason.VERIFICATION_FAILED, f"{expected} tasks gave {len(results)} results")

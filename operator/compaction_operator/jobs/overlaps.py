@@ -14,7 +14,7 @@ from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import hives_own_work
 from compaction_operator.jobs.attempt import Attempt
-from compaction_operator.jobs.errors import JobError, job_error
+from compaction_operator.jobs.errors import JobError, RepeatedRow, job_error
 from compaction_operator.jobs.queue import in_queue
 from compaction_operator.jobs.staged import Staged
 from compaction_operator.metastore.queue import QueueEntry
@@ -39,12 +39,12 @@ def refuse_left_by_worker(location: str) -> None:
 
 
 def explained(error: JobError, plan: CompactionPlan) -> JobError:
-    """Return the error of a merge, or OverlappingCompaction where the inputs overlap: rows were there twice, then.
+    """Return the error of a merge, or OverlappingCompaction where it is rows that are there twice, as inputs overlap.
 
     That is what an attempt finds whose predecessor was killed before it could look.
     """
-    overlapping = overlapping_inputs(plan)
-    if error.reason is not Reason.UNREADABLE_FILE or overlapping is None:
+    overlapping = overlapping_inputs(plan) if isinstance(error, RepeatedRow) else None
+    if overlapping is None:
         return error
     return JobError(Reason.OVERLAPPED, f"{error}: {' and '.join(overlapping)} overlap; {_WHAT_TO_DO}")
 

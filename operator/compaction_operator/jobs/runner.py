@@ -13,6 +13,7 @@ from compaction_operator.orc import (
     MergeResult,
     MergeTask,
     OrcError,
+    RepeatedRowError,
     StripeEngine,
     count_rows,
     stitch_parts,
@@ -29,10 +30,11 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one task: a result, or the error's text."""
+    """What came of one task: a result, or the error's text; `repeated` says that it is a RepeatedRowError."""
 
     result: MergeResult | None = None
     error: str | None = None
+    repeated: bool = False
 
 
 class TaskRunner(Protocol):
@@ -115,7 +117,7 @@ def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
     try:
         return Outcome(result=_merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
     except OrcError as error:
-        return Outcome(error=str(error))
+        return Outcome(error=str(error), repeated=isinstance(error, RepeatedRowError))
 
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:

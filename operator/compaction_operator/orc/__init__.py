@@ -1,7 +1,7 @@
 """ORC bucket files of Hive ACID tables: reading their tails, merging them, checking what was merged."""
 
 from compaction_operator.orc.engine import StripeEngine
-from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc.errors import OrcError, RepeatedRowError
 from compaction_operator.orc.events import (
     DEFAULT_TASK_MEMORY,
     Engine,
@@ -28,6 +28,7 @@ __all__ = [
     "MergeTask",
     "OrcError",
     "OriginalRows",
+    "RepeatedRowError",
     "RowId",
     "StripeEngine",
     "StripeSketch",

@@ -12,3 +12,10 @@ class OrcError(Exception):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class RepeatedRowError(OrcError):
+    """More than one row has the same ROW__ID."""
+
+    def __init__(self, path: str, row_id: object) -> None:
+        super().__init__(path, f"column rowId: more than one row has the ROW__ID {row_id}")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from compaction_operator.orc.acid_metadata import acid_metadata
-from compaction_operator.orc.errors import OrcError
+from compaction_operator.orc.errors import RepeatedRowError
 from compaction_operator.orc.events import RowId
 from compaction_operator.orc.evolution import ColumnSource
 from compaction_operator.orc.file_writer import OrcWriter
@@ -164,7 +164,7 @@ def _check_unique(keys: Keys, runs: Sequence[Run]) -> None:
     again = np.flatnonzero(keys.same_row_as_previous())
     if len(again):
         key = keys.row(int(again[0]))
-        raise OrcError(runs[-1].stripe.path, f"column rowId: more than one row has the ROW__ID {key}")
+        raise RepeatedRowError(runs[-1].stripe.path, key)
 
 
 def _rows_of(

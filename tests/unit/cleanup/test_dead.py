@@ -145,7 +145,7 @@ def test_an_error_is_raised(call: str) -> None:
         ended(world(entry(), broken=frozenset({call})))
 
 
-def test_a_pool_names_its_driver() -> None:
+def test_a_pool_names_its_attempt() -> None:
     pool = queue_pool(uid="u-1", attempt=12, pod_uid="12345678-9")
     assert pool_owner(pool) == ("u-1", 12)
     assert [pool_owner(other) for other in (None, "", "default", "compaction/u/x/p", f"{pool}/x")] == [None] * 5

@@ -680,12 +680,32 @@ def test_an_overlap_that_an_earlier_attempt_had_no_time_to_find_is_named(places:
     assert names(places[0]) == {"base_0000003", "delta_0000001_0000005"}
 
 
+def test_what_else_fails_where_directories_overlap_is_tried_again(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk says nothing of the rows."""
+
+    class Full(LocalRunner):
+        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+            return [Outcome(error="No space left on device") for _ in work]
+
+    _overlap(places[0])
+    with pytest.raises(JobError, match="No space left on device") as caught:
+        run(places[0], runner=Full())
+    assert caught.value.reason is Reason.UNREADABLE_FILE
+
+
 def test_a_delta_that_begins_below_a_base_and_doubles_nothing_is_compacted(places: tuple[Path, Path]) -> None:
     """A streaming client's: Hive's compactor passes it over until its last write id has ended."""
-    (places[0] / "delta_0000001_0000001_0000").rename(places[0] / "base_0000001")
-    (places[0] / "delta_0000002_0000002_0000").rename(places[0] / "delta_0000001_0000003")
-    shutil.rmtree(places[0] / "delta_0000003_0000003_0000")
+    _overlap(places[0])
     assert run(places[0]).reason is Reason.COMPACTED
+
+
+def _overlap(place: Path) -> None:
+    """Let a delta begin below a base, without a row that both have."""
+    (place / "delta_0000001_0000001_0000").rename(place / "base_0000001")
+    (place / "delta_0000002_0000002_0000").rename(place / "delta_0000001_0000003")
+    shutil.rmtree(place / "delta_0000003_0000003_0000")
 
 
 @pytest.mark.parametrize("name", ["delta_0000001_0000002", "base_0000005", "delta_0000004_0000005"])
