@@ -9,8 +9,8 @@ from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import JobRequest
+from compaction_operator.driver.hudi.setup import compact, prepare
 from compaction_operator.hudi.options import THRESHOLD
-from compaction_operator.jobs.hudi_driver import compact, prepare
 
 
 class _Alone:

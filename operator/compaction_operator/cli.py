@@ -12,10 +12,10 @@ from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayou
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import format_size, parse_size
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.offline import Compacted, compact_directory, plan_directory
-from compaction_operator.jobs.partition import Request
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.merge.partition import Request
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.offline import Compacted, compact_directory, plan_directory
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.storage import StorageError, resolve_location
 
@@ -125,7 +125,7 @@ def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
 @click.option("--verbose", is_flag=True, help="Log debug messages too.")
 def run(config: str, verbose: bool) -> None:
     """Run the controller."""
-    from compaction_operator.controller.run import run as run_controller  # noqa: PLC0415 - kopf is the controller's
+    from compaction_operator.controller.app import run as run_controller  # noqa: PLC0415 - kopf is the controller's
 
     _log(logging.DEBUG if verbose else logging.INFO)
     run_controller(config)
@@ -134,7 +134,7 @@ def run(config: str, verbose: bool) -> None:
 @cli.command()
 def job() -> None:
     """Run one compaction in its driver pod; the controller starts it."""
-    from compaction_operator.jobs.driver import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
+    from compaction_operator.driver.main import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
 
     _log(logging.INFO)
     logging.getLogger("py4j").setLevel(logging.WARNING)

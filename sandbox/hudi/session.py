@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from compaction_operator.jobs.spark import hudi_settings
+from compaction_operator.driver.spark import hudi_settings
 
 HERE = Path(__file__).parent
 

@@ -14,7 +14,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.controller.resources import Cleanup, Compaction, read_cleanup, read_compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.chart import WAREHOUSE
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer

@@ -3,9 +3,9 @@
 import kubernetes.config.incluster_config as incluster
 
 from compaction_operator import cli
-from compaction_operator.controller import run as controller
-from compaction_operator.jobs import driver
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.controller import app as controller
+from compaction_operator.driver import main as driver
+from compaction_operator.driver.merge.runner import LocalRunner
 from sandbox.plane.processes import Launch
 
 SPARK_VARIABLE = "PLANE_SPARK"

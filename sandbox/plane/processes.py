@@ -15,7 +15,7 @@ from pathlib import Path
 from sandbox.harness.wait import wait_until
 
 END_SECONDS = 10.0
-PRELOADED = ("compaction_operator.jobs.driver", "compaction_operator.controller.run", "compaction_operator.cli")
+PRELOADED = ("compaction_operator.driver.main", "compaction_operator.controller.app", "compaction_operator.cli")
 _PR_SET_PDEATHSIG = 1
 
 _context = get_context("forkserver")

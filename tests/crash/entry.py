@@ -23,7 +23,7 @@ from sandbox.plane.processes import Launch
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 
 from compaction_operator import cli
-from compaction_operator.jobs import runner
+from compaction_operator.driver.merge import runner
 from compaction_operator.storage import local
 from tests.crash.plan import Action, Fault, Moment, Role, Step
 from tests.crash.signals import BIRTH_VARIABLE, FOLDER_VARIABLE, Orders, Report, Signals

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
 
 
 class Happening(Protocol):

@@ -13,7 +13,7 @@ from sandbox.harness.wait import wait_until
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.conditions import SUCCEEDED, Condition, find_condition
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from tests.crash.table import Table, insert
 from tests.crash.verify import Before, hidden, left_behind, misread, wrongly_gone
 from tests.oracle.hive import Row

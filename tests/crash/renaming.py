@@ -7,7 +7,7 @@ of them committed: by these, a deletion that was rolled back in the old one take
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.metastore.locks import LockKind, LockWish
 from tests.crash.table import Table, insert
 from tests.crash.verify import Before, hidden, left_behind, misread, wrongly_gone

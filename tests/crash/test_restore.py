@@ -6,7 +6,7 @@ import pytest
 from sandbox.plane import Plane, pod
 from sandbox.plane.processes import Launch
 
-from compaction_operator.controller import controller
+from compaction_operator.controller import loop as controller
 
 SECONDS = 200.0
 """What a step may take here: how fast the machine is is not asked."""

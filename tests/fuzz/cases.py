@@ -11,8 +11,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from compaction_operator.orc import RowId
-from compaction_operator.orc.messages import Kind, RowIndex, StreamKind, Type
-from compaction_operator.orc.sketch import KEY_INDEX
+from compaction_operator.orc.merge.sketch import KEY_INDEX
+from compaction_operator.orc.spec.messages import Kind, RowIndex, StreamKind, Type
 from tests.fuzz.mutate import damaged, mutate, number
 from tests.fuzz.parts import Part, Parts, close, ended, stripe_section, take_apart
 from tests.fuzz.seeds import Seed

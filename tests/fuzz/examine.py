@@ -18,14 +18,14 @@ from compaction_operator.orc import (
     OrcError,
     OriginalRows,
     StripeEngine,
-    engine,
     sketch,
     verify_output,
 )
-from compaction_operator.orc.decode import StripeReader, open_stripe
-from compaction_operator.orc.schema import ROW_ID, is_acid
-from compaction_operator.orc.stripe_copy import stripe_statistics
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.stripe_copy import stripe_statistics
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.merge import engine
+from compaction_operator.orc.spec.schema import ROW_ID, is_acid
 from tests.fuzz.cases import Case
 from tests.fuzz.expect import (
     Event,

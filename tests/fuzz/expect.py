@@ -8,10 +8,10 @@ from typing import Any
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc import OrcError
-from compaction_operator.orc.decode import StripeReader, open_stripe
-from compaction_operator.orc.schema import ROW_ID, is_acid, same
-from compaction_operator.orc.source import DELETE, INSERT
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.merge.source import DELETE, INSERT
+from compaction_operator.orc.spec.schema import ROW_ID, is_acid, same
 from tests.unit.orc.build import BUCKET_0
 
 _UNREADABLE = "unreadable"

@@ -5,8 +5,8 @@ import traceback
 from collections.abc import Callable
 from random import Random
 
+from compaction_operator.acid.base_metadata import parse_metadata
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.metadata import parse_metadata
 from compaction_operator.acid.names import (
     METADATA_ACID,
     AcidDirectory,
@@ -21,10 +21,10 @@ from compaction_operator.acid.plan import Layout, check_still_publishable, plan_
 from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout, obsolete_now
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.jobs.cut import Cutting, bucket_work, buckets, raw_files
-from compaction_operator.metastore.partitions import PartitionSpecError, name_of, parse_spec, select, values_of
+from compaction_operator.driver.merge.buckets import Cutting, bucket_work, buckets, raw_files
+from compaction_operator.metastore.partition_names import PartitionSpecError, name_of, parse_spec, select, values_of
 from compaction_operator.orc import FileSketch
-from compaction_operator.orc.hive_types import parse_type
+from compaction_operator.orc.spec.hive_types import parse_type
 from tests.fuzz.examine import End, Verdict
 from tests.fuzz.spelling import spelled
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compaction_operator.orc import codec
-from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.messages import Compression, Metadata
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.encoding import codec
+from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.messages import Compression, Metadata
 
 MAGIC = b"ORC"
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc import schema
-from compaction_operator.orc.acid_metadata import acid_metadata
-from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.file_writer import OrcWriter
-from compaction_operator.orc.hive_types import parse_type
-from compaction_operator.orc.keys import Integers, Keys
-from compaction_operator.orc.messages import Compression, Kind
-from compaction_operator.orc.physical import physical_type
-from compaction_operator.orc.source import BUCKET, CURRENT, DELETE, INSERT, OPERATION, ROW_ID, WRITE_ID
-from compaction_operator.orc.stripe_builder import Layout
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.file_writer import OrcWriter
+from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.merge.bucket_metadata import acid_metadata
+from compaction_operator.orc.merge.keys import Integers, Keys
+from compaction_operator.orc.merge.source import BUCKET, CURRENT, DELETE, INSERT, OPERATION, ROW_ID, WRITE_ID
+from compaction_operator.orc.spec import schema
+from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec.messages import Compression, Kind
+from compaction_operator.orc.spec.physical import physical_type
 from tests.unit.orc import columns
 from tests.unit.orc.build import BUCKET_0, DATA, FIXTURES, insert, write_acid
 

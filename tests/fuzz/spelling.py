@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from compaction_operator.orc.hive_types import spell
-from compaction_operator.orc.messages import Kind
+from compaction_operator.orc.spec.hive_types import spell
+from compaction_operator.orc.spec.messages import Kind
 
 
 def spelled(types: Sequence[Any], column: int) -> str:

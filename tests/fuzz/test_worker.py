@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from compaction_operator.orc import MergeResult, MergeTask, OrcError, StripeEngine, engine
+from compaction_operator.orc import MergeResult, MergeTask, OrcError, StripeEngine
+from compaction_operator.orc.merge import engine
 from tests.fuzz.cases import sound_case
 from tests.fuzz.examine import End, Verdict, examine
 from tests.fuzz.seeds import Seed, make_seeds

@@ -10,9 +10,9 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import HudiSettings, Metastore, SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.hudi_driver import compact, prepare
-from tests.unit.jobs.support import Reports
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hudi.setup import compact, prepare
+from tests.unit.driver.support import Reports
 
 LOG_COMPACTION = CompactionType.LOG_COMPACTION
 COMPACTION = CompactionType.COMPACTION

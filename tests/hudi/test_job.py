@@ -7,7 +7,7 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
 from tests.hudi import somebody as by_hand
 from tests.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.hudi.dying import log_compaction_dies

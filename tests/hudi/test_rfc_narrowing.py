@@ -6,7 +6,7 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import hudi as flow
+from compaction_operator.driver.hudi import flow
 from tests.hudi import somebody as by_hand
 from tests.hudi.conftest import MakeSomebody, MakeTable
 from tests.hudi.dying import writer_dies

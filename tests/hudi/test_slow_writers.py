@@ -13,8 +13,8 @@ from sandbox.hudi.look import actions, timeline
 from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import hudi as flow
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hudi import flow
 from tests.hudi.conftest import MakeTable
 from tests.hudi.job import LOG_COMPACTION, Jobs
 

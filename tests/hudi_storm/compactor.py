@@ -14,7 +14,7 @@ from sandbox.plane import Plane
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.resources import Compaction
+from compaction_operator.controller.kube.resources import Compaction
 
 log = logging.getLogger(__name__)
 

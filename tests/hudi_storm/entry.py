@@ -3,7 +3,7 @@
 from sandbox.plane import pod
 from sandbox.plane.processes import Launch
 
-from compaction_operator.jobs import lease
+from compaction_operator.driver.hudi import lease
 
 
 def run(launch: Launch) -> None:

@@ -16,7 +16,7 @@ from compaction_operator.api.compaction import CompactionType
 from tests.metastore.keeper import Keeper, cleanup_of, real_work
 from tests.metastore.lab import Lab
 from tests.metastore.lab import make_table as make_lab
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 SERVERS = ("3.1.3", "4.0.1")
 KNOWN: Mapping[str, tuple[Hive, Database]] = {

@@ -17,15 +17,15 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World, blockers
-from compaction_operator.cleanup.settlement import Settlement
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Cleanup, Meta
+from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.kube.resources import Cleanup, Meta
 from compaction_operator.controller.work import RealWork
-from compaction_operator.metastore import hive4
+from compaction_operator.metastore import hive4_calls as hive4
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage, Storage
 from tests.metastore.lab import Lab, spec_of
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 
 def real_work(

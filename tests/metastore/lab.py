@@ -14,18 +14,18 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import AGENT_PREFIX, DriverResult, queue_pool
-from compaction_operator.jobs.attempt import Attempt
-from compaction_operator.jobs.hive import HiveCompaction, identity_of
-from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.protocol import protocol_of
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
+from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.protocol import protocol_of
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import resolve
-from tests.unit.jobs.support import REQUEST, Reports, Store
+from tests.unit.driver.support import REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PARTITIONS = {"try_it": ("p1", "p2", "p3")}

@@ -18,16 +18,16 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.controller.automatic import Automatic
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Compaction, Meta
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.metastore.automatic import AutoCompaction
+from compaction_operator.controller.auto_compaction import Automatic
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.kube.resources import Compaction, Meta
+from compaction_operator.driver.errors import JobError
+from compaction_operator.metastore.auto_compaction import AutoCompaction
+from compaction_operator.metastore.compaction_queue import QueueState
 from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, read_lock, real_work
 from tests.metastore.lab import Lab
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("4.0.1",)
 

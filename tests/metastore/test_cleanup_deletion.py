@@ -13,12 +13,12 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.attempt import queue_job
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.metastore.queue import QueueState
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.metastore.compaction_queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
 from tests.unit.cleanup.worlds import DiedError, DyingStorage
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]

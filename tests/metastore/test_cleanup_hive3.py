@@ -4,13 +4,13 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
-from compaction_operator.controller.automatic import Automatic
-from compaction_operator.metastore.automatic import AutoCompaction
+from compaction_operator.controller.auto_compaction import Automatic
+from compaction_operator.metastore.auto_compaction import AutoCompaction
 from compaction_operator.metastore.locks import LockKind, LockWish
 from tests.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
 from tests.metastore.test_cleanup_attempt import attempt_of
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)
 

@@ -10,14 +10,14 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX, Reason
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.jobs import locks as job_locks
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.locks import Patience
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import driver_locks as job_locks
+from compaction_operator.driver.hive.driver_locks import Patience
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.metastore.lab import Failing, Lab, make_table, spec_of
 from tests.metastore.test_interrupted_driver import FIRST_HALF, driving, ended, require_nothing_left
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)
 GUARD = "base_-9223372036854775808"

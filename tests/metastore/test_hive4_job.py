@@ -15,14 +15,15 @@ from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import hive, hive4
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import flow as hive
+from compaction_operator.driver.hive import hive4
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.metastore.keeper import Keeper, cleanup_of, real_work
 from tests.metastore.lab import FIXTURES, Failing, Lab, make_table, pool_of, spec_of
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

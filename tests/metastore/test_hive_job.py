@@ -13,15 +13,16 @@ from sandbox.metastore.admin import MetastoreAdmin
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs import hive, partition, runner
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import flow as hive
+from compaction_operator.driver.merge import partition, runner
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
 from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.queue import QueueEntry, QueueJob
 from compaction_operator.metastore.resolve import Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, StripeEngine
 from compaction_operator.storage import LocalStorage
 from tests.metastore.lab import Failing, Lab, spec_of
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]

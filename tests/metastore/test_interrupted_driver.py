@@ -17,11 +17,12 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import REQUEST_VARIABLE, WAITING_REASONS, DriverResult, JobRequest, Reason
-from compaction_operator.jobs import driver, interruption
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver import interruption
+from compaction_operator.driver import main as driver
+from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.storage import LocalStorage
 from tests.metastore.lab import Lab
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 MAJOR = CompactionType.MAJOR
 FIRST_HALF = "delta_0000001_0000005"

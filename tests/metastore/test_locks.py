@@ -10,7 +10,7 @@ from compaction_operator.metastore.errors import LockLost, MetastoreError, Trans
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.heartbeat import Heartbeat
 from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.partitions import lock_name, name_of
+from compaction_operator.metastore.partition_names import lock_name, name_of
 
 SHARED, EXCLUSIVE = LockKind.SHARED_READ, LockKind.EXCLUSIVE
 

@@ -11,13 +11,13 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.acid.snapshot import snapshot
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.resources import Kind
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.driver.errors import JobError
 from compaction_operator.storage import LocalStorage
 from tests.metastore.keeper import real_work
 from tests.metastore.lab import Lab, spec_of
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw
-from tests.unit.jobs.support import REQUEST, Store
+from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)
 HALF, OTHER_HALF = "delta_0000001_0000005", "delete_delta_0000001_0000005"

@@ -17,8 +17,8 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.request import agent_info
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Cleanup, TableKey
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.kube.resources import Cleanup, TableKey
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.locks import LockKind, LockWish
 from tests.unit.controller.sandbox import DELTAS, NOON, cleanup, entry_json

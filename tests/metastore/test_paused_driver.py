@@ -9,10 +9,10 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Hive, MetastoreServer
 
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.metastore.queue import QueueState
+from compaction_operator.driver.errors import JobError
+from compaction_operator.metastore.compaction_queue import QueueState
 from tests.metastore.lab import Lab, make_table
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 
 @pytest.fixture(params=["3.1.3", "4.0.1"])

@@ -11,12 +11,12 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.jobs import driver
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver import main as driver
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.metastore.resolve import Refused
 from tests.metastore.lab import Lab
-from tests.unit.jobs.support import REQUEST, Reports, Store
+from tests.unit.driver.support import REQUEST, Reports, Store
 
 Drive = Callable[..., DriverResult]
 

@@ -7,7 +7,7 @@ import pytest
 
 from compaction_operator.metastore.client import BATCH
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.partitions import select
+from compaction_operator.metastore.partition_names import select
 
 
 def test_a_table_is_described_as_it_was_made(admin, server, database, make_table):

@@ -4,10 +4,10 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
 from compaction_operator.orc import count_rows
 from tests.metastore.lab import FIXTURES, Lab, spec_of
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

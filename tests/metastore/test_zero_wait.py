@@ -10,13 +10,13 @@ from sandbox.metastore.server import MetastoreServer
 from thrift.Thrift import TType
 
 from compaction_operator.api.config import HidingLock
-from compaction_operator.cleanup import holding
-from compaction_operator.metastore import hive4
+from compaction_operator.cleanup import reader_lock as holding
+from compaction_operator.metastore import hive4_calls as hive4
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
-from tests.unit.jobs.support import Store
+from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
 DELTAS = [f"delta_000000{number}_000000{number}_0000" for number in (1, 2, 3)]

@@ -11,10 +11,10 @@ from compaction_operator.acid.plan import CompactionPlan, Layout
 from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.jobs.errors import JobError
-from compaction_operator.jobs.offline import compact_directory, plan_directory
-from compaction_operator.jobs.partition import Request
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.merge.partition import Request
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.offline import compact_directory, plan_directory
 from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
 from tests.oracle.hive import HiveOracle, OracleError, Row

@@ -13,26 +13,26 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_state
-from compaction_operator.jobs import hive as flow
-from compaction_operator.jobs import hive3, offline
-from compaction_operator.jobs.attempt import Attempt
-from compaction_operator.jobs.hive import HiveCompaction
-from compaction_operator.jobs.hive3 import Hive3
-from compaction_operator.jobs.journal import Journal
-from compaction_operator.jobs.locks import Locks
-from compaction_operator.jobs.offline import compact_directory
-from compaction_operator.jobs.partition import Request
-from compaction_operator.jobs.runner import LocalRunner
+from compaction_operator.driver import offline
+from compaction_operator.driver.hive import flow, hive3
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.driver_locks import Locks
+from compaction_operator.driver.hive.flow import HiveCompaction
+from compaction_operator.driver.hive.hive3 import Hive3
+from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.merge.partition import Request
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.offline import compact_directory
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import OpenTransactions
-from compaction_operator.metastore.queue import QueueEntry
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import Storage
 from tests.oracle.laws import NO_END, View
 from tests.oracle.living_table import ROW_TYPE, LivingTable
 from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
-from tests.unit.jobs.support import REQUEST, Reports, SameTable, Store
+from tests.unit.driver.support import REQUEST, Reports, SameTable, Store
 
 CREATE_TIME = 100
 

@@ -10,7 +10,7 @@ import pytest
 
 from compaction_operator.acid.snapshot import Obsolete
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.jobs.offline import Compacted, compact_directory
+from compaction_operator.driver.offline import Compacted, compact_directory
 from tests.oracle import laws
 from tests.oracle.hive import HiveOracle
 from tests.oracle.laws import Broken, Case, View, check, check_deletion

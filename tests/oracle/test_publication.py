@@ -14,9 +14,10 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec
 from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import INTENT
-from compaction_operator.jobs import hive3 as protocol
-from compaction_operator.jobs import older, publish
-from compaction_operator.jobs.errors import JobError
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import hive3 as protocol
+from compaction_operator.driver.hive import older_snapshots as older
+from compaction_operator.driver.hive import publish
 from compaction_operator.metastore.locks import OpenTransactions
 from compaction_operator.storage import LocalStorage
 from tests.oracle.hive import HiveOracle, Row

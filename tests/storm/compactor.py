@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import CleanupPhase
 from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from tests.storm.reading import StormError
 from tests.storm.scene import Scene
 from tests.storm.tables import DATABASE, StormTable

@@ -26,8 +26,8 @@ from compaction_operator.api.config import (
     Warehouse,
 )
 from compaction_operator.api.model import DURATION_PATTERN
-from compaction_operator.controller.permission import refusal
-from compaction_operator.controller.resources import read_compaction
+from compaction_operator.controller.kube.resources import read_compaction
+from compaction_operator.controller.policy import refusal
 from tests.unit.controller.sandbox import compaction_raw
 
 ROOT = Path(__file__).parents[2]

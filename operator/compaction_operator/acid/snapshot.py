@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from compaction_operator.acid.base_metadata import DataFormat, parse_metadata
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.metadata import DataFormat, parse_metadata
 from compaction_operator.acid.names import (
     METADATA_ACID,
     AcidDirectory,

@@ -15,11 +15,11 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.cleanup.fence import fence_those
 from compaction_operator.cleanup.identity import Place
-from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.cleanup.staging import StagingFolder
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.partitions import lock_name
-from compaction_operator.metastore.queue import QueueEntry, QueueJob
+from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.partition_names import lock_name
 from compaction_operator.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import pool_owner
 from compaction_operator.cleanup.attempt import Attempt, end_attempt, end_entries
-from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.metastore.locks import TxnInfo
-from compaction_operator.metastore.queue import QueueEntry, QueueState
 from compaction_operator.storage import open_storage
 
 TAKEN_FOR_DEAD = timedelta(minutes=10)

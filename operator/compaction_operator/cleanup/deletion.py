@@ -18,12 +18,12 @@ from compaction_operator.acid.snapshot import obsolete_now, visibility
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.holding import POLITE, Holding, Manners, ReadersBusyError
 from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
-from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.cleanup.reader_lock import POLITE, Holding, Manners, ReadersBusyError
 from compaction_operator.cleanup.staging import TRASH_PREFIX
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.queue import QueueEntry, QueueState
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, is_below, join
 
 READERS_BUSY = "ReadersBusy"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
 from compaction_operator.api.compaction import Readers
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partitions import lock_name
+from compaction_operator.metastore.partition_names import lock_name
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=300)
 """Hive's default for hive.txn.timeout: without a heartbeat for longer, nobody may be there any more."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
-from compaction_operator.cleanup.metastore import Metastore
 from compaction_operator.metastore.errors import TableNotFound
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.metastore.tables import Table
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.attempt import Attempt
-from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.metastore.locks import LockInfo, TxnInfo
 
 SILENT_AFTER = timedelta(seconds=90)

@@ -22,8 +22,8 @@ from compaction_operator.cleanup.deletion import (
     result_of,
     visit_entries,
 )
-from compaction_operator.cleanup.holding import POLITE, Manners
-from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.cleanup.reader_lock import POLITE, Manners
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"

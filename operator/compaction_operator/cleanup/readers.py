@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.gate import World
-from compaction_operator.cleanup.metastore import Metastore
+from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.interface import Metastore
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
-from compaction_operator.metastore.queue import QueueEntry
 
 SILENCES = 2
 

@@ -13,10 +13,10 @@ from prometheus_client.registry import Collector
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.outcomes import OVERDUE, STILL_NEEDED
-from compaction_operator.controller.resources import Cleanup, Compaction
-from compaction_operator.controller.times import Clock
+from compaction_operator.controller.cleanup.partitions import OVERDUE, STILL_NEEDED
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.times import Clock
 
 log = logging.getLogger(__name__)
 

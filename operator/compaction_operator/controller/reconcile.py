@@ -10,19 +10,20 @@ from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.lost import Watch
-from compaction_operator.controller import cleanups, compactions
-from compaction_operator.controller.admission import Admission
-from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.driver import driver_end, executors_trouble, pod_trouble
-from compaction_operator.controller.gatekeeper import Gatekeeper
-from compaction_operator.controller.jobs import current_job, job_manifest, job_request
-from compaction_operator.controller.kube import KubeError
+from compaction_operator.controller.cleanup import decide as cleanups
+from compaction_operator.controller.cleanup.observation import Action, Sight
+from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.cleanup.reader_watch import Gatekeeper
+from compaction_operator.controller.compaction import decide as compactions
+from compaction_operator.controller.compaction.turns import Admission
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.kube.driver_pod import driver_end, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.job import current_job, job_manifest, job_request
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.outcomes import Pass, Trouble
-from compaction_operator.controller.resources import Cleanup, Compaction, Key, Kind
-from compaction_operator.controller.sight import Action, Sight
-from compaction_operator.controller.times import Clock
 from compaction_operator.controller.work import Work, attempt_of
 
 A = TypeVar("A")

@@ -15,29 +15,29 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.dead import end_dead_entries
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.forgetting import StillThereError, finish
 from compaction_operator.cleanup.gate import World
-from compaction_operator.cleanup.holding import Holding, Manners, Sightings
 from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
+from compaction_operator.cleanup.queue_entries import StillThereError, finish
+from compaction_operator.cleanup.reader_lock import Holding, Manners, Sightings
 from compaction_operator.cleanup.readers import look_at_all
-from compaction_operator.cleanup.settlement import Settlement, is_lost, settle
-from compaction_operator.controller.automatic import Automatic
-from compaction_operator.controller.compactions import Verdict
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.permission import may_use, readers_refusal
-from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
-from compaction_operator.controller.times import Clock
+from compaction_operator.cleanup.settle import Settlement, is_lost, settle
+from compaction_operator.controller.auto_compaction import Automatic
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
+from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.policy import may_use, readers_refusal
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.options import write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
-from compaction_operator.metastore.automatic import auto_compaction, cleaner_runs
+from compaction_operator.metastore.auto_compaction import auto_compaction, cleaner_runs
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.queue import QueueEntry, say_queued
 from compaction_operator.metastore.resolve import (
     Refused,
     Target,

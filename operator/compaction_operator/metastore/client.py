@@ -9,7 +9,8 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.metastore import hive4, replies
+from compaction_operator.metastore import hive4_calls as hive4
+from compaction_operator.metastore import replies
 from compaction_operator.metastore.compactor import CompactorCalls
 from compaction_operator.metastore.errors import HungUp, LockLost, MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions

@@ -9,11 +9,12 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore import hive4, replies
+from compaction_operator.metastore import hive4_calls as hive4
+from compaction_operator.metastore import replies
 from compaction_operator.metastore.caller import Caller
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
 
 _TYPES = {
     CompactionType.MINOR: ttypes.CompactionType.MINOR,

@@ -10,8 +10,8 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from compaction_operator.api.config import Metastore, Tls
 from compaction_operator.metastore.channel import READ_BUFFER, Channel, Deadline
-from compaction_operator.metastore.protocol import StrictProtocol
 from compaction_operator.metastore.sasl import SaslTransport
+from compaction_operator.metastore.strict_protocol import StrictProtocol
 from compaction_operator.metastore.transports import HttpTransport, StreamTransport
 
 IDLE_SECONDS = 60.0

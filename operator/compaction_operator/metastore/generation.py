@@ -6,7 +6,7 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.Thrift import TApplicationException
 
-from compaction_operator.metastore import hive4
+from compaction_operator.metastore import hive4_calls as hive4
 
 
 class Generation(StrEnum):

@@ -13,10 +13,10 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partitions import lock_name, values_of
-from compaction_operator.metastore.queue import QueueEntry, QueueJob, QueueState
+from compaction_operator.metastore.partition_names import lock_name, values_of
 from compaction_operator.metastore.tables import Partition, Table
 
 NO_OPEN_ID = 2**63 - 1

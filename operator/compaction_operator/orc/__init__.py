@@ -1,8 +1,7 @@
 """ORC bucket files of Hive ACID tables: reading their tails, merging them, checking what was merged."""
 
-from compaction_operator.orc.engine import StripeEngine
-from compaction_operator.orc.errors import OrcError, RepeatedRowError
-from compaction_operator.orc.events import (
+from compaction_operator.orc.merge.engine import StripeEngine
+from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
     Engine,
     EventKind,
@@ -13,9 +12,10 @@ from compaction_operator.orc.events import (
     OriginalRows,
     RowId,
 )
-from compaction_operator.orc.sketch import FileSketch, StripeSketch, sketch
-from compaction_operator.orc.stitch import stitch_parts
-from compaction_operator.orc.verify import count_rows, verify_output, verify_stitched
+from compaction_operator.orc.merge.sketch import FileSketch, StripeSketch, sketch
+from compaction_operator.orc.merge.stitch import stitch_parts
+from compaction_operator.orc.merge.verify import count_rows, verify_output, verify_stitched
+from compaction_operator.orc.spec.errors import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",

@@ -8,9 +8,9 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import agent_info
-from compaction_operator.cleanup import holding
+from compaction_operator.cleanup import reader_lock as holding
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
-from compaction_operator.cleanup.holding import Holding, Manners, ReadersBusyError
+from compaction_operator.cleanup.reader_lock import Holding, Manners, ReadersBusyError
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockKind
 from compaction_operator.storage import LocalStorage
@@ -120,7 +120,7 @@ def test_who_comes_later_is_not_waited_for() -> None:
 def test_who_was_seen_to_read_for_long_has_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a stream of long queries, each begun before the last one ends, would hold up a deletion for ever."""
     moment = [1000.0]
-    monkeypatch.setattr("compaction_operator.cleanup.holding.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("compaction_operator.cleanup.reader_lock.time.monotonic", lambda: moment[0])
     held = Holding(metastore(Path("/t"), locks=(lock(7),)), journal(Path("/t")), Manners(queue=-1.0, planning=30.0))
     for seconds in (0.0, 29.0):
         moment[0] = 1000.0 + seconds
@@ -166,7 +166,7 @@ def test_with_a_shared_lock_each_reader_is_waited_for_until_it_has_listed(
 ) -> None:
     """Those who came later, too: nothing holds them off."""
     moment = [1000.0]
-    monkeypatch.setattr("compaction_operator.cleanup.holding.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("compaction_operator.cleanup.reader_lock.time.monotonic", lambda: moment[0])
     source = metastore(Path("/t"), locks=(lock(lock_id),))
     held = Holding(source, journal(Path("/t")), replace(SHARING, queue=-1.0))
     for seconds in (0.0, 29.0):

@@ -11,9 +11,9 @@ import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
-from compaction_operator.cleanup.forgetting import finish
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
-from compaction_operator.cleanup.settlement import settle
+from compaction_operator.cleanup.queue_entries import finish
+from compaction_operator.cleanup.settle import settle
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.tables import Partition
 from compaction_operator.storage import LocalStorage, StorageError

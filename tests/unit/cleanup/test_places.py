@@ -15,7 +15,7 @@ from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.resolve import Refused, Resolved, Target
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
 from compaction_operator.storage import StorageError, open_storage
-from tests.unit.jobs.support import REQUEST
+from tests.unit.driver.support import REQUEST
 
 HOME = "file:/w/sales.db/orders"
 OTHER = {"hr.salaries": "file:/w/hr.db/salaries"}

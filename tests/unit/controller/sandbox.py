@@ -24,14 +24,12 @@ from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.gate import World
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.lost import Holdings
-from compaction_operator.cleanup.settlement import Settlement
-from compaction_operator.controller.cluster import Pools, WarehousePools
-from compaction_operator.controller.compactions import Verdict
-from compaction_operator.controller.controller import Controller
-from compaction_operator.controller.kube import AlreadyExistsError, ConflictError, GoneError, Raw
-from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import (
+from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.kube.client import AlreadyExistsError, ConflictError, GoneError, Raw
+from compaction_operator.controller.kube.cluster import Pools, WarehousePools
+from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
     Kind,
@@ -39,7 +37,9 @@ from compaction_operator.controller.resources import (
     read_cleanup,
     read_compaction,
 )
-from compaction_operator.controller.times import rfc3339
+from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.loop import Controller
+from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import attempt_of
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 

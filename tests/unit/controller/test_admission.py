@@ -3,8 +3,8 @@
 import pytest
 
 from compaction_operator.api.config import Metastore, Warehouse
-from compaction_operator.controller.admission import Admission
-from compaction_operator.controller.cache import Cache
+from compaction_operator.controller.compaction.turns import Admission
+from compaction_operator.controller.kube.cache import Cache
 from tests.unit.controller.sandbox import CONFIG, NOON, cleanup_raw, compaction_raw
 
 

@@ -1,8 +1,8 @@
 """The cache: newer versions only, deletions for good, and the ways from a compaction to its cleanups and back."""
 
-from compaction_operator.controller.cache import Cache, Recent
-from compaction_operator.controller.kube import Raw
-from compaction_operator.controller.resources import Compaction, Key, Kind, TableKey
+from compaction_operator.controller.kube.cache import Cache, Recent
+from compaction_operator.controller.kube.client import Raw
+from compaction_operator.controller.kube.resources import Compaction, Key, Kind, TableKey
 from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
 
 ORDERS = TableKey("lake", "sales", "orders")

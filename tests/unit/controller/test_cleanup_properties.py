@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from compaction_operator.api.cleanup import Blocker, BlockerKind, PublishedState
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.settlement import Settlement
-from compaction_operator.controller.cleanups import Decision, decide
-from compaction_operator.controller.gatekeeper import Look
-from compaction_operator.controller.jobs import JobState, JobView
-from compaction_operator.controller.outcomes import Pass, Trouble
-from compaction_operator.controller.sight import Action, Sight
+from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.cleanup.decide import Decision, decide
+from compaction_operator.controller.cleanup.observation import Action, Sight
+from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.cleanup.reader_watch import Look
+from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
 
 GRACE, QUARANTINE = 30.0, 60.0

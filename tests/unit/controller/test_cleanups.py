@@ -16,11 +16,11 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanups import CHUNK, Decision, decide
-from compaction_operator.controller.gatekeeper import Look
-from compaction_operator.controller.jobs import JobState, JobView
-from compaction_operator.controller.outcomes import Pass, Trouble
-from compaction_operator.controller.sight import Action, Sight
+from compaction_operator.controller.cleanup.decide import CHUNK, Decision, decide
+from compaction_operator.controller.cleanup.observation import Action, Sight
+from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.cleanup.reader_watch import Look
+from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
 
 PUBLISHED, MISSING, NOTHING = PublishedState.PUBLISHED, PublishedState.NOT_PUBLISHED, PublishedState.NOTHING_TO_PUBLISH

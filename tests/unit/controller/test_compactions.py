@@ -10,12 +10,12 @@ from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
-from compaction_operator.controller.automatic import Automatic
-from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
-from compaction_operator.controller.driver import DriverEnd, PodTrouble
-from compaction_operator.controller.jobs import JobState, JobView, job_name
-from compaction_operator.controller.resources import Compaction, read_compaction
-from compaction_operator.metastore.automatic import AutoCompaction
+from compaction_operator.controller.auto_compaction import Automatic
+from compaction_operator.controller.compaction.decide import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
+from compaction_operator.controller.kube.job import JobState, JobView, job_name
+from compaction_operator.controller.kube.resources import Compaction, read_compaction
+from compaction_operator.metastore.auto_compaction import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, REFUSED, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)

@@ -15,15 +15,15 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.gate import World, blockers
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.cleanup.settlement import Settlement
-from compaction_operator.controller.cleanups import decide
-from compaction_operator.controller.cluster import Pools, WarehousePools
-from compaction_operator.controller.compactions import Verdict
-from compaction_operator.controller.gatekeeper import Look
-from compaction_operator.controller.jobs import job_name
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Cleanup, Compaction, Kind, TableKey
-from compaction_operator.controller.sight import Sight
+from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.cleanup.decide import decide
+from compaction_operator.controller.cleanup.observation import Sight
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.cleanup.reader_watch import Look
+from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.kube.cluster import Pools, WarehousePools
+from compaction_operator.controller.kube.job import job_name
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind, TableKey
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,

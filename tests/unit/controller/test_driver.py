@@ -6,7 +6,7 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.driver import driver_end, driver_progress, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import driver_end, driver_progress, executors_trouble, pod_trouble
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 

@@ -2,9 +2,9 @@
 
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.gatekeeper import Gatekeeper, Look
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Key, Kind, TableKey
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.cleanup.reader_watch import Gatekeeper, Look
+from compaction_operator.controller.kube.resources import Key, Kind, TableKey
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
 

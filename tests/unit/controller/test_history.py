@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller import controller
-from compaction_operator.controller.history import WentBackError
-from compaction_operator.controller.kube import KubeError
-from compaction_operator.controller.resources import Kind
+from compaction_operator.controller import loop as controller
+from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.history import WentBackError
+from compaction_operator.controller.kube.resources import Kind
 from tests.unit.controller.sandbox import NOON, Sandbox, compaction_raw, condition, copied, runs
 from tests.unit.controller.test_controller import job, journal
 

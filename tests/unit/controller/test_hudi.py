@@ -11,12 +11,12 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import HudiSettings, OperatorConfig
 from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
-from compaction_operator.controller.cache import Cache
-from compaction_operator.controller.compactions import Action, Decision, End, Sight, Verdict, decide
-from compaction_operator.controller.driver import DriverEnd
-from compaction_operator.controller.jobs import JobState, JobView, job_manifest, job_name, job_request
-from compaction_operator.controller.permission import refusal
-from compaction_operator.controller.resources import Kind, TableKey
+from compaction_operator.controller.compaction.decide import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.driver_pod import DriverEnd
+from compaction_operator.controller.kube.job import JobState, JobView, job_manifest, job_name, job_request
+from compaction_operator.controller.kube.resources import Kind, TableKey
+from compaction_operator.controller.policy import refusal
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable

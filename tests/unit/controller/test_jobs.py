@@ -8,7 +8,7 @@ import pytest
 from compaction_operator.api.compaction import CleanupMode, CleanupOptions, DriverResources, SparkOptions
 from compaction_operator.api.config import Metastore
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
-from compaction_operator.controller.jobs import (
+from compaction_operator.controller.kube.job import (
     JobState,
     driver_memory_mib,
     job_manifest,

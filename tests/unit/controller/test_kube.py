@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from compaction_operator.controller.kube import (
+from compaction_operator.controller.kube.client import (
     AlreadyExistsError,
     ConflictError,
     GoneError,
@@ -16,7 +16,7 @@ from compaction_operator.controller.kube import (
     KubeError,
     _call,
 )
-from compaction_operator.controller.resources import Kind
+from compaction_operator.controller.kube.resources import Kind
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from compaction_operator.controller.kube.resources import Kind
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.resources import Kind
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
 
 

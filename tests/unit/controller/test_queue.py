@@ -1,6 +1,6 @@
 """The work queue: once per key, one at a time, delayed ones in time."""
 
-from compaction_operator.controller.queue import WorkQueue
+from compaction_operator.controller.kube.workqueue import WorkQueue
 
 
 def drain(queue: WorkQueue[str], now: float = 0.0) -> list[str]:

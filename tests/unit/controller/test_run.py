@@ -6,9 +6,9 @@ from typing import cast
 import kopf
 import pytest
 
-from compaction_operator.controller.controller import Controller
-from compaction_operator.controller.history import WentBackError
-from compaction_operator.controller.run import _watched, load_config, operator_settings, register, run
+from compaction_operator.controller.app import _watched, load_config, operator_settings, register, run
+from compaction_operator.controller.kube.history import WentBackError
+from compaction_operator.controller.loop import Controller
 from tests.unit.controller.sandbox import Sandbox, runs
 
 GOOD = """

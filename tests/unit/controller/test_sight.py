@@ -2,10 +2,10 @@
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.gatekeeper import Look
-from compaction_operator.controller.jobs import JobState, JobView
-from compaction_operator.controller.outcomes import Pass, Trouble
-from compaction_operator.controller.sight import Sight
+from compaction_operator.controller.cleanup.observation import Sight
+from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.cleanup.reader_watch import Look
+from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, baseline, cleanup, settlement
 
 RUNS = JobView(namespace="default", name="job-1", resource_version=1, compaction="nightly", state=JobState.ACTIVE)

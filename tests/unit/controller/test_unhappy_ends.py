@@ -6,11 +6,11 @@ from typing import Any
 
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.compactions import Decision, End, Sight, decide
-from compaction_operator.controller.driver import DriverEnd
-from compaction_operator.controller.jobs import JobState, JobView
-from compaction_operator.controller.kube import KubeError
-from compaction_operator.controller.resources import Kind
+from compaction_operator.controller.compaction.decide import Decision, End, Sight, decide
+from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.driver_pod import DriverEnd
+from compaction_operator.controller.kube.job import JobState, JobView
+from compaction_operator.controller.kube.resources import Kind
 from compaction_operator.metastore.tables import Partition
 from tests.unit.cleanup.worlds import make_directory, names
 from tests.unit.controller.sandbox import (

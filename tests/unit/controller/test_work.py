@@ -10,12 +10,12 @@ import pytest
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.cleanup.gate import World
-from compaction_operator.cleanup.holding import cleanup_agent
 from compaction_operator.cleanup.lost import Holdings
-from compaction_operator.cleanup.settlement import Settlement
-from compaction_operator.controller.compactions import Verdict
-from compaction_operator.controller.outcomes import Trouble
-from compaction_operator.controller.resources import Cleanup, Compaction, TableKey
+from compaction_operator.cleanup.reader_lock import cleanup_agent
+from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreUnavailable

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from compaction_operator.metastore.automatic import AutoCompaction, auto_compaction
+from compaction_operator.metastore.auto_compaction import AutoCompaction, auto_compaction
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from tests.unit.metastore.test_tables import table

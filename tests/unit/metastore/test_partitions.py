@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.metastore.partitions import (
+from compaction_operator.metastore.partition_names import (
     PartitionSpecError,
     lock_name,
     name_of,

@@ -12,11 +12,11 @@ import pyarrow.orc as po
 
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
 from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, StripeEngine, count_rows
-from compaction_operator.orc.acid_metadata import acid_metadata
-from compaction_operator.orc.codec import frame_plain
-from compaction_operator.orc.keys import Keys
-from compaction_operator.orc.source import open_source
-from compaction_operator.orc.tail import Tail, read_tail, rewrite_tail
+from compaction_operator.orc.encoding.codec import frame_plain
+from compaction_operator.orc.file.tail import Tail, read_tail, rewrite_tail
+from compaction_operator.orc.merge.bucket_metadata import acid_metadata
+from compaction_operator.orc.merge.keys import Keys
+from compaction_operator.orc.merge.source import open_source
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DATA = Path(__file__).parent / "data"

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.codec import decompress
-from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.messages import BloomFilterIndex, Kind, Metadata, StreamKind
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.encoding.codec import decompress
+from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, StreamKind
 
 DATA = Path(__file__).parent / "data"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.orc.codec import decompress, frame_plain
-from compaction_operator.orc.messages import Compression
+from compaction_operator.orc.encoding.codec import decompress, frame_plain
+from compaction_operator.orc.spec.messages import Compression
 
 BLOCK = 4096
 NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}

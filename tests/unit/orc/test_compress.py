@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from compaction_operator.orc.codec import decompress
-from compaction_operator.orc.compress import compress
-from compaction_operator.orc.messages import Compression
+from compaction_operator.orc.encoding.codec import decompress
+from compaction_operator.orc.encoding.compress import compress
+from compaction_operator.orc.spec.messages import Compression
 
 CODECS = [Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 TEXT = b"".join(b"line %d\n" % number for number in range(500))

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 
-from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, StripeEngine, output, verify_output
-from compaction_operator.orc.messages import Compression, Kind
-from compaction_operator.orc.schema import same
-from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, StripeEngine, verify_output
+from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.merge import output
+from compaction_operator.orc.spec.messages import Compression, Kind
+from compaction_operator.orc.spec.schema import same
 from tests.unit.orc.build import (
     BUCKET_0,
     BUCKET_1,

@@ -6,8 +6,8 @@ import pytest
 
 from compaction_operator.acid.names import DirectoryKind, bucket_of_property
 from compaction_operator.orc import StripeEngine, verify_output
-from compaction_operator.orc.schema import same
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.schema import same
 from tests.unit.orc.build import (
     Partition,
     delete_task,

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from compaction_operator.orc.evolution import Incompatible, evolve
-from compaction_operator.orc.hive_types import parse_type
-from compaction_operator.orc.physical import physical_type
+from compaction_operator.orc.merge.evolution import Incompatible, evolve
+from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec.physical import physical_type
 
 
 def evolved(old: str, new: str, column: pa.Array | None = None, *, position: int = 0) -> pa.Array:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_operator.orc.bloom import UTF8_UTC
-from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.file_writer import OrcWriter
-from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression, Kind
-from compaction_operator.orc.stripe_copy import stripe_statistics
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.encoding.bloom import UTF8_UTC
+from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.file_writer import OrcWriter
+from compaction_operator.orc.file.stripe_copy import stripe_statistics
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, Compression, Kind
 from tests.unit.orc.columns import (
     BITS,
     LONG,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.orc.hive_types import parse_type, spell
-from compaction_operator.orc.messages import Kind
-from compaction_operator.orc.schema import problem, same
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.hive_types import parse_type, spell
+from compaction_operator.orc.spec.messages import Kind
+from compaction_operator.orc.spec.schema import problem, same
 from tests.unit.orc.build import FIXTURES
 
 TYPES = "hive-3.1.3/types/after-major"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.keys import Keys, hit_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, hit_by, valid_write_ids
 
 SMALL = st.integers(min_value=-2, max_value=3)
 ROWS = st.lists(st.tuples(SMALL, SMALL, SMALL, SMALL), max_size=30)

@@ -17,13 +17,13 @@ from compaction_operator.orc import (
     OrcError,
     OriginalRows,
     StripeEngine,
-    engine,
     sketch,
     stitch_parts,
     verify_output,
     verify_stitched,
 )
-from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.merge import engine
 from tests.unit.orc.build import (
     BUCKET_0,
     DATA,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_operator.orc.rle import decode_booleans, decode_bytes, decode_integers, split_varints
+from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
 Run = tuple[bytes, list[int]]

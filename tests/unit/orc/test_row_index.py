@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compaction_operator.orc import codec
-from compaction_operator.orc.decode import StripeReader, open_stripe
-from compaction_operator.orc.messages import Compression, Encoding, Kind, StreamKind
-from compaction_operator.orc.rle import decode_bytes, decode_integers
-from compaction_operator.orc.tail import Tail, read_tail
+from compaction_operator.orc.encoding import codec
+from compaction_operator.orc.encoding.rle import decode_bytes, decode_integers
+from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.tail import Tail, read_tail
+from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind
 from tests.unit.orc.columns import BITS, STRINGS, TIMESTAMPS, arrays_of, layout, random_value, tree, write
 from tests.unit.orc.test_file_writer import EVERYTHING
 

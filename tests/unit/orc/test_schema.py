@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from compaction_operator.orc.hive_types import parse_type
-from compaction_operator.orc.messages import Kind, Type
-from compaction_operator.orc.physical import physical_type
-from compaction_operator.orc.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec.messages import Kind, Type
+from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
 
 ROOT = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])

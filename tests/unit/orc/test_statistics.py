@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.orc.messages import ColumnStatistics, Kind, Metadata, Type
-from compaction_operator.orc.physical import physical_type
-from compaction_operator.orc.statistics import column_statistics, merge, were_collected
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.statistics import column_statistics, merge, were_collected
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.messages import ColumnStatistics, Kind, Metadata, Type
+from compaction_operator.orc.spec.physical import physical_type
 from tests.unit.orc.build import FIXTURES
 from tests.unit.orc.columns import decimal, timestamp
 from tests.unit.orc.groups import JavaFile

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.messages import Compression
-from compaction_operator.orc.stitch import stitch
-from compaction_operator.orc.tail import read_tail
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.merge.stitch import stitch
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.messages import Compression
 from tests.unit.orc.columns import read, write
 from tests.unit.orc.test_stripe_copy import LAYOUT, TYPES, stripe_of
 

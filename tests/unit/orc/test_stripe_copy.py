@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.orc.errors import OrcError
-from compaction_operator.orc.file_writer import OrcWriter
-from compaction_operator.orc.messages import PROLEPTIC_GREGORIAN, Compression, Kind, StreamKind, StripeFooter
-from compaction_operator.orc.stripe_builder import Layout
-from compaction_operator.orc.stripe_copy import can_copy, stripe_statistics
-from compaction_operator.orc.tail import Tail, read_tail
+from compaction_operator.orc.file.file_writer import OrcWriter
+from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_copy import can_copy, stripe_statistics
+from compaction_operator.orc.file.tail import Tail, read_tail
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, Compression, Kind, StreamKind, StripeFooter
 from tests.unit.orc.build import FIXTURES
 from tests.unit.orc.columns import LONG, STRING, add_stripe, arrays_of, layout, read, tree, write
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from compaction_operator.orc.decode import open_stripe
-from compaction_operator.orc.tail import read_tail
-from compaction_operator.orc.timezones import as_written_in_utc, is_utc, utc_offsets
+from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.spec.timezones import as_written_in_utc, is_utc, utc_offsets
 from tests.unit.orc.build import DATA
 
 BASE = 1_420_070_400

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, engine, verify_output
-from compaction_operator.orc.codec import decompress, frame_plain
-from compaction_operator.orc.messages import Metadata
-from compaction_operator.orc.tail import read_tail, rewrite_tail
+from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, verify_output
+from compaction_operator.orc.encoding.codec import decompress, frame_plain
+from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.merge import engine
+from compaction_operator.orc.spec.messages import Metadata
 from tests.unit.orc.build import (
     FIXTURES,
     Event,

@@ -1,0 +1,111 @@
+"""Ends a compaction's entries in Hive 4's queue, once the metastore may forget what was aborted before it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from compaction_operator.acid.listing import Listing
+from compaction_operator.acid.names import AcidDirectory
+from compaction_operator.acid.snapshot import acid_directories, compacted_bases
+from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
+from compaction_operator.cleanup.attempt import Attempt, queue_job
+from compaction_operator.cleanup.deletion import Now, list_directory, names_in, resolve_now
+from compaction_operator.cleanup.identity import TableGoneError
+from compaction_operator.cleanup.quarantine import QUARANTINE
+from compaction_operator.metastore.compaction_queue import QueueEntry
+from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.interface import Metastore
+from compaction_operator.storage import NotFoundError, Storage, join
+
+
+class StillThereError(Exception):
+    """Something is left of what the metastore would forget."""
+
+
+def finish(
+    open_storage: Callable[[str], Storage],
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    entries: Iterable[PartitionEntry],
+) -> None:
+    """Mark the queue's entries of these partitions, of which nothing recorded is left, as cleaned. Nothing on Hive 3.
+
+    NB: `mark_cleaned` makes the metastore forget which write ids of the partition up to the entry's highest one were
+    aborted, and which compactions (MarkCleanedFunction.removeTxnComponents): from then on they count as committed. A
+    directory of theirs that is still there would give its rows to every reader. So each partition is listed again
+    first, its quarantine too, and nothing is said while any such directory is left. That another compaction's obsolete
+    directories are left does not matter: nothing is forgotten about them.
+
+    Only entries that the metastore shows as the attempt's own, committed and ready for cleaning are marked. One that
+    is not there any more was ended by Hive's own Cleaner, which was faster, or with its table or partition.
+    Raises StillThereError, StorageError and MetastoreError: then it is to be tried again.
+    """
+    queued = [entry for entry in entries if entry.queue_id is not None]
+    if not queued or metastore.generation() is Generation.HIVE3:
+        return
+    try:
+        now = resolve_now(metastore, spec.table, queued)
+    except TableGoneError:
+        return
+    own = _ready_entries(metastore, spec)
+    for entry in queued:
+        # NB: what is told to be clean must be what was looked at, whatever ids the journal has.
+        found = own.get((entry.partition, entry.queue_id, entry.txn_id))
+        if found is not None and now.what_changed(entry) is None:
+            _mark_cleaned(open_storage(entry.location), metastore, now, entry, found)
+
+
+def _ready_entries(
+    metastore: Metastore, spec: CompactionCleanupSpec
+) -> dict[tuple[str, int | None, int | None], QueueEntry]:
+    attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
+    return {
+        (one.partition or "", one.queue_id, one.txn): one
+        for one in metastore.compactions(spec.table.database, spec.table.name)
+        if attempt.queued(one) and one.awaits_cleaning
+    }
+
+
+def _mark_cleaned(storage: Storage, metastore: Metastore, now: Now, entry: PartitionEntry, found: QueueEntry) -> None:
+    # The metastore goes by what it is told, so it is told no more than what is looked at here.
+    highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
+    listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}
+    if not names_in(listings[entry.location]):
+        # NB: forgetting what was aborted would bring it to life when the volume is there again.
+        raise StillThereError(f"{entry.location}: nothing is there, not even what was published: is its volume there?")
+    for place, listing in listings.items():
+        recorded = names_in(listing) & {one.name for one in entry.obsolete}
+        left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
+        if left:
+            raise StillThereError(f"{place}: {left[0]} is left, so queue entry {found.queue_id} cannot be ended yet")
+    metastore.mark_cleaned(replace(queue_job(found), highest_write_id=highest))
+
+
+def _places(storage: Storage, location: str) -> list[str]:
+    """Return a partition's directory, and all folders in its quarantine: what is there may be moved back."""
+    quarantine = join(location, QUARANTINE)
+    try:
+        return [location, *(join(quarantine, folder.name) for folder in storage.list(quarantine))]
+    except NotFoundError:
+        return [location]
+
+
+def aborted_left(
+    listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList, *, highest_write_id: int
+) -> frozenset[str]:
+    """Return the directories that hold, or may hold, what was aborted at or below a write id.
+
+    What a compaction wrote holds nothing that was aborted, but for one that was aborted itself. In any other directory
+    a write id that is not valid was aborted: all up to the highest one were settled when the compaction began.
+    """
+    compacted = compacted_bases(listing, highest=highest_write_id)
+
+    def may_hold(directory: AcidDirectory) -> bool:
+        if directory.visibility_txn is not None:
+            return directory.visibility_txn in txns.aborted
+        if directory.name in compacted:
+            return False
+        low, high = directory.min_write_id, min(directory.max_write_id, highest_write_id)
+        return low <= high and write_ids.valid_range(low, high) is not RangeValidity.ALL
+
+    return frozenset(directory.name for directory in acid_directories(listing) if may_hold(directory))

@@ -1,0 +1,152 @@
+"""Holds readers off a directory for the moment in which obsolete directories are taken out of their sight.
+
+Hive does not list at once: a reader lists a partition and then looks into the directories that it saw, obsolete ones
+too (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat), and fails when one has gone in between. No
+baseline helps against that: it is a reader that came later. But a query that has held its lock for a while has listed
+all that it reads, so that no stream of long queries holds up a deletion for ever.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.cleanup.gate import concerns
+from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
+
+POLL_SECONDS = 0.1
+NAMED = 5
+
+
+class Sightings:
+    """Since when this process has seen each lock held. NB: no other clock is asked; the metastore's may be wrong."""
+
+    def __init__(self) -> None:
+        self._since: dict[TableRef, dict[int, float]] = {}
+
+    def note(self, table: TableRef, locks: Sequence[LockInfo]) -> None:
+        """Take a look at a table's locks: those that wait do not count yet, those that are gone are forgotten."""
+        known, now = self._since.get(table, {}), time.monotonic()
+        held = (lock.lock_id for lock in locks if lock.acquired_at is not None)
+        self._since[table] = {lock_id: known.get(lock_id, now) for lock_id in held}
+
+    def seconds(self, table: TableRef, lock: LockInfo) -> float:
+        """Return for how long a lock has been held at least."""
+        now = time.monotonic()
+        return now - self._since.get(table, {}).get(lock.lock_id, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How readers are treated, in seconds.
+
+    `queue` is how long those who come now may have to wait behind the lock; a query that was `seen` to hold a lock for
+    `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
+    which are worked on at the same time. With `shares` nobody ever waits, nor is refused where queries do not wait
+    (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which keeps out only who would drop the table.
+    """
+
+    owner: str = ""
+    queue: float = 3.0
+    planning: float = 30.0
+    shares: bool = False
+    seen: Sightings | None = field(default=None, compare=False)
+
+    def insistent(self) -> "Manners":
+        """Return those of one who lets readers queue for as long as the others may still be listing."""
+        return replace(self, queue=self.planning)
+
+
+POLITE = Manners()
+
+
+HoldOff = Callable[[str], AbstractContextManager[None]]
+"""Holds readers off one partition ('' for the table); raises ReadersBusyError when that cannot be had now."""
+
+
+class ReadersBusyError(Exception):
+    """Readers are at work all the time: to be tried again."""
+
+
+class Holding:
+    """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
+
+    def __init__(self, metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> None:
+        self._metastore = metastore
+        self._manners = manners
+        self._seen = manners.seen or Sightings()
+        self._table = spec.table.ref()
+        self._agent = cleanup_agent(spec.compaction, manners.owner)
+
+    def give_back_left(self) -> None:
+        """Give back what an earlier life of this process left: nobody can read under it. Raises MetastoreError."""
+        for lock in self._metastore.show_locks(self._table.database, self._table.name):
+            if lock.agent == self._agent:
+                self._metastore.unlock(lock.lock_id)
+
+    @contextmanager
+    def hold_off(self, partition: str) -> Iterator[None]:
+        """Let nobody begin to read a partition ('' for the table) while this lasts, unless the manners are to share it.
+
+        Waits a moment for those who may be listing; raises ReadersBusyError naming them, and MetastoreError. NB: that
+        of the unlock, too: nobody can read until the next pass gives back what is left.
+        """
+        wish = LockWish(
+            database=self._table.database,
+            table=self._table.name,
+            partition=partition or None,
+            kind=LockKind.SHARED_READ if self._manners.shares else LockKind.EXCLUSIVE,
+            agent=self._agent,
+        )
+        state = self._metastore.lock(wish)
+        try:
+            if self._manners.shares or not state.acquired:
+                self._wait(state.lock_id, partition)
+            yield
+        finally:
+            self._metastore.unlock(state.lock_id)
+
+    def _wait(self, lock_id: int, partition: str) -> None:
+        deadline = time.monotonic() + self._manners.queue
+        while not self._metastore.check_lock(lock_id) or self._manners.shares:
+            ahead = self._ahead(lock_id, partition)
+            if not ahead:
+                return
+            if time.monotonic() > deadline:
+                raise ReadersBusyError(f"no moment without readers was found yet: {_named(ahead)}")
+            time.sleep(POLL_SECONDS)
+
+    def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
+        """Return who may still be listing; those who came later wait for the lock, unless it is shared.
+
+        NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
+        them. Else a long compaction would hold up the cleanup of the one before it.
+        """
+        locks = self._metastore.show_locks(self._table.database, self._table.name)
+        self._seen.note(self._table, locks)
+        return [
+            lock
+            for lock in locks
+            if (lock.lock_id < lock_id or self._manners.shares)
+            and concerns(lock, [partition])
+            and not (lock.agent or "").startswith(AGENT_PREFIX)
+            and not self._has_listed(lock)
+        ]
+
+    def _has_listed(self, lock: LockInfo) -> bool:
+        """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
+        return self._seen.seconds(self._table, lock) > self._manners.planning
+
+
+def cleanup_agent(compaction: CompactionRef, owner: str) -> str:
+    """Return the agent of a cleanup's locks, which is none of the attempt's own, nor that of its other journals."""
+    return f"{AGENT_PREFIX}cleanup/{compaction.uid}/{compaction.attempt}/{owner}"
+
+
+def _named(locks: Sequence[LockInfo]) -> str:
+    names = ", ".join(f"lock {lock.lock_id} of {lock.user}@{lock.host}" for lock in locks[:NAMED])
+    return names if len(locks) <= NAMED else f"{names} and {len(locks) - NAMED} more"

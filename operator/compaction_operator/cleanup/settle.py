@@ -1,0 +1,200 @@
+"""What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt
+from compaction_operator.cleanup.deletion import (
+    Now,
+    empty_trash,
+    hide,
+    list_directory,
+    names_in,
+    needed_of,
+    resolve_now,
+    volume_of,
+)
+from compaction_operator.cleanup.gate import take_baseline
+from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
+from compaction_operator.cleanup.lost import holdings
+from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
+from compaction_operator.cleanup.reader_lock import POLITE, Holding, HoldOff, Manners, ReadersBusyError
+from compaction_operator.cleanup.readers import look
+from compaction_operator.metastore.interface import Metastore
+from compaction_operator.storage import NotFoundError, Storage, StorageError
+
+log = logging.getLogger(__name__)
+
+STORAGE_ERROR = "StorageError"
+"""Why a partition counts as not published: nobody can look into it."""
+
+_COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What is published of each partition, who read then, and what became of the partitions that are gone.
+
+    `needed` are the recorded names of each partition that were not obsolete then. `unreachable` has the partitions in
+    which nobody could look, with the error: they count as not published, so that nothing of them is deleted.
+    """
+
+    states: Mapping[str, PublishedState]
+    baseline: ReaderBaseline
+    gone: Mapping[str, Change]
+    needed: Mapping[str, tuple[str, ...]]
+    unreachable: Mapping[str, Change] = field(default_factory=dict)
+
+
+def settle(
+    open_storage: Callable[[str], Storage],
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    *,
+    whole: bool = True,
+    manners: Manners = POLITE,
+    clock: Callable[[], datetime],
+) -> Settlement:
+    """End a journal's attempt, compute what it published, and take the reader baseline: in this order.
+
+    Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
+    that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
+    `whole` is for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended.
+    Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
+    is settled.
+    """
+    attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
+    gone = what_changed(metastore, spec.table, spec.partitions)
+    here = [entry for entry in spec.partitions if entry.partition not in gone]
+    ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
+    holding = Holding(metastore, spec, manners)
+    holding.give_back_left()
+    states, errors = _states(open_storage, holding.hold_off, spec, here, ended)
+    counting = [entry for entry in here if states.get(entry.partition) in _COUNTING]
+    needed = _needed(open_storage, metastore, spec, counting)
+    world = look(metastore, table)
+    names = {entry.partition for entry in spec.partitions}
+    baseline = take_baseline(world, partitions=names, own_locks=ended.locks, now=clock())
+    unreachable = {partition: Change(STORAGE_ERROR, error) for partition, error in errors.items()}
+    return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
+
+
+def is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+    """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
+
+    A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
+    partitions are done with, but its driver may have gone on to others. Raises UndecidedError for one that is alive.
+    """
+    held = holdings(metastore, attempt, table)
+    if held and held.silence(now) is None:
+        raise UndecidedError(f"the driver of attempt {attempt} is alive: it holds {held}")
+    return bool(held)
+
+
+def _states(
+    open_storage: Callable[[str], Storage],
+    hold_off: HoldOff,
+    spec: CompactionCleanupSpec,
+    here: Sequence[PartitionEntry],
+    ended: Ended,
+) -> tuple[dict[str, PublishedState], dict[str, str]]:
+    """Return the state of each partition, and why for those that cannot be reached.
+
+    Raises StorageError where none can be, and the table's directory is not there: its volume may come back.
+    """
+    states: dict[str, PublishedState] = {}
+    unreachable = dict(ended.unreachable)
+    for entry in [entry for entry in here if entry.partition not in unreachable]:
+        fated = fate(entry, ended.txns, ended.queue) if entry.outputs else Fate.NONE_NEEDED
+        try:
+            storage = open_storage(entry.location)
+            states[entry.partition] = _state(storage, hold_off, entry, fated, _names(storage, spec, entry))
+        except StorageError as error:
+            unreachable[entry.partition] = str(error)
+    if here and not states and not _is_volume_there(open_storage, spec, here[0]):
+        raise StorageError("; ".join(unreachable[entry.partition] for entry in here[:3]))
+    return states, unreachable
+
+
+def _is_volume_there(
+    open_storage: Callable[[str], Storage], spec: CompactionCleanupSpec, entry: PartitionEntry
+) -> bool:
+    try:
+        return open_storage(entry.location).exists(volume_of(entry, spec.table.location))
+    except StorageError:
+        return False
+
+
+def _needed(
+    open_storage: Callable[[str], Storage],
+    metastore: Metastore,
+    spec: CompactionCleanupSpec,
+    entries: Sequence[PartitionEntry],
+) -> dict[str, tuple[str, ...]]:
+    """Return the recorded names that are not obsolete now: the baseline lacks those who will read them until they are.
+
+    Where that cannot be told, it is all of them.
+    """
+    if not entries:
+        return {}
+    try:
+        now = resolve_now(metastore, spec.table, entries)
+    except TableGoneError as gone:
+        raise UndecidedError(str(gone)) from gone
+    return {entry.partition: _needed_of(open_storage(entry.location), now, entry) for entry in entries}
+
+
+def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, ...]:
+    try:
+        listing = list_directory(storage, entry.location)
+        obsolete = now.obsolete(entry, listing)
+    except (StorageError, ValueError) as unclear:
+        log.warning("%s: nothing is deleted: %s", entry.location, unclear)
+        return tuple(one.name for one in entry.obsolete)
+    return needed_of(entry, there=names_in(listing), obsolete=obsolete)
+
+
+def _state(
+    storage: Storage, hold_off: HoldOff, entry: PartitionEntry, fate: Fate, names: Collection[str]
+) -> PublishedState:
+    if fate is Fate.ABORTED:
+        _remove_outputs(storage, hold_off, entry, names)
+    if fate in (Fate.ABORTED, Fate.DOUBTFUL):
+        return PublishedState.NOT_PUBLISHED
+    return published_state(entry, names)
+
+
+def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, names: Collection[str]) -> None:
+    """Remove what an aborted transaction wrote: no snapshot ever sees it, and its number is not given out again.
+
+    Where readers are always at work it stays: it is obsolete for the next compaction.
+    """
+    own = [output for output in entry.outputs if bears_transaction(output, entry)]
+    empty_trash(storage, entry.location, own)
+    there = [output for output in own if output in names]
+    if not there:
+        return
+    try:
+        with hold_off(entry.partition):
+            hide(storage, entry.location, there)
+    except ReadersBusyError as busy:
+        log.info("%s: %s of an aborted transaction stays for now: %s", entry.location, ", ".join(there), busy)
+    empty_trash(storage, entry.location, own)
+
+
+def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Sequence[str]:
+    """Return the names in a partition's directory; none where only that directory is missing.
+
+    Raises StorageError when the table's own directory is missing, too, or that of a partition elsewhere: its volume may
+    not be there, and then nobody knows what is published.
+    """
+    try:
+        return [child.name for child in storage.list(entry.location)]
+    except NotFoundError:
+        if storage.exists(volume_of(entry, spec.table.location)):
+            return []
+        raise

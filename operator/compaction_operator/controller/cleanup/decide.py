@@ -1,0 +1,483 @@
+"""What to do next about a CompactionCleanup: one pure function of its status and of what was seen of the world.
+
+It needs neither its compaction nor its Job to exist. All that it remembers is in fields of the status; the conditions
+are for people. Whatever fails is tried again for ever, and the conditions say why.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from compaction_operator.api.cleanup import (
+    MAX_BLOCKERS,
+    Blocker,
+    CleanupPhase,
+    CompactionCleanupStatus,
+    PartitionEntry,
+    PartitionStatus,
+    PublishedState,
+)
+from compaction_operator.api.compaction import CleanupMode
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
+from compaction_operator.api.config import CleanupSettings
+from compaction_operator.api.model import counted, format_duration
+from compaction_operator.cleanup.deletion import READERS_BUSY
+from compaction_operator.cleanup.gate import grace_left
+from compaction_operator.cleanup.settle import STORAGE_ERROR
+from compaction_operator.controller.cleanup import partitions as outcomes
+from compaction_operator.controller.cleanup.observation import Action, Sight
+from compaction_operator.controller.cleanup.partitions import NOT_DELETED_YET, OVERDUE, Pass, Trouble, Verdict, is_done
+from compaction_operator.controller.cleanup.reader_watch import identities
+from compaction_operator.controller.kube.draft import Draft
+from compaction_operator.controller.kube.events import Event, EventType
+from compaction_operator.controller.kube.resources import Cleanup
+from compaction_operator.controller.kube.times import backed_off, parse_time, rfc3339, seconds_until
+
+PUBLISHED = "Published"
+READERS_GONE = "ReadersGone"
+APPROVED = "Approved"
+DELETED = "Deleted"
+
+JOB_CHECK = 30.0
+NEEDED_CHECK = 600.0
+UNREACHABLE_TRIES = 6
+"""Tries, in about a minute, to reach every partition; then those that cannot be reached hold up the others no more."""
+RETRY = 1.0
+RETRY_CAP = 15.0
+BUSY_RETRY = 5.0
+BUSY_RETRY_CAP = 600.0
+"""A try holds new readers off, if only for a moment: so the tries get rare."""
+INSIST_AFTER = 8
+"""Tries without a moment in which nobody was beginning to read, which is about 20 minutes."""
+CHUNK = 20
+"""Partitions between two records of the progress."""
+
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_NOT_ASKED = (_UNKNOWN, "NotAskedYet", "the metastore was not asked yet who reads")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The status to write first, then what to do, and when to look again without being told."""
+
+    status: CompactionCleanupStatus
+    action: Action = Action.NONE
+    partitions: tuple[PartitionEntry, ...] = ()
+    insist: bool = False
+    again_in: float | None = None
+    events: tuple[Event, ...] = ()
+    failed: bool = False
+
+
+def decide(cleanup: Cleanup, sight: Sight, *, settings: CleanupSettings, now: datetime) -> Decision:
+    """Return the next step of a cleanup: what the first phase asks for that is not over.
+
+    Each decision goes through all phases from the first one on, so what holds one holds all that come after it. The
+    operator's `suspend` holds every deletion. The status of an ended cleanup is never touched again, apart from the
+    observed generation; once its time is over, the record goes, unless it failed or kept something that a person should
+    know of.
+    """
+    way = _Way(cleanup, sight, settings, now)
+    if cleanup.ended:
+        return way.after_the_end()
+    way.note_pass()
+    way.note_approval()
+    for phase in _phases(way):
+        if phase.is_over():
+            continue
+        way.phase = phase.name
+        trouble = phase.take_answer()
+        if trouble is not None:
+            return way.try_later(trouble)
+        if not phase.is_over():
+            return phase.ask()
+    return way.end()
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """A stretch of the way: until `is_over`, `take_answer` puts what was seen into the status, and `ask` asks for more.
+
+    What `take_answer` returns was in the way: it is asked for again later.
+    """
+
+    name: CleanupPhase
+    is_over: Callable[[], bool]
+    take_answer: Callable[[], Trouble | None]
+    ask: Callable[[], Decision]
+
+
+def _phases(way: "_Way") -> tuple[_Phase, ...]:
+    """Return the way of every cleanup. Those from SUSPENDED to the quarantine's end are over once nothing is left."""
+    is_phase = CleanupPhase
+    return (
+        #      name                  is over when ...          its answer ...        it asks for ...
+        _Phase(is_phase.PENDING,     way.driver_is_done,       _nothing,             way.wait_for_driver),
+        _Phase(is_phase.PENDING,     way.is_settled,           way.take_settlement,  way.ask_to_settle),
+        _Phase(is_phase.SUSPENDED,   way.may_delete,           way.take_release,     way.stay_suspended),
+        _Phase(is_phase.WAITING,     way.readers_are_gone,     way.take_look,        way.ask_for_readers),
+        _Phase(is_phase.GRACE,       way.grace_is_over,        _nothing,             way.sit_out_grace),
+        _Phase(is_phase.APPROVAL,    way.is_approved,          way.take_plan,        way.ask_for_approval),
+        _Phase(is_phase.DELETING,    way.nothing_remains,      way.take_pass,        way.ask_to_delete),
+        _Phase(is_phase.QUARANTINED, way.quarantine_is_over,   way.begin_quarantine, way.sit_out_quarantine),
+        _Phase(is_phase.DELETING,    way.nothing_is_hidden,    way.take_pass,        way.ask_to_purge),
+        _Phase(is_phase.DELETING,    way.queue_is_ended,       way.take_finish,      way.ask_to_finish),
+        _Phase(is_phase.DELETING,    way.nothing_is_held,      way.take_release,     way.ask_to_release),
+    )  # fmt: skip
+
+
+def _nothing() -> None:
+    """What a phase that only waits has for an answer."""
+
+
+class _Way:
+    """One decision while it is made: what it goes by, and the pieces of each phase in the order of the phases."""
+
+    def __init__(self, cleanup: Cleanup, sight: Sight, settings: CleanupSettings, now: datetime) -> None:
+        self._cleanup = cleanup
+        self._spec = cleanup.spec
+        self._sight = sight
+        self._settings = settings
+        self._now = now
+        self._draft = Draft(cleanup, now)
+        self.phase = cleanup.status.phase
+
+    @property
+    def status(self) -> CompactionCleanupStatus:
+        """The status as decided so far."""
+        return self._draft.status
+
+    # --- Until it is known what is published
+
+    def driver_is_done(self) -> bool:
+        """Whether the attempt publishes nothing more of this: its Job is over, it holds nothing, or its driver is lost.
+
+        A lost driver, paused or cut off, may have published half of a pair, which readers see as soon as the metastore
+        takes its EXCLUSIVE lock away (hazard H3). Settling before the Job's end is safe. The fence takes
+        the staging folder, so that no rename of the driver's finds its source, and no pair is begun that the
+        roll-forward did not see. It completes the pair itself. The locks that are given back and the transactions that
+        are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there all
+        the time, publishes nothing more of these partitions, and fails.
+        """
+        return self.is_settled() or not self._sight.at_work
+
+    def wait_for_driver(self) -> Decision:
+        return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", again_in=JOB_CHECK)
+
+    def is_settled(self) -> bool:
+        return self.status.baseline is not None
+
+    def take_settlement(self) -> Trouble | None:
+        """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
+        settled = self._sight.settled
+        if settled is None or isinstance(settled, Trouble):
+            return settled
+        if settled.unreachable and self._sight.failures < UNREACHABLE_TRIES:
+            return Trouble(STORAGE_ERROR, next(change.message for change in settled.unreachable.values()))
+        partitions = tuple(outcomes.first_status(entry, settled) for entry in self._spec.partitions)
+        self._draft.update(baseline=settled.baseline, partitions=partitions)
+        self._draft.set(PUBLISHED, *outcomes.published_condition(partitions))
+        locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
+        who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
+        self._draft.event("BaselineTaken", who)
+        self._sight = self._sight.since_baseline()
+        self.note_approval()
+        return None
+
+    def ask_to_settle(self) -> Decision:
+        lost = self._sight.lost
+        if lost is not None and self.status.driver_lost_time is None:
+            self._draft.update(driver_lost_time=rfc3339(self._now))
+            message = f"job {self._spec.compaction.job} runs, but {lost}: what it published is determined now"
+            self._draft.event("DriverLost", message, EventType.WARNING)
+        return self._decision(Action.SETTLE)
+
+    # --- What holds every deletion
+
+    def nothing_is_left(self) -> bool:
+        """Whether all is deleted that ever will be."""
+        return self._spec.mode is CleanupMode.NEVER or all(is_done(partition) for partition in self.status.partitions)
+
+    def may_delete(self) -> bool:
+        return self.nothing_is_left() or not (self._settings.suspend or self._spec.suspend)
+
+    def stay_suspended(self) -> Decision:
+        message = "nothing is deleted while " + (
+            "spec.suspend is set" if self._spec.suspend else "the operator's cleanup.suspend is set"
+        )
+        return self._stay("Suspended", message, action=Action.RELEASE if self._sight.left else Action.NONE)
+
+    def readers_are_gone(self) -> bool:
+        """Whether that was seen once: nobody joins the readers from before."""
+        return self.nothing_is_left() or self.status.readers_gone_time is not None
+
+    def take_look(self) -> None:
+        """Keep who is waited for. NB: heartbeats alone are no change, or every tick would write every status."""
+        look = self._sight.look
+        if look is None or look.error is not None:  # An error is never "no readers".
+            return
+        if not look.blockers:
+            self._draft.update(readers_gone_time=rfc3339(self._now), blockers=(), blocker_count=0)
+            self._draft.set(READERS_GONE, _TRUE, "ReadersGone", "no reader from before is left")
+            self._draft.event("ReadersGone", "no reader from before is left")
+            return
+        if not self.status.blocker_count:
+            self._draft.event("WaitingForReaders", _waiting_for(look.blockers[0], len(look.blockers)))
+        if identities(self.status.blockers) != identities(look.blockers[:MAX_BLOCKERS]):
+            self._draft.update(blockers=look.blockers[:MAX_BLOCKERS])
+        self._draft.update(blocker_count=len(look.blockers))
+
+    def ask_for_readers(self) -> Decision:
+        """Say who is waited for, or why nobody knows, and go on watching."""
+        look = self._sight.look
+        if look is not None and look.error is not None:
+            verdict = _UNKNOWN, "MetastoreUnavailable", look.error
+        elif self.status.blockers:
+            verdict = _FALSE, "ReadersFromBefore", _waiting_for(self.status.blockers[0], self.status.blocker_count)
+        else:
+            verdict = _NOT_ASKED
+        self._draft.set(READERS_GONE, *verdict)
+        return self._stay(*verdict[1:], action=Action.WATCH)
+
+    def grace_is_over(self) -> bool:
+        return self.nothing_is_left() or self._grace_left() <= 0
+
+    def sit_out_grace(self) -> Decision:
+        left = self._grace_left()
+        return self._stay("GracePeriod", f"{left:.0f} s of the grace period are left", again_in=left)
+
+    def _grace_left(self) -> float:
+        assert self.status.baseline is not None
+        return grace_left(self.status.baseline, grace_period=self._spec.grace_period, now=self._now)
+
+    def is_approved(self) -> bool:
+        return self.nothing_is_left() or self._spec.mode is not CleanupMode.PLAN or self._spec.approved
+
+    def note_approval(self) -> None:
+        """With mode Plan, say whether it is approved; that may be given before the readers are gone, and taken back."""
+        if self._spec.mode is not CleanupMode.PLAN or not self.is_settled() or self.nothing_is_left():
+            return
+        if self._spec.approved:
+            self._draft.update(listed_time=None)
+            if self._draft.set(APPROVED, _TRUE, "Approved", "spec.approved is set"):
+                self._draft.event("Approved", "spec.approved is set")
+        elif self.status.listed_time is None:
+            self._draft.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
+
+    def take_plan(self) -> Trouble | None:
+        """Keep what would be deleted, and ask, once. NB: what is deleted in the end is computed again."""
+        planned = self._sight.planned
+        if planned is None or isinstance(planned, Trouble):
+            return planned
+        by_name = {result.partition: result for result in planned}
+        partitions = tuple(outcomes.expected(part, by_name) for part in self.status.partitions)
+        self._draft.update(partitions=partitions, listed_time=rfc3339(self._now))
+        if not self.nothing_is_left():
+            self._draft.set(APPROVED, _FALSE, "WaitingForApproval", self._what_is_asked())
+            self._draft.event("WaitingForApproval", self._what_is_asked())
+        return None
+
+    def ask_for_approval(self) -> Decision:
+        if self.status.listed_time is None:
+            return self._decision(Action.PLAN)
+        return self._stay("WaitingForApproval", self._what_is_asked())
+
+    def _what_is_asked(self) -> str:
+        names = sum(len(part.planned) for part in self.status.partitions)
+        return f"{names} (directories and original files) would be deleted; {self._how_to_approve()}"
+
+    def _how_to_approve(self) -> str:
+        meta, patch = self._cleanup.meta, '{"spec":{"approved":true}}'
+        return f"approve with: kubectl patch ccl {meta.name} -n {meta.namespace} --type=merge -p '{patch}'"
+
+    # --- The deletion
+
+    def _left(self) -> list[str]:
+        """Return the partitions where something is left to take out of sight or, after the quarantine, to delete."""
+        purging = self.status.quarantined_until is not None
+        return [part.partition for part in self.status.partitions if not is_done(part) and (part.remaining or purging)]
+
+    def nothing_remains(self) -> bool:
+        """Whether nothing lies where readers look."""
+        return self.status.quarantined_until is not None or self.nothing_is_hidden()
+
+    def nothing_is_hidden(self) -> bool:
+        """Whether nothing lies in the quarantine, either."""
+        return self.nothing_is_left() or not self._left()
+
+    def note_pass(self) -> None:
+        """Keep what a pass has deleted, whatever holds the deletion by now."""
+        results = self._sight.deletion.latest if self._sight.deletion is not None else ()
+        by_name = {result.partition: result for result in results}
+        old = self.status.partitions
+        partitions = tuple(outcomes.progressed(part, by_name.get(part.partition)) for part in old)
+        gained = sum(len(new.deleted) - len(before.deleted) for new, before in zip(partitions, old, strict=True))
+        self._draft.update(
+            partitions=partitions,
+            directories_deleted=self.status.directories_deleted + gained,
+            bytes_deleted=self.status.bytes_deleted + sum(result.bytes_deleted for result in results),
+        )
+        self._tell_kept([new for new, before in zip(partitions, old, strict=True) if new.reason != before.reason])
+
+    def _tell_kept(self, partitions: list[PartitionStatus]) -> None:
+        if partitions:
+            more = f" (and {len(partitions) - 1} more)" if len(partitions) > 1 else ""
+            first = f"{partitions[0].reason}: {partitions[0].partition or 'table'}: {partitions[0].message}"
+            self._draft.event("DeletionRefused", first + more, EventType.WARNING)
+
+    def take_pass(self) -> Trouble | None:
+        """Return what is in the way once a pass is through, or broken off: another one follows after a pause."""
+        going = self._sight.deletion
+        if going is None or not (going.broken_off or going.visited.issuperset(self._left())):
+            return None
+        trouble = going.trouble or Trouble(NOT_DELETED_YET, "what is left is looked at again")
+        if self._draft.set(DELETED, _FALSE, trouble.reason, trouble.message):
+            self._draft.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
+        return trouble
+
+    def ask_to_delete(self) -> Decision:
+        what = "deletes {}" if self._spec.quarantine is None else "moves {} into the quarantine"
+        return self._go_on(Action.DELETE, what)
+
+    def ask_to_purge(self) -> Decision:
+        return self._go_on(Action.PURGE, "deletes {} from the quarantine")
+
+    def _go_on(self, action: Action, what: str) -> Decision:
+        """Take the next chunk; say once that deletion begins.
+
+        NB: the status that is written before each chunk is new, so that a suspension nobody saw yet is a conflict.
+        """
+        if self.status.deletion_start_time is None:
+            self._draft.update(deletion_start_time=rfc3339(self._now))
+            names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
+            self._draft.event("Deleting", what.format(f"{names} (directories and original files)"))
+        left, going = self._left(), self._sight.deletion or Pass()
+        chunk = [name for name in left if name not in going.visited][:CHUNK]
+        message = f"{len(left)} of {len(self.status.partitions)} partitions are left, from {chunk[0] or 'the table'} on"
+        known = self._draft.find(DELETED)
+        if known is None or known.status is not _FALSE:
+            self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
+        entries = tuple(entry for entry in self._spec.partitions if entry.partition in chunk)
+        insist = self._sight.failures >= INSIST_AFTER
+        return self._stay("Deleting", message, action=action, partitions=entries, insist=insist)
+
+    def quarantine_is_over(self) -> bool:
+        until = self.status.quarantined_until
+        if self.nothing_is_left() or (until is None and self._spec.quarantine is None):
+            return True
+        return until is not None and seconds_until(parse_time(until), self._now) <= 0
+
+    def begin_quarantine(self) -> None:
+        if self.status.quarantined_until is None and self._spec.quarantine is not None:
+            until = rfc3339(self._now + timedelta(seconds=self._spec.quarantine))
+            self._draft.update(quarantined_until=until, deletion_start_time=None)
+            self._overdue_no_more()
+            names = sum(len(partition.quarantined) for partition in self.status.partitions)
+            self._draft.event("Quarantined", f"{names} (directories and original files) until {until}")
+
+    def sit_out_quarantine(self) -> Decision:
+        until = self.status.quarantined_until or ""
+        message = f"what is obsolete lies in the quarantine until {until}"
+        self._draft.set(DELETED, _UNKNOWN, "Quarantined", message)
+        return self._stay("Quarantined", message, again_in=seconds_until(parse_time(until), self._now))
+
+    # --- The end
+
+    def queue_is_ended(self) -> bool:
+        """Whether the queue of a Hive 4 metastore has no entries any more of what was published."""
+        if self._spec.mode is CleanupMode.NEVER or self._sight.finished is True:
+            return True
+        states = {part.partition: part.state for part in self.status.partitions}
+        mine = (entry.partition for entry in self._spec.partitions if entry.queue_id is not None)
+        return all(states[partition] is PublishedState.NOT_PUBLISHED for partition in mine)
+
+    def take_finish(self) -> Trouble | None:
+        return self._sight.finished if isinstance(self._sight.finished, Trouble) else None
+
+    def ask_to_finish(self) -> Decision:
+        self._verdict()
+        return self._decision(Action.FINISH)
+
+    def nothing_is_held(self) -> bool:
+        """Whether no lock is left that readers would wait for."""
+        return self._sight.left is False
+
+    def take_release(self) -> Trouble | None:
+        return self._sight.left if isinstance(self._sight.left, Trouble) else None
+
+    def ask_to_release(self) -> Decision:
+        return self._decision(Action.RELEASE)
+
+    def end(self) -> Decision:
+        """Say what came of it, for good."""
+        outcome, reason, message = self._verdict()
+        self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
+        self._overdue_no_more()
+        self._draft.set(SUCCEEDED, outcome, reason, message)
+        self._draft.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
+        self._draft.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
+        return self._decision()
+
+    def _verdict(self) -> Verdict:
+        if self._spec.mode is CleanupMode.NEVER:
+            return outcomes.left_in_place(self.status, self._spec.partitions)
+        verdict = outcomes.ending(self.status)
+        self._draft.set(DELETED, *verdict)
+        return verdict
+
+    def after_the_end(self) -> Decision:
+        """Nothing is left to do but to forget it, when it tells nobody anything any more."""
+        ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
+        if ended is None or outcome is None or outcome.status is not _TRUE or outcomes.kept(self.status.partitions):
+            return Decision(self.status)
+        left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self._now)
+        if left > 0:
+            return Decision(self.status, again_in=left)
+        if self._sight.needed:
+            return Decision(self.status, again_in=NEEDED_CHECK)
+        return Decision(self.status, Action.DISCARD)
+
+    # --- The answer
+
+    def try_later(self, trouble: Trouble) -> Decision:
+        """Say what was in the way, and come again a little later each time."""
+        base, cap = (BUSY_RETRY, BUSY_RETRY_CAP) if trouble.reason == READERS_BUSY else (RETRY, RETRY_CAP)
+        pause = backed_off(base, self._sight.failures + 1, cap=cap)
+        return self._stay(trouble.reason, trouble.message, again_in=pause, failed=True)
+
+    def _stay(self, reason: str, message: str, **more: Any) -> Decision:
+        self._draft.set(SUCCEEDED, _UNKNOWN, reason, message)
+        if not self.is_settled():
+            self._draft.set(PUBLISHED, _UNKNOWN, reason, message)
+        self._draft.update(phase=self.phase)
+        return self._decision(**more)
+
+    def _decision(self, action: Action = Action.NONE, *, again_in: float | None = None, **more: Any) -> Decision:
+        dues = [due for due in (again_in, self._deadline()) if due is not None]
+        events = tuple(self._draft.events)
+        return Decision(self.status, action, again_in=min(dues, default=None), events=events, **more)
+
+    def _overdue_no_more(self) -> None:
+        if self._draft.find(OVERDUE) is not None:
+            self._draft.set(OVERDUE, _FALSE, "Done", "it took longer than spec.deadline")
+
+    def _deadline(self) -> float | None:
+        """Say it, once, when the deadline has passed; return when it will. NB: nothing is deleted because of it."""
+        if self._spec.deadline is None or self.status.completion_time or self.status.quarantined_until:
+            return None
+        since = parse_time(self.status.baseline.time) if self.status.baseline else self._cleanup.meta.created
+        left = seconds_until(since + timedelta(seconds=self._spec.deadline), self._now)
+        if left > 0:
+            return left
+        known, waits = self._draft.find(OVERDUE), self._draft.find(SUCCEEDED)
+        who = "; ".join(str(blocker) for blocker in self.status.blockers) or (waits.message if waits else "")
+        message = f"not done {format_duration(self._spec.deadline)} after {rfc3339(since)}: {who}"
+        if known is None or known.status is not _TRUE:
+            self._draft.event(OVERDUE, message, EventType.WARNING)
+        self._draft.set(OVERDUE, _TRUE, "DeadlinePassed", message)
+        return None
+
+
+def _waiting_for(first: Blocker, count: int) -> str:
+    return f"waiting for {first}" + (f" and {count - 1} more" if count > 1 else "")

@@ -1,0 +1,170 @@
+"""What becomes of a cleanup's partitions: when it is settled, in each pass of deletion, and in the end. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compaction_operator.api.cleanup import CompactionCleanupStatus, PartitionEntry, PartitionStatus, PublishedState
+from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.model import counted
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.settle import Settlement
+
+Verdict = tuple[ConditionStatus, str, str]
+"""A condition's status, reason and message."""
+
+RESTORED = "Restored"
+NOT_PUBLISHED = "NotPublished"
+STILL_NEEDED = "StillNeeded"
+NOT_DELETED_YET = "NotDeletedYet"
+OVERDUE = "Overdue"
+
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why something did not work this time."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the journal while it goes on: who was visited, what came of it last, and the first trouble."""
+
+    visited: frozenset[str] = frozenset()
+    latest: tuple[PartitionDeletion, ...] = ()
+    trouble: Trouble | None = None
+    broken_off: bool = False
+
+    def after(self, chunk: Iterable[PartitionEntry], outcome: tuple[PartitionDeletion, ...] | Trouble) -> "Pass":
+        """Return the pass after one more chunk. What the metastore could not answer breaks it off."""
+        if isinstance(outcome, Trouble):
+            return replace(self, latest=(), trouble=outcome, broken_off=True)
+        visited = self.visited | {entry.partition for entry in chunk}
+        return Pass(visited, outcome, self.trouble or next(troubles(outcome), None))
+
+
+def is_done(partition: PartitionStatus) -> bool:
+    """Whether nothing of a partition is left to delete, or what is left stays for good (the message says why)."""
+    return not (partition.remaining or partition.quarantined) or partition.message is not None
+
+
+def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
+    """Return an entry's first status. What was not published by now is never deleted for this journal.
+
+    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), or what could
+    not be reached. NB: a later attempt may make the same directories obsolete; its readers are not in this baseline.
+    """
+    changed = {**settled.gone, **settled.unreachable}
+    state, change = settled.states[entry.partition], changed.get(entry.partition)
+    needed = settled.needed.get(entry.partition, ())
+    recorded = tuple(obsolete.name for obsolete in entry.obsolete)
+    status = PartitionStatus(
+        partition=entry.partition,
+        state=state,
+        kept=tuple(name for name in recorded if name in needed),
+        remaining=tuple(name for name in recorded if name not in needed),
+    )
+    if change is not None:
+        return status.model_copy(update={"reason": change.reason, "message": change.message})
+    if state is not PublishedState.NOT_PUBLISHED:
+        return status
+    kept = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
+    return status.model_copy(update={"reason": NOT_PUBLISHED, "message": kept})
+
+
+def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> PartitionStatus:
+    """Return a partition's status after a pass over it; what the pass did not touch stays as it was.
+
+    What lies in the quarantine is `quarantined` there alone, also where it cannot be deleted yet.
+    """
+    if result is None:
+        return old
+    if result.skipped is not None:
+        return old.model_copy(update={"reason": result.reason, "message": result.skipped}) if result.final else old
+    deleted = (*old.deleted, *(name for name in result.deleted if name not in old.deleted))
+    gone = (*old.gone, *(name for name in result.gone if name not in old.gone))
+    progress: dict[str, object] = {
+        "deleted": deleted,
+        "gone": tuple(name for name in gone if name not in deleted),
+        "quarantined": tuple(name for name in result.quarantined if name not in result.needed),
+        "kept": (*old.kept, *result.needed),
+        "remaining": tuple(name for name in result.remaining if name not in result.quarantined),
+    }
+    if result.restored and result.final and not result.quarantined:
+        back = f"somebody moved {', '.join(result.restored)} back from the quarantine: it stays"
+        progress |= {"reason": RESTORED, "message": back}
+    return old.model_copy(update=progress)
+
+
+def expected(old: PartitionStatus, planned: Mapping[str, PartitionDeletion]) -> PartitionStatus:
+    """Return a partition's status with what a pass that only looked would have deleted, or why it never will."""
+    result = planned.get(old.partition)
+    if result is None or is_done(old):
+        return old
+    if result.skipped is not None:
+        return progressed(old, result)
+    return old.model_copy(update={"planned": tuple(result.remaining)})
+
+
+def troubles(results: Iterable[PartitionDeletion]) -> Iterator[Trouble]:
+    """Yield what keeps a pass's partitions from being done, in a way that may be over by the next one."""
+    for result in results:
+        where = result.partition or "table"
+        if result.skipped is not None and not result.final:
+            yield Trouble(result.reason or "StorageError", f"{where}: {result.skipped}")
+        for name, why in result.remaining.items():
+            yield Trouble(NOT_DELETED_YET, f"{where}: {name}: {why}")
+
+
+def published_condition(partitions: Iterable[PartitionStatus]) -> Verdict:
+    """Return what the Published condition says."""
+    states = [partition.state for partition in partitions]
+    missing, there = states.count(PublishedState.NOT_PUBLISHED), states.count(PublishedState.PUBLISHED)
+    if missing:
+        reason = "PartiallyPublished" if there else NOT_PUBLISHED
+        return _FALSE, reason, f"published: {there}, not published: {missing}"
+    if there:
+        return _TRUE, "Published", f"{counted(there, 'partition')} published"
+    return _TRUE, "NothingToPublish", "nothing was written: what is recorded was obsolete already"
+
+
+def kept(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+    """Return the partitions of which something stays for good, but for what was not published: nobody expects less."""
+    return [part for part in partitions if part.kept or (part.message is not None and part.reason != NOT_PUBLISHED)]
+
+
+def ending(status: CompactionCleanupStatus) -> Verdict:
+    """Return how a cleanup of which nothing is left to do has ended."""
+    changed = kept(status.partitions)
+    stays = [*changed, *(part for part in status.partitions if part.message is not None)]
+    why = f"{stays[0].partition or 'table'}: {_why_kept(stays[0])}" if stays else ""
+    gone = sum(len(part.gone) for part in status.partitions)
+    others = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone else ""
+    if status.directories_deleted:
+        deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
+        return _TRUE, "Deleted", deleted + others + (f"; kept: {why}" if why else "")
+    if changed:
+        reason = changed[0].reason or STILL_NEEDED
+        return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing is deleted: {_why_kept(changed[0])}"
+    if stays:
+        return _TRUE, NOT_PUBLISHED, f"nothing is deleted: {why}"
+    return _TRUE, "NothingToDelete", f"nothing recorded is left{others}"
+
+
+def _why_kept(partition: PartitionStatus) -> str:
+    return partition.message or f"{', '.join(partition.kept)}: not obsolete when it was looked at"
+
+
+def left_in_place(status: CompactionCleanupStatus, entries: Sequence[PartitionEntry]) -> Verdict:
+    """Return how a cleanup with mode Never ends. On Hive 4 the queue's entries are Hive's own Cleaner's to end."""
+    published = [part for part in status.partitions if part.state is not PublishedState.NOT_PUBLISHED]
+    if not published:
+        return ending(status)
+    names = sum(len(partition.remaining) for partition in published)
+    left = f"mode is Never: {names} (directories and original files) stay where they are"
+    if any(entry.queue_id is not None for entry in entries):
+        return _TRUE, "LeftInPlace", f"{left} until Hive's own Cleaner deletes them"
+    return _TRUE, "LeftInPlace", left

@@ -1,0 +1,162 @@
+"""When which tables are looked at, however many cleanups wait for their readers. Time and looks are handed in.
+
+One look serves all tables of a warehouse that are due, and each table once. Each cleanup is told at its own interval.
+NB: a look counts only for cleanups that waited before it began: an answer from before a baseline may lack a lock that
+the baseline has, and would pass it off as released.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from compaction_operator.api.cleanup import Blocker, ReaderBaseline
+from compaction_operator.api.compaction import Readers
+from compaction_operator.cleanup.gate import World, blockers, distrust
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.kube.resources import Key, TableKey
+
+NEVER = float("inf")
+ERROR_PAUSE_CAP = 10.0
+"""Seconds at most between two looks while the metastore cannot answer (or the interval, if that is longer)."""
+
+
+def identities(found: Iterable[Blocker]) -> tuple[tuple[object, ...], ...]:
+    """Return who the blockers are, without what changes while they stay (their heartbeats)."""
+    return tuple((blocker.kind, blocker.id, blocker.health) for blocker in found)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look means for one cleanup: the readers from before that are left, or why nobody knows."""
+
+    blockers: tuple[Blocker, ...] = ()
+    error: str | None = None
+
+    def same_as(self, other: "Look | None") -> bool:
+        """Whether nothing changed that a person would want to know (heartbeats do all the time)."""
+        return (
+            other is not None and self.error == other.error and identities(self.blockers) == identities(other.blockers)
+        )
+
+
+@dataclass
+class _Waiting:
+    """A cleanup that waits for readers."""
+
+    baseline: ReaderBaseline
+    readers: Readers
+    interval: float
+    since: float
+    due: float
+    look: Look | None = None
+
+
+@dataclass
+class _Table:
+    """A table that cleanups wait for, and how it is looked at."""
+
+    waiting: dict[Key, _Waiting]
+    started: float | None = None
+    due: float = NEVER
+    busy: bool = False
+    failures: int = 0
+
+
+class Gatekeeper:
+    """Knows who waits, when which table is to be looked at, and what the last look meant for each."""
+
+    def __init__(self) -> None:
+        self._tables: dict[TableKey, _Table] = {}
+        self._table_of: dict[Key, TableKey] = {}
+
+    def watch(
+        self, key: Key, table: TableKey, baseline: ReaderBaseline, *, readers: Readers, interval: float, now: float
+    ) -> None:
+        """Let a cleanup wait. It joins its table's next tick, at most one interval after the last look."""
+        found = self._tables.setdefault(table, _Table({}))
+        known = found.waiting.get(key)
+        if known is not None and known.interval == interval:
+            return
+        due = now if found.started is None else max(now, _next(interval, 0, found.started))
+        found.due = min(found.due, due)
+        found.waiting[key] = _Waiting(baseline, readers, interval, since=now, due=due)
+        self._table_of[key] = table
+
+    def forget(self, key: Key) -> None:
+        """Let a cleanup wait no longer."""
+        table = self._table_of.pop(key, None)
+        if table is not None:
+            self._tables[table].waiting.pop(key, None)
+            self._plan(table)
+
+    def view(self, key: Key) -> Look | None:
+        """Return what the last look meant for a waiting cleanup, None before its first one."""
+        table = self._table_of.get(key)
+        return self._tables[table].waiting[key].look if table is not None else None
+
+    def start_due(self, now: float) -> dict[str, list[TableKey]]:
+        """Return the tables to look at now, by warehouse; each is busy until its `finish`."""
+        due: defaultdict[str, list[TableKey]] = defaultdict(list)
+        for key, table in self._tables.items():
+            if not table.busy and table.due <= now:
+                table.busy, table.started = True, now
+                due[key.warehouse].append(key)
+        return dict(due)
+
+    def finish(self, answers: Mapping[TableKey, World | Trouble], *, now: datetime) -> list[Key]:
+        """Take a look's answers (or errors) by table; return the cleanups for which something changed."""
+        return [key for table, answer in answers.items() for key in self._finish(table, answer, now)]
+
+    def next_due(self) -> float | None:
+        """Return when the next table is to be looked at, None when nobody waits."""
+        return min((table.due for table in self._tables.values() if not table.busy), default=None)
+
+    def _finish(self, key: TableKey, answer: World | Trouble, now: datetime) -> list[Key]:
+        table = self._tables[key]
+        table.busy = False
+        table.failures = table.failures + 1 if isinstance(answer, Trouble) else 0
+        started = table.started or 0.0
+        served = [
+            (cleanup, waiting)
+            for cleanup, waiting in table.waiting.items()
+            if waiting.due <= started and waiting.since <= started
+        ]
+        changed = [cleanup for cleanup, waiting in served if _tell(waiting, answer, table.failures, started, now)]
+        self._plan(key)
+        return changed
+
+    def _plan(self, key: TableKey) -> None:
+        """Plan a table's next look; a table that nobody waits for is forgotten once its look is over."""
+        table = self._tables[key]
+        table.due = min((waiting.due for waiting in table.waiting.values()), default=NEVER)
+        if not table.waiting and not table.busy:
+            del self._tables[key]
+
+
+def _tell(waiting: _Waiting, answer: World | Trouble, failures: int, started: float, now: datetime) -> bool:
+    waiting.due = _next(waiting.interval, failures, started)
+    look = _meaning(waiting, answer, now)
+    changed = not look.same_as(waiting.look)
+    waiting.look = look
+    return changed
+
+
+def _meaning(waiting: _Waiting, answer: World | Trouble, now: datetime) -> Look:
+    if isinstance(answer, Trouble):
+        return Look(error=answer.message)
+    strange = distrust(waiting.baseline, answer)
+    if strange is not None:
+        return Look(error=strange)
+    return Look(blockers(waiting.baseline, answer, readers=waiting.readers, now=now))
+
+
+def _next(interval: float, failures: int, started: float) -> float:
+    """Return when to look again.
+
+    The ticks of one interval fall together, whoever began to wait when: so one look serves many tables.
+    """
+    if not failures:
+        return max(math.floor((started + interval) / interval) * interval, math.nextafter(started, NEVER))
+    return started + max(interval, min(ERROR_PAUSE_CAP, interval * 2.0 ** min(failures, 32)))

@@ -1,0 +1,230 @@
+"""A thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from compaction_operator.api import cleanup as cleanup_api
+from compaction_operator.api import compaction as compaction_api
+from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.controller.kube.events import COMPONENT
+from compaction_operator.controller.kube.resources import Kind
+
+Raw = dict[str, Any]
+
+TIMEOUT = (5.0, 30.0)
+"""Seconds to connect and to read."""
+PAGE = 200
+THREADS = 8
+LABEL_JOB = "batch.kubernetes.io/job-name"
+EXECUTORS = "spark-role=executor"
+_PLURALS = {Kind.COMPACTION: compaction_api.PLURAL, Kind.CLEANUP: cleanup_api.PLURAL}
+
+
+class KubeError(Exception):
+    """The API server could not be reached or refused; trying later may help."""
+
+
+class ConflictError(KubeError):
+    """Someone else changed the object meanwhile."""
+
+
+class GoneError(KubeError):
+    """The object does not exist (any more)."""
+
+
+class AlreadyExistsError(KubeError):
+    """An object of that name exists."""
+
+
+class Kube(Protocol):
+    """What the controller asks of the API server."""
+
+    def list_all(self, kind: Kind) -> list[Raw]:
+        """Return every TableCompaction or CompactionCleanup of the cluster."""
+
+    def newest(self, kind: Kind) -> int:
+        """Return the resource version at which the objects of a kind of ours are now."""
+
+    def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
+        """Return the cleanups that the attempts of a compaction wrote."""
+
+    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        """Write a status if the object still has `raw`'s version, and return the object as it is then.
+
+        Raises ConflictError or GoneError otherwise.
+        """
+
+    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+        """Delete a cleanup if it still has `raw`'s version. Raises ConflictError or GoneError otherwise."""
+
+    def create_job(self, manifest: Raw) -> Raw:
+        """Create a Job and return it. Raises AlreadyExistsError."""
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job; its pods are deleted in the background. Raises GoneError."""
+
+    def get_job(self, namespace: str, name: str) -> Raw | None:
+        """Return a Job, or None when there is none of that name."""
+
+    def list_pods(self, namespace: str, job: str) -> list[Raw]:
+        """Return the pods of a Job."""
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        """Return the pods of Spark executors in a namespace."""
+
+    def create_event(self, event: Raw) -> None:
+        """Create a core/v1 Event."""
+
+
+class KubeClient:
+    """The API server behind the `kubernetes` package. Thread-safe; every method raises KubeError when it fails."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._custom = client.CustomObjectsApi(api)
+        self._batch = client.BatchV1Api(api)
+        self._core = client.CoreV1Api(api)
+
+    def list_all(self, kind: Kind) -> list[Raw]:
+        """Return every object of a kind of ours, asked for in pages."""
+        items: list[Raw] = []
+        more = ""
+        while True:
+            page = _call(
+                self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=PAGE, _continue=more
+            )
+            items += page["items"]
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return items
+
+    def newest(self, kind: Kind) -> int:
+        """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
+        page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
+        return int(page["metadata"]["resourceVersion"])
+
+    def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
+        """Return the cleanups labelled with the compaction's uid."""
+        page = _call(
+            self._custom.list_namespaced_custom_object,
+            GROUP,
+            VERSION,
+            namespace,
+            cleanup_api.PLURAL,
+            label_selector=f"{LABEL_COMPACTION_UID}={compaction_uid}",
+        )
+        items: list[Raw] = page["items"]
+        return items
+
+    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        """Replace the status under the resource version of `raw`."""
+        metadata = raw["metadata"]
+        replaced: Raw = _call(
+            self._custom.replace_namespaced_custom_object_status,
+            GROUP,
+            VERSION,
+            metadata["namespace"],
+            _PLURALS[kind],
+            metadata["name"],
+            {**raw, "status": status},
+            field_manager=COMPONENT,
+        )
+        return replaced
+
+    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+        """Delete a cleanup under its uid and resource version."""
+        metadata = raw["metadata"]
+        only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        _call(
+            self._custom.delete_namespaced_custom_object,
+            GROUP,
+            VERSION,
+            metadata["namespace"],
+            cleanup_api.PLURAL,
+            metadata["name"],
+            body=client.V1DeleteOptions(preconditions=only),
+        )
+
+    def create_job(self, manifest: Raw) -> Raw:
+        """Create a Job."""
+        return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job at once. NB: without a policy batch/v1 would leave its pods to themselves."""
+        _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
+
+    def get_job(self, namespace: str, name: str) -> Raw | None:
+        """Return a Job or None."""
+        try:
+            return _raw(self._batch.read_namespaced_job, name, namespace)
+        except GoneError:
+            return None
+
+    def list_pods(self, namespace: str, job: str) -> list[Raw]:
+        """Return the pods labelled with the Job's name."""
+        return self._pods(namespace, f"{LABEL_JOB}={job}")
+
+    def list_executors(self, namespace: str) -> list[Raw]:
+        """Return the pods that Spark labelled as executors."""
+        return self._pods(namespace, EXECUTORS)
+
+    def _pods(self, namespace: str, selector: str) -> list[Raw]:
+        items: list[Raw] = _raw(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
+        return items
+
+    def create_event(self, event: Raw) -> None:
+        """Create a core/v1 Event."""
+        _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
+
+
+def connect() -> KubeClient:
+    """Return a client of the cluster this runs in, or else of the one that kubeconfig names.
+
+    Raises KubeError when there is neither.
+    """
+    try:
+        config.load_incluster_config()
+    except config.ConfigException:
+        try:
+            config.load_kube_config()
+        except config.ConfigException as error:
+            raise KubeError(f"no cluster to talk to: {error}") from error
+    configuration = client.Configuration.get_default_copy()
+    configuration.connection_pool_maxsize = THREADS
+    return KubeClient(client.ApiClient(configuration))
+
+
+def _raw(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
+    response = _call(method, *args, _preload_content=False, **options)
+    found: Raw = json.loads(response.data)
+    return found
+
+
+def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    try:
+        return method(*args, _request_timeout=TIMEOUT, **options)
+    except ApiException as error:
+        raise _translated(error) from error
+    except HTTPError as error:
+        raise KubeError(f"API server not reachable: {error}") from error
+
+
+def _translated(error: ApiException) -> KubeError:
+    message = f"{error.status} {error.reason}: {_message(error.body)}"
+    if error.status == 404:
+        return GoneError(message)
+    if error.status == 409:
+        return AlreadyExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
+    return KubeError(message)
+
+
+def _message(body: Any) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(body)[:200]

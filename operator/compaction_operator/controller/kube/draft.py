@@ -1,0 +1,49 @@
+"""The answer of a decision while it is made: a status that changes field by field, and the events that go with it."""
+
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from compaction_operator.api.cleanup import CompactionCleanupStatus
+from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
+from compaction_operator.controller.kube.events import Event, EventType
+from compaction_operator.controller.kube.resources import Resource
+from compaction_operator.controller.kube.times import rfc3339
+
+StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
+
+
+class Draft(Generic[StatusT]):
+    """A resource's status as it will be written, begun as it is now, for the generation that was seen."""
+
+    def __init__(self, resource: Resource[Any, StatusT], now: datetime) -> None:
+        self._generation = resource.meta.generation
+        self.now = now
+        self.status: StatusT = resource.status.model_copy(update={"observed_generation": self._generation})
+        self.events: list[Event] = []
+
+    def update(self, **fields: Any) -> None:
+        """Change fields of the status."""
+        self.status = self.status.model_copy(update=fields)
+
+    def find(self, type_: str) -> Condition | None:
+        """Return the condition of that type, or None."""
+        return find_condition(self.status.conditions, type_)
+
+    def set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> bool:
+        """Set a condition; its transition time moves only with its status. Return whether it says anything new."""
+        old = self.find(type_)
+        condition = Condition(
+            type=type_,
+            status=outcome,
+            reason=reason,
+            message=message,
+            observed_generation=self._generation,
+            last_transition_time=rfc3339(self.now),
+        )
+        self.update(conditions=with_condition(self.status.conditions, condition))
+        return old is None or (old.status, old.reason, old.message) != (outcome, reason, condition.message)
+
+    def event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:
+        """Add an event to post once the status is written."""
+        self.events.append(Event(reason, message, type_))

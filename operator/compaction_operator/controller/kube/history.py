@@ -1,0 +1,64 @@
+"""Whether the API server's history went back: etcd was restored from a backup under a running controller.
+
+Resource versions begin again below those that were seen, so whatever was known would count as newer for ever, here and
+in the framework, whose watch asks for what comes after a version that is long in coming. Only a process that begins
+afresh believes what is listed. Where the restore raised the versions (`etcdutl snapshot restore --bump-revision`) the
+watch lists all objects again, and those that changed since the backup come in older versions than are known.
+"""
+
+from concurrent.futures import Executor
+
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.client import Kube
+from compaction_operator.controller.kube.cluster import run_in
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind
+
+KINDS = (Kind.CLEANUP, Kind.COMPACTION)
+
+
+class WentBackError(Exception):
+    """The API server shows an older state than before: nothing that is known may be relied on."""
+
+
+class History:
+    """Compares what the API server has with what is known. NB: both calls read from etcd, never from an old cache."""
+
+    def __init__(self, kube: Kube, cache: Cache, pool: Executor) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._pool = pool
+        self._newest = dict.fromkeys(KINDS, 0)
+        self._doubted: set[Kind] = set()
+
+    def doubt(self, kind: Kind) -> None:
+        """Have the objects of a kind compared: the watch has listed them again, or one was not as it was known."""
+        self._doubted.add(kind)
+
+    async def gone(self) -> list[Compaction | Cleanup]:
+        """Return what is known and does not exist any more, where the watch may have missed its deletion.
+
+        Raises WentBackError, and KubeError when the API server does not answer.
+        """
+        return [one for kind in KINDS for one in await self._gone(kind)]
+
+    async def _gone(self, kind: Kind) -> list[Compaction | Cleanup]:
+        # What changes from here on may be listed in either version.
+        known = {one.meta.uid: one for one in self._known(kind)}
+        newest = await run_in(self._pool, self._kube.newest, kind)
+        seen = max((one.meta.resource_version for one in known.values()), default=0)
+        before = self._newest[kind]
+        if newest < max(seen, before):
+            raise WentBackError(f"the API server is at resource version {newest}, and was at {max(seen, before)}")
+        self._newest[kind] = newest
+        if kind not in self._doubted:
+            return []
+        listed = {raw["metadata"]["uid"]: raw for raw in await run_in(self._pool, self._kube.list_all, kind)}
+        self._doubted.discard(kind)
+        for uid in known.keys() & listed.keys():
+            version = int(listed[uid]["metadata"]["resourceVersion"])
+            if version < known[uid].meta.resource_version:
+                raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than was seen")
+        return [one for uid, one in known.items() if uid not in listed]
+
+    def _known(self, kind: Kind) -> list[Compaction] | list[Cleanup]:
+        return self._cache.compactions.all() if kind is Kind.COMPACTION else self._cache.cleanups.all()

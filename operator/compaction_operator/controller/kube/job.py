@@ -1,0 +1,237 @@
+"""The batch Job of one attempt: a pure function from the request to the manifest, and from a Job back to a value."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from compaction_operator.api import compaction as api
+from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
+from compaction_operator.api.compaction import SparkOptions
+from compaction_operator.api.config import OperatorConfig, SparkProfile
+from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.pods import container_security, metastore_environment, pod_security, volume_mounts, volumes
+from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
+from compaction_operator.controller.kube.resources import Compaction
+
+ANNOTATION_COMPACTION = "compaction.dev/compaction"
+CONTAINER = "driver"
+DRIVER_ARGUMENTS = ("compaction-operator", "job")
+GRACE_SECONDS = 60
+"""For a driver after SIGTERM: to finish a publication, give back what it holds and stop its executors."""
+MEMORY_OVERHEAD_SHARE = 0.4
+MEMORY_OVERHEAD_MINIMUM = 512
+"""MiB beside the JVM's heap: Python and pyarrow do the work (the share is Spark's own for Python programs)."""
+
+_SIZE = re.compile(r"^([0-9]+)([kmgt]?)b?$")
+_MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
+_POD_FIELDS = {
+    "POD_NAME": "metadata.name",
+    "POD_UID": "metadata.uid",
+    "POD_IP": "status.podIP",
+}
+
+
+class JobState(StrEnum):
+    """What became of a Job's only pod."""
+
+    ACTIVE = "Active"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True)
+class JobView:
+    """What the controller needs to know of a Job."""
+
+    namespace: str
+    name: str
+    resource_version: int
+    compaction: str
+    state: JobState
+    ready: bool = False
+    message: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether its pod has terminated for good."""
+        return self.state is not JobState.ACTIVE
+
+
+def job_name(*, compaction: str, uid: str, attempt: int) -> str:
+    """Return the Job's name: a function of its arguments alone, at most 63 characters, a valid host name."""
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
+    return f"{compaction[:40].replace('.', '-').strip('-')}-{digest}-{attempt}"
+
+
+def current_job(compaction: Compaction) -> str:
+    """Return the name of the Job of a compaction's current attempt."""
+    meta = compaction.meta
+    return job_name(compaction=meta.name, uid=meta.uid, attempt=compaction.status.attempt)
+
+
+def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
+    """Return what the driver of the current attempt is told.
+
+    Raises KeyError for a warehouse or profile that is not there.
+    """
+    spec, meta = compaction.spec, compaction.meta
+    warehouse = config.warehouse(spec.warehouse)
+    profile = config.profile(spec.spark.profile)
+    if warehouse is None or profile is None:
+        raise KeyError(f"warehouse {spec.warehouse} or profile {spec.spark.profile}")
+    return JobRequest(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        attempt=compaction.status.attempt,
+        job=current_job(compaction),
+        warehouse=warehouse,
+        profile=profile,
+        table=spec.table,
+        partitions=spec.partitions,
+        type=spec.type,
+        format=spec.type.table_format,
+        hudi=spec.hudi or HudiOptions(),
+        cleaner_held=config.cleanup.suspend,
+        cleanup=spec.cleanup,
+        spark=spec.spark,
+        allow_auto_compaction=spec.allow_auto_compaction,
+    )
+
+
+def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
+    """Return the Job that runs an attempt; it goes `ttl` seconds after it has ended, or with its compaction.
+
+    The Job itself never tries again: an attempt is counted before it starts, so trying again is the controller's.
+    """
+    labels = job_labels(request)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": request.job,
+            "namespace": request.namespace,
+            "labels": labels,
+            "annotations": {ANNOTATION_COMPACTION: request.name},
+            "ownerReferences": [_owner(request)],
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "ttlSecondsAfterFinished": math.ceil(ttl),
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request)},
+        },
+    }
+
+
+def job_labels(request: JobRequest) -> dict[str, str]:
+    """Return the labels by which a Job and its pod are found."""
+    return {
+        "app.kubernetes.io/name": "compaction-operator",
+        "app.kubernetes.io/component": CONTAINER,
+        LABEL_COMPACTION_UID: request.uid,
+        LABEL_ATTEMPT: str(request.attempt),
+    }
+
+
+def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, Any]:
+    """Return the container's requests and limits. CPU has no limit: a JVM that starts would be held back by it.
+
+    Where the driver does the work itself, each core's task may hold its memory beside that; few tables make it do so.
+    """
+    memory = driver_memory_mib(spark.driver.memory)
+    tasks = 0 if spark.executors.instances else spark.driver.cores * math.ceil(profile.task_memory / 1024**2)
+    cpu = profile.driver_cpu_request or str(spark.driver.cores)
+    return {"requests": {"cpu": cpu, "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory + tasks}Mi"}}
+
+
+def driver_memory_mib(heap: str) -> int:
+    """Return the MiB of a driver's container for a heap given as a Spark size (`512m`, `1g`; MiB without a unit).
+
+    Raises ValueError, naming the text, when it is not a size.
+    """
+    match = _SIZE.match(heap.strip().lower())
+    if not match:
+        raise ValueError(f"{heap!r} is not a Spark memory size: write for example 512m or 1g")
+    mebibytes = int(match[1]) * _MEBIBYTES[match[2]]
+    return math.ceil(mebibytes + max(MEMORY_OVERHEAD_MINIMUM, mebibytes * MEMORY_OVERHEAD_SHARE))
+
+
+def view_job(raw: Mapping[str, Any]) -> JobView:
+    """Return what matters of a Job as the API server has it."""
+    metadata = raw["metadata"]
+    status = raw.get("status") or {}
+    state, message = _state(status)
+    return JobView(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        resource_version=int(metadata["resourceVersion"]),
+        compaction=(metadata.get("annotations") or {}).get(ANNOTATION_COMPACTION, ""),
+        state=state,
+        ready=bool(status.get("ready")),
+        message=message,
+    )
+
+
+def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
+    # NB: SuccessCriteriaMet and FailureTarget come while the pod still runs; only these two mean that it has ended.
+    for condition in status.get("conditions") or ():
+        if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
+            ended = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
+            return ended, condition.get("message", "")
+    return JobState.ACTIVE, ""
+
+
+def _owner(request: JobRequest) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": api.KIND,
+        "name": request.name,
+        "uid": request.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _pod_spec(request: JobRequest) -> dict[str, Any]:
+    profile, warehouse = request.profile, request.warehouse
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "serviceAccountName": profile.service_account,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(),
+        "containers": [_container(request)],
+        "volumes": volumes(warehouse.volume, warehouse.metastore.secret),
+    }
+    if profile.node_selector:
+        spec["nodeSelector"] = dict(profile.node_selector)
+    if profile.tolerations:
+        spec["tolerations"] = [dict(toleration) for toleration in profile.tolerations]
+    return spec
+
+
+def _container(request: JobRequest) -> dict[str, Any]:
+    warehouse = request.warehouse
+    variables = [*_pod_environment(), *metastore_environment(warehouse.metastore)]
+    return {
+        "name": CONTAINER,
+        "image": request.profile.image,
+        "imagePullPolicy": request.profile.image_pull_policy,
+        "args": list(DRIVER_ARGUMENTS),
+        "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *variables],
+        "resources": driver_resources(request.spark, request.profile),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": container_security(),
+        "volumeMounts": volume_mounts(warehouse.volume, warehouse.metastore.secret),
+    }
+
+
+def _pod_environment() -> list[dict[str, Any]]:
+    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]

@@ -1,0 +1,172 @@
+"""The watched objects as values: identity and resource version beside the parsed spec and status."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
+from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.kube.times import parse_time
+from compaction_operator.storage import StorageError, local_path
+
+
+class Kind(StrEnum):
+    """The kinds that are watched."""
+
+    COMPACTION = "TableCompaction"
+    CLEANUP = "CompactionCleanup"
+    JOB = "Job"
+    POD = "Pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What names an object in the cluster."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A table of a warehouse, in lower case, or a Hudi table by its location: what locks and attempts are about."""
+
+    warehouse: str
+    database: str
+    table: str
+
+    @classmethod
+    def of(cls, warehouse: str, database: str, table: str) -> "TableKey":
+        """Return the key of a table whose names may be in any case."""
+        return cls(warehouse, database.lower(), table.lower())
+
+    @classmethod
+    def of_location(cls, location: str) -> "TableKey":
+        """Return the key of a table by its location, however that is spelled, which is one place for all warehouses."""
+        try:
+            return cls("", "", local_path(location))
+        except StorageError:
+            return cls("", "", location)
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table} of warehouse {self.warehouse}" if self.warehouse else self.table
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The metadata that decisions need."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int
+    created: datetime
+
+
+SpecT = TypeVar("SpecT", TableCompactionSpec, CompactionCleanupSpec)
+StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[SpecT, StatusT]):
+    """One of our two resources; `raw` is the object as it came, for writing its status back."""
+
+    kind: ClassVar[Kind]
+    meta: Meta
+    spec: SpecT
+    status: StatusT
+    raw: Mapping[str, Any]
+
+    @property
+    def key(self) -> Key:
+        """The object's name in the cluster."""
+        return Key(self.kind, self.meta.namespace, self.meta.name)
+
+    @property
+    def table(self) -> TableKey:
+        """The table it is about."""
+        return TableKey.of(self.spec.warehouse, self.spec.table.database, self.spec.table.name)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its Succeeded condition is final."""
+        return self.status.completion_time is not None
+
+
+class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
+    """A TableCompaction."""
+
+    kind = Kind.COMPACTION
+
+    @property
+    def table(self) -> TableKey:
+        """The table it is about, by location as soon as that is known: a Hudi table may have several names."""
+        location = self.status.location or self.spec.table.location
+        return super().table if location is None else TableKey.of_location(location)
+
+    @property
+    def is_hudi(self) -> bool:
+        """Whether it is about a Hudi table, whose own timeline says what became of an attempt."""
+        return self.spec.type.table_format is Format.HUDI
+
+    @property
+    def attempt_running(self) -> bool:
+        """Whether an attempt was recorded that has not been judged yet (its Job may still have to be created)."""
+        return self.status.attempt > 0 and not self.ended and self.status.next_attempt_time is None
+
+    @property
+    def holds_table(self) -> bool:
+        """Whether younger compactions of its table wait for it: its attempt runs, or it is to start by itself."""
+        return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
+
+    @property
+    def kept_out(self) -> bool:
+        """Whether an attempt was made, and what is in the metastore's compaction queue is in the way since then."""
+        held = self.status.back_off
+        return self.status.attempt > 0 and held is not None and held.reason == Reason.IN_COMPACTION_QUEUE
+
+
+class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
+    """A CompactionCleanup."""
+
+    kind = Kind.CLEANUP
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was computed what is published, and the reader baseline stored with it."""
+        return self.status.baseline is not None
+
+
+def read_meta(raw: Mapping[str, Any]) -> Meta:
+    """Return the metadata of an object as the API server has it."""
+    metadata = raw["metadata"]
+    return Meta(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        generation=metadata.get("generation", 1),
+        created=parse_time(metadata["creationTimestamp"]),
+    )
+
+
+def read_compaction(raw: Mapping[str, Any]) -> Compaction:
+    """Return a TableCompaction. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    spec = TableCompactionSpec.model_validate(raw["spec"])
+    status = TableCompactionStatus.model_validate(raw.get("status") or {})
+    return Compaction(read_meta(raw), spec, status, raw)
+
+
+def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
+    """Return a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    spec = CompactionCleanupSpec.model_validate(raw["spec"])
+    status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
+    return Cleanup(read_meta(raw), spec, status, raw)

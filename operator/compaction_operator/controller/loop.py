@@ -1,0 +1,305 @@
+"""The loop: events fill the cache and the queue, each key is reconciled by itself, tables are looked at when due."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.cleanup.gate import World
+from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.cleanup.reader_watch import Gatekeeper
+from compaction_operator.controller.compaction.turns import Admission
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
+from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.kube.history import KINDS, History
+from compaction_operator.controller.kube.resources import Cleanup, Key, Kind, TableKey
+from compaction_operator.controller.kube.times import Clock, backed_off
+from compaction_operator.controller.kube.workqueue import WorkQueue
+from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler, Means
+from compaction_operator.controller.work import Work
+
+log = logging.getLogger(__name__)
+
+CONFLICT_PAUSE = 0.2
+RETRY = 1.0
+RETRY_CAP = 15.0
+LOAD_PAUSE = 2.0
+SWEEP = 30.0
+"""Seconds between two looks for what deleted compactions left."""
+HISTORY_PAUSE = 60.0
+GATHER_PAUSE = 1.0
+"""Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
+
+
+class Controller:
+    """Everything the controller keeps in memory; all of it can be built again from the API server."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        kube: Kube,
+        work: Work,
+        pools: Pools,
+        clock: Clock,
+        ticks: Callable[[], float],
+        metrics: Metrics,
+    ) -> None:
+        self._kube = kube
+        self._work = work
+        self._pools = pools
+        self._clock = clock
+        self._ticks = ticks
+        self._metrics = metrics
+        self._cache = Cache(config.metastores())
+        self._history = History(kube, self._cache, pools.kube)
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._gatekeeper = Gatekeeper()
+        self._admission = Admission(self._cache, config)
+        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
+        means = Means(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        self._compactions = CompactionReconciler(means, self._admission)
+        self._cleanups = CleanupReconciler(means, self._gatekeeper)
+        metrics.watch(self._cache, clock)
+        self._warehouses = [warehouse.name for warehouse in config.warehouses]
+        self._sweep_due = ticks() + SWEEP
+        self._sweeping: set[str] = set()
+        self._failures: dict[Key, int] = {}
+        self._resting: dict[Key, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+
+    async def load(self) -> None:
+        """Fill cache and queue with everything there is: nobody's turn can be told before all are known.
+
+        Raises KubeError when the API server does not answer.
+        """
+        for kind in KINDS:
+            for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
+                self.saw(kind, "ADDED", raw)
+
+    def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+        """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
+        if event is None and kind in KINDS:
+            self._history.doubt(kind)
+        try:
+            if kind is Kind.JOB:
+                self._saw_job(event, raw)
+            elif kind is Kind.POD:
+                self._saw_driver(event, raw)
+            else:
+                self._saw_resource(kind, event, raw)
+        except ValueError as error:
+            # The API server validates by the same schema, so this is an object of another version.
+            log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
+        self._wake_waiting()
+
+    def step(self) -> int:
+        """Start whatever is due now; return how many tasks that are."""
+        now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
+        while (key := self._queue.pop(now)) is not None:
+            due.append(self._reconcile(key))
+        due += (self._look(name, tables) for name, tables in self._gatekeeper.start_due(now).items())
+        if self._sweep_due <= now:
+            self._sweep_due = now + SWEEP
+            rested = [name for name in self._warehouses if name not in self._sweeping]
+            self._sweeping.update(rested)
+            due += map(self._sweep, rested)
+        for coroutine in due:
+            self._start(coroutine)
+        return len(due)
+
+    async def idle(self) -> None:
+        """Wait until all tasks that were started are over."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    def next_due(self) -> float:
+        """Return when something is due next by itself."""
+        dues = (self._queue.next_due(), self._gatekeeper.next_due(), self._sweep_due)
+        return min(due for due in dues if due is not None)
+
+    async def run(self) -> None:
+        """Load, then work until cancelled. Raises WentBackError when all has to begin afresh."""
+        await self._load_at_last()
+        await asyncio.gather(self._work_on(), self._keep_watch())
+
+    async def check_history(self) -> None:
+        """Forget what does not exist any more. Raises WentBackError when the API server's history went back."""
+        try:
+            gone = await self._history.gone()
+        except KubeError as error:
+            log.warning("cannot ask for the API server's history: %s", error)
+            return
+        for resource in gone:
+            self.saw(resource.kind, "DELETED", resource.raw)
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(HISTORY_PAUSE)
+            await self.check_history()
+
+    async def _work_on(self) -> None:
+        while True:
+            self._wake.clear()
+            self.step()
+            pause = max(0.0, self.next_due() - self._ticks())
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _load_at_last(self) -> None:
+        while True:
+            try:
+                await self.load()
+            except KubeError as error:
+                log.warning("cannot list the resources yet: %s", error)
+                await asyncio.sleep(LOAD_PAUSE)
+            else:
+                return
+
+    def _saw_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        view = self._cluster.saw_job(raw)
+        if event == "DELETED":
+            self._cluster.lost_job(view.namespace, view.name)
+        self._add(Key(Kind.COMPACTION, view.namespace, view.compaction))
+        labels = raw["metadata"].get("labels") or {}
+        for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
+            self._add(cleanup.key)
+
+    def _saw_driver(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        if event == "DELETED":
+            self._cluster.lost_driver(raw)
+            return
+        if not self._cluster.saw_driver(raw):
+            return
+        uid = raw["metadata"]["labels"][LABEL_COMPACTION_UID]
+        for key in self._cache.running:
+            compaction = self._cache.compactions.get(key)
+            if compaction is not None and compaction.meta.uid == uid:
+                self._add(key, after=GATHER_PAUSE)
+
+    def _saw_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+        metadata = raw["metadata"]
+        if event == "DELETED":
+            key = Key(kind, metadata["namespace"], metadata["name"])
+            self._cache.drop(key, metadata["uid"])
+            self._add(key)
+            return
+        resource = self._cache.put(kind, raw)
+        if resource is not None:
+            self._add(resource.key)
+        if isinstance(resource, Cleanup):
+            self._tell_compaction(resource)
+
+    def _tell_compaction(self, cleanup: Cleanup) -> None:
+        key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        if key in self._cache.running:
+            self._add(key)
+
+    def _wake_waiting(self) -> None:
+        if not self._cache.freed:
+            return
+        for compaction in self._admission.woken_by(self._cache.freed):
+            self._add(compaction.key)
+        self._cache.freed.clear()
+
+    def _add(self, key: Key, *, after: float = 0.0) -> None:
+        if after > 0:
+            self._queue.add_at(key, self._ticks() + after)
+        else:
+            self._queue.add(key)
+        self._wake.set()
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reconcile(self, key: Key) -> None:
+        again: float | None
+        try:
+            again = await self._reconcile_kind(key)
+        except ConflictError:
+            self._history.doubt(key.kind)
+            again = CONFLICT_PAUSE
+        except KubeError as error:
+            log.warning("%s %s: %s", key.kind, key, error)
+            again = self._failed(key)
+        except Exception:
+            log.exception("%s %s could not be reconciled", key.kind, key)
+            again = self._failed(key)
+        self._queue.done(key)
+        if again is not None:
+            self._add(key, after=again)
+        self._wake_waiting()
+        self._wake.set()
+
+    async def _reconcile_kind(self, key: Key) -> float | None:
+        rest = self._rest(key)
+        if rest > 0:
+            return rest
+        failures, failed = self._failures.get(key, 0), False
+        if key.kind is Kind.COMPACTION:
+            again = await self._compactions.reconcile(key)
+        else:
+            again, failed = await self._cleanups.reconcile(key, failures=failures)
+        if failed:
+            self._failures[key] = failures + 1
+        else:
+            self._failures.pop(key, None)
+        if failed and again is not None:
+            self._resting[key] = self._ticks() + again
+        cleanup = self._cache.cleanups.get(key)
+        if cleanup is not None:
+            self._tell_compaction(cleanup)
+        return again
+
+    def _rest(self, key: Key) -> float:
+        """Return for how long a cleanup is left alone after a failure, however much news of it there is.
+
+        NB: the watch may bring a cleanup's own write back, and each try writes: else it would try without a pause.
+        """
+        left = self._resting.get(key, 0.0) - self._ticks()
+        if left > 0 and self._cache.cleanups.get(key) is not None:
+            return left
+        self._resting.pop(key, None)
+        return 0.0
+
+    def _failed(self, key: Key) -> float:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return backed_off(RETRY, failures, cap=RETRY_CAP)
+
+    async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
+        """Look at tables of a warehouse and wake the cleanups for which something changed."""
+        answers: Mapping[TableKey, World | Trouble]
+        with self._metrics.looking(warehouse, tables=len(tables)):
+            try:
+                answers = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.look, warehouse, tables)
+            except Exception as error:
+                log.exception("the look at warehouse %s failed", warehouse)
+                answers = dict.fromkeys(tables, Trouble(type(error).__name__, str(error)))
+        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, Trouble) for answer in answers.values()))
+        for key in self._gatekeeper.finish(answers, now=self._clock()):
+            self._add(key)
+        self._wake.set()
+
+    async def _sweep(self, warehouse: str) -> None:
+        """End what deleted compactions left in a warehouse's metastore and tables.
+
+        NB: one at a time: those that wait for a slow metastore would take the threads of the looks for readers.
+        """
+        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
+        try:
+            trouble = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.sweep, warehouse, known)
+        except Exception:
+            log.exception("the sweep of warehouse %s failed", warehouse)
+            return
+        finally:
+            self._sweeping.discard(warehouse)
+        self._metrics.not_answered(warehouse, "sweep", trouble)

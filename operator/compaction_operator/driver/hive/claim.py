@@ -1,0 +1,195 @@
+"""What a driver holds in Hive 4's metastore for one partition: a queue entry, and a transaction with its lock."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum, auto
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.driver_locks import HEARTBEAT_SECONDS, Locks
+from compaction_operator.driver.hive.queue_guard import in_queue
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
+from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore.heartbeat import TransactionHeartbeat
+
+log = logging.getLogger(__name__)
+
+
+class _State(Enum):
+    OPEN = auto()
+    COMMITTING = auto()
+    ENDED = auto()
+
+
+class Claim:
+    """A partition that this driver compacts; nobody else does until it has ended.
+
+    Ends with exactly one of `commit`, `refuse` and `abandon`; until then a thread keeps the transaction alive.
+    """
+
+    def __init__(self, client: MetastoreClient, job: QueueJob, *, txn: int) -> None:
+        self.txn = txn
+        self.lock_id = 0
+        self._client = client
+        self._job = job
+        self._state = _State.OPEN
+        self._heartbeat = TransactionHeartbeat(client, txn, interval=HEARTBEAT_SECONDS)
+
+    @property
+    def queue_id(self) -> int:
+        """The entry of the metastore's queue."""
+        return self._job.queue_id
+
+    def guard(self) -> None:
+        """Raise JobError (TransactionLost) unless the transaction is open, asked just now (hazard H19)."""
+        with _told(self.txn):
+            self._heartbeat.check()
+            self._client.heartbeat_txn(self.txn)
+
+    def begin(self, *, highest_write_id: int) -> None:
+        """Tell the queue what is read, and by which transaction: only then its end can never be forgotten.
+
+        Raises JobError (TransactionLost).
+        """
+        self._job = replace(self._job, highest_write_id=highest_write_id)
+        with _told(self.txn):
+            self._client.update_compaction(self._job, self.txn)
+
+    def commit(self) -> None:
+        """End the entry as compacted and commit: the moment of publication.
+
+        Raises JobError (TransactionLost) when it is certain that nothing was published. After MetastoreError from the
+        commit itself it is uncertain, and `abandon` does nothing: the controller asks when the attempt has ended.
+        """
+        self._mark(self._client.mark_compacted)
+        self._commit()
+
+    def refuse(self, why: str) -> None:
+        """End the entry as refused, as Hive's Worker does where there is nothing to do; raises as `commit` does."""
+        self._mark(lambda job: self._client.mark_refused(job, why))
+        self._commit()
+
+    def _mark(self, mark: Callable[[QueueJob], None]) -> None:
+        """NB: an entry that is gone was taken away (by an administrator, say): what is done without it is not told."""
+        try:
+            mark(self._job)
+        except MetastoreUnavailable:
+            raise
+        except MetastoreError as error:
+            raise JobError(Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is gone: {error}") from error
+
+    def _commit(self) -> None:
+        self._state = _State.COMMITTING
+        try:
+            self._client.commit_txn(self.txn)
+        except TransactionLost as error:
+            self._state = _State.OPEN
+            raise _lost(self.txn, error) from error
+        self._end()
+
+    def abandon(self, why: str) -> None:
+        """End the entry as failed and abort.
+
+        Does nothing when it is committed, or may be. Raises MetastoreError when the metastore cannot do it: what is
+        left then ends with the controller's settling, or by the metastore's time-out.
+        """
+        self.stop()
+        if self._state is not _State.OPEN:
+            return
+        self._state = _State.ENDED
+        try:
+            self._client.mark_failed(self._job, why)
+        finally:
+            self._client.abort_txn(self.txn)
+
+    def stop(self) -> None:
+        """End the thread that keeps the transaction alive."""
+        self._heartbeat.stop()
+
+    def _end(self) -> None:
+        self._state = _State.ENDED
+        self.stop()
+
+
+class Claims:
+    """Claims partitions of one table for one attempt, whose pool of the queue is its own."""
+
+    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+        self._attempt = attempt
+        self._client = attempt.client
+        self.locks = locks
+
+    def take(self, partition: str | None) -> Claim:
+        """Return a claim on the partition (or table) with an open transaction and its lock.
+
+        Raises JobError: InCompactionQueue naming whose entry is in the way, WaitingForLock naming whose lock is, and
+        TransactionLost; and MetastoreError. Nothing stays claimed then, as far as the metastore answers.
+        """
+        job = self._enqueue(partition)
+        claim: Claim | None = None
+        try:
+            job = self._take(job)
+            claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
+            with _told(claim.txn):
+                claim.lock_id = self.locks.in_transaction(partition, txn=claim.txn)
+        except (JobError, MetastoreError) as error:
+            self._undo(job, claim, str(error))
+            raise
+        return claim
+
+    def _enqueue(self, partition: str | None) -> QueueJob:
+        table, kind = self._attempt.table, self._attempt.job.type
+        entry = self._client.enqueue_compaction(
+            database=table.database, table=table.name, partition=partition, type=kind, pool=self._attempt.pool
+        )
+        if entry is None:
+            entries = self._client.compactions(table.database, table.name)
+            raise in_queue(table, [one for one in entries if _is_same(one, partition) and not one.is_ended])
+        return QueueJob(
+            queue_id=entry.queue_id, database=entry.database, table=entry.table, partition=entry.partition, type=kind
+        )
+
+    def _take(self, wanted: QueueJob) -> QueueJob:
+        """Take the entry out of the own pool. NB: what the metastore hands out is believed only if it is that one."""
+        job = self._client.take_compaction(pool=self._attempt.pool, worker=self._attempt.agent)
+        if job is None:
+            raise JobError(Reason.IN_COMPACTION_QUEUE, f"queue entry {wanted.queue_id} was not handed out to its owner")
+        if _identity(job) != _identity(wanted):
+            self._client.mark_failed(job, f"nobody is at work: the worker wanted entry {wanted.queue_id}")
+            raise JobError(Reason.IN_COMPACTION_QUEUE, f"entry {job.queue_id} was handed out for {wanted.queue_id}")
+        return job
+
+    def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
+        try:
+            self.locks.stand_by()
+            if claim:
+                claim.abandon(why)
+            else:
+                self._client.mark_failed(job, why)
+        except MetastoreError as error:
+            log.warning("queue entry %d is left to the controller: %s", job.queue_id, error)
+
+
+def _is_same(entry: QueueEntry, partition: str | None) -> bool:
+    return (entry.partition or "").lower() == (partition or "").lower()
+
+
+def _identity(job: QueueJob) -> tuple[int, str, str, str, CompactionType]:
+    return job.queue_id, job.database.lower(), job.table.lower(), (job.partition or "").lower(), job.type
+
+
+@contextmanager
+def _told(txn: int) -> Iterator[None]:
+    try:
+        yield
+    except (TransactionLost, LockLost) as error:
+        raise _lost(txn, error) from error
+
+
+def _lost(txn: int, error: MetastoreError) -> JobError:
+    return JobError(Reason.TRANSACTION_LOST, f"transaction {txn} is gone: {error}")

@@ -1,0 +1,238 @@
+"""A driver's metastore locks: those without a transaction show others that it lives; on Hive 4 it has more in some.
+
+From its first batch to its last publication a driver has a lock on its table, or on Hive 4 a transaction: a lock that
+waits counts, too. What comes next is asked for first, behind what is held, and only then is that given back.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.driver import interruption
+from compaction_operator.driver.errors import JobError
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import LockLost, MetastoreError
+from compaction_operator.metastore.heartbeat import Heartbeat
+from compaction_operator.metastore.locks import LockKind, LockWish
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 20.0
+"""Well below hive.txn.timeout (300 s), after which the metastore takes a silent client's lock away."""
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a lock, how often, and how long to leave the readers alone between two tries.
+
+    NB: a waiting EXCLUSIVE lock makes every later reader queue behind it, hence the short bound. A driver has the tries
+    after the first for all partitions together: thousands that are being read do not make it wait for days.
+    """
+
+    wait_seconds: float
+    tries: int = 1
+    pause_seconds: float = 0.0
+
+
+SHARED_PATIENCE = Patience(wait_seconds=30.0)
+EXCLUSIVE_PATIENCE = Patience(wait_seconds=10.0, tries=5, pause_seconds=20.0)
+
+
+@dataclass
+class _Lock:
+    """A lock without a transaction, acquired or waiting; both are kept alive."""
+
+    lock_id: int
+    acquired: bool
+    heartbeat: Heartbeat
+
+
+class Locks:
+    """One driver's locks on one table, under its attempt's name: at most one without a transaction at a time."""
+
+    def __init__(self, client: MetastoreClient, table: TableRef, *, agent: str) -> None:
+        self._client = client
+        self._table = table
+        self._agent = agent
+        self._lock: _Lock | None = None
+        self._retries: int | None = None
+
+    @property
+    def lock_id(self) -> int:
+        """The lock that is held; raises JobError (LockLost) when none is."""
+        return self._held().lock_id
+
+    def guard(self) -> None:
+        """Raise JobError (LockLost) unless the lock is held, asked just now."""
+        lock = self._held()
+        with _unless_lost(lock.lock_id):
+            lock.heartbeat.check()
+            self._client.heartbeat(lock.lock_id)
+
+    def share(self) -> None:
+        """Hold SHARED_READ on the table: a new one, so that those who wait for an EXCLUSIVE lock have their turn first.
+
+        Raises JobError (WaitingForLock) naming who is in the way.
+        """
+        if self._lock is None or self._lock.acquired:
+            self._ask(None, LockKind.SHARED_READ)
+        if not self._acquire(SHARED_PATIENCE.wait_seconds):
+            raise self._waiting(None, LockKind.SHARED_READ, SHARED_PATIENCE)
+
+    def stand_by(self) -> None:
+        """Ask for SHARED_READ on the table where nothing is held: it need not come, others see that this driver lives.
+
+        NB: an error here would fail work that is done, or hide why it failed.
+        """
+        try:
+            if self._lock is None:
+                self._ask(None, LockKind.SHARED_READ)
+        except MetastoreError as error:
+            log.warning("no lock on %s was asked for: %s", self._table, error)
+
+    @contextmanager
+    def exclusive(self, partition: str | None) -> Iterator[None]:
+        """Hold EXCLUSIVE on the partition (or table), and SHARED_READ on the table again afterwards.
+
+        Raises JobError (WaitingForExclusiveLock) naming who is in the way; SHARED_READ is asked for then, too.
+        """
+        try:
+            self._take_exclusive(partition)
+            yield
+        finally:
+            self._share_again()
+
+    def in_transaction(self, partition: str | None, *, txn: int) -> int:
+        """Take SHARED_READ on the partition (or table) for a transaction, with whose end it goes; return its id.
+
+        What is held without one is given back: else this lock would wait for those who wait for it. Raises JobError
+        (WaitingForLock) naming who is in the way, and TransactionLost when the transaction is not open.
+        """
+        self.release()
+        state = self._client.lock(self._wish(partition, LockKind.SHARED_READ, txn=txn))
+        acquired = state.acquired
+        try:
+            acquired = acquired or self._poll(state.lock_id, SHARED_PATIENCE.wait_seconds)
+        finally:
+            if not acquired:
+                self._give_back(state.lock_id)
+        if not acquired:
+            raise self._waiting(partition, LockKind.SHARED_READ, SHARED_PATIENCE)
+        return state.lock_id
+
+    def release(self) -> None:
+        """Give back what is held, or waited for, without a transaction."""
+        lock, self._lock = self._lock, None
+        if lock:
+            lock.heartbeat.stop()
+            self._give_back(lock.lock_id)
+
+    def _take_exclusive(self, partition: str | None) -> None:
+        patience = EXCLUSIVE_PATIENCE
+        if self._retries is None:
+            self._retries = patience.tries - 1
+        self._ask(partition, LockKind.EXCLUSIVE)
+        while not self._acquire(patience.wait_seconds):
+            refused = self._waiting(partition, LockKind.EXCLUSIVE, patience)
+            log.info("%s", refused)
+            if self._retries <= 0:
+                raise refused
+            self._retries -= 1
+            self._ask(None, LockKind.SHARED_READ)
+            interruption.pause(patience.pause_seconds)
+            self._ask(partition, LockKind.EXCLUSIVE)
+
+    def _share_again(self) -> None:
+        """NB: an error here would hide why the work under the lock failed, or fail work that is done."""
+        try:
+            self._ask(None, LockKind.SHARED_READ)
+        except MetastoreError as error:
+            log.warning("no lock on %s was to be had again: %s", self._table, error)
+            self.release()
+
+    def _ask(self, partition: str | None, kind: LockKind) -> None:
+        """Ask for a lock behind the one that is held, and only then give that one back: others never see none."""
+        state = self._client.lock(self._wish(partition, kind))
+        heartbeat = Heartbeat(self._client, state.lock_id, interval=HEARTBEAT_SECONDS)
+        asked = _Lock(state.lock_id, state.acquired, heartbeat)
+        self.release()
+        self._lock = asked
+
+    def _acquire(self, seconds: float) -> bool:
+        """Wait for what was asked for; return whether it came."""
+        lock = self._lock
+        if lock and not lock.acquired:
+            with _unless_lost(lock.lock_id):
+                lock.acquired = self._poll(lock.lock_id, seconds)
+        return lock is not None and lock.acquired
+
+    def _held(self) -> _Lock:
+        if self._lock is None or not self._lock.acquired:
+            raise JobError(Reason.LOCK_LOST, f"no metastore lock on {self._table} is held")
+        return self._lock
+
+    def _poll(self, lock_id: int, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not self._client.check_lock(lock_id):
+            if time.monotonic() >= deadline:
+                return False
+            interruption.pause(POLL_SECONDS)
+        return True
+
+    def _give_back(self, lock_id: int) -> None:
+        """Unlock. NB: an error here would hide why the work under the lock failed, or fail work that is done.
+
+        The controller gives back what is left, and without heartbeats the metastore takes it away by itself.
+        """
+        try:
+            self._client.unlock(lock_id)
+        except MetastoreError as error:
+            log.warning("lock %d was not given back: %s", lock_id, error)
+
+    def _wish(self, partition: str | None, kind: LockKind, *, txn: int = 0) -> LockWish:
+        return LockWish(
+            database=self._table.database,
+            table=self._table.name,
+            partition=partition,
+            kind=kind,
+            agent=self._agent,
+            txn=txn,
+        )
+
+    def _where(self, partition: str | None) -> str:
+        return f"{self._table}/{partition}" if partition else str(self._table)
+
+    def _waiting(self, partition: str | None, kind: LockKind, patience: Patience) -> JobError:
+        exclusive = kind is LockKind.EXCLUSIVE
+        where, holders = self._where(partition), self._holders(partition)
+        return JobError(
+            Reason.WAITING_FOR_EXCLUSIVE_LOCK if exclusive else Reason.WAITING_FOR_LOCK,
+            f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {holders}",
+        )
+
+    def _holders(self, partition: str | None) -> str:
+        """Name who is in the way; only words, so an error of the metastore is no reason to stop."""
+        try:
+            locks = self._client.show_locks(self._table.database, self._table.name)
+        except MetastoreError as error:
+            return f"nobody knows whom ({error})"
+        places = (None, partition.lower()) if partition else None
+        others = [
+            f"lock {lock.lock_id} of {lock.user}@{lock.host}"
+            for lock in locks
+            if lock.agent != self._agent and (places is None or lock.partition in places)
+        ]
+        return ", ".join(others[:5]) or "nobody any more"
+
+
+@contextmanager
+def _unless_lost(lock_id: int) -> Iterator[None]:
+    try:
+        yield
+    except LockLost as error:
+        raise JobError(Reason.LOCK_LOST, f"metastore lock {lock_id} is gone: {error}") from error

@@ -1,0 +1,78 @@
+"""What the two generations of Hive want done differently in a compaction, as the flow asks for it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from compaction_operator.acid.plan import Layout
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.staged import Staged
+from compaction_operator.driver.merge.partition import Prepared
+from compaction_operator.metastore.resolve import Target
+
+GiveUp = Callable[[Target, JobError], None]
+"""Gives a partition up: its staging goes, the others go on. Raises the error when it ends the whole attempt."""
+
+
+class Held(Protocol):
+    """What a driver holds in the metastore for one batch of partitions, and the steps that depend on it.
+
+    A partition that fails in a step is given up there and left out of what the step returns.
+    """
+
+    @property
+    def lock_ids(self) -> Sequence[int]:
+        """The locks that the journal names as the driver's own."""
+        ...
+
+    def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
+        """List and plan partitions whose staging is made and which are fenced, and cut their work."""
+        ...
+
+    def ready(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return, before the journal is written, what may be published of all that is verified and assembled."""
+        ...
+
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return what may be published still, right before the journal is written: that names nothing else.
+
+        Raises JobError when nothing may be.
+        """
+        ...
+
+    def publish(self, item: Staged) -> None:
+        """Make a partition's outputs count, or end what was begun for one that has none.
+
+        Raises JobError, StorageError or MetastoreError. NB: what needs two renames comes last.
+        """
+        ...
+
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Give up, when all is published, what another compaction turned out to lie across."""
+        ...
+
+    def give_up(self, target: Target, error: JobError) -> None:
+        """Give a partition up, with all that is held for it; raises the error when it ends the attempt."""
+        ...
+
+
+class HiveProtocol(Protocol):
+    """How a table of one generation of Hive is compacted; an instance lives as long as its driver."""
+
+    @property
+    def layout(self) -> Layout:
+        """How outputs are named and what is in them."""
+        ...
+
+    @property
+    def batch_partitions(self) -> int:
+        """How many partitions are compacted at a time."""
+        ...
+
+    def batch(self, give_up: GiveUp) -> AbstractContextManager[Held]:
+        """Hold what a batch needs, and end it whatever happens; raises JobError when it cannot be had."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held on from one batch to the next."""
+        ...

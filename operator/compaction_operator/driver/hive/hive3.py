@@ -1,0 +1,158 @@
+"""A compaction on Hive 3.1: a lock without a transaction, bare names that count from their rename on."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+from compaction_operator.acid.plan import Layout, with_guard
+from compaction_operator.cleanup.fence import retire
+from compaction_operator.driver import interruption
+from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.driver_locks import Locks
+from compaction_operator.driver.hive.held import GiveUp
+from compaction_operator.driver.hive.older_snapshots import Mark, OlderSnapshots
+from compaction_operator.driver.hive.overlaps import Overlaps, refuse_left_by_worker
+from compaction_operator.driver.hive.publish import needs_exclusive, publish
+from compaction_operator.driver.hive.queue_guard import refuse_queued
+from compaction_operator.driver.hive.staged import Staged
+from compaction_operator.driver.hive.unchanged import changes
+from compaction_operator.driver.merge.partition import Prepared, prepare
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import StorageError, open_storage
+
+log = logging.getLogger(__name__)
+
+BATCH_PARTITIONS = 500
+
+
+class Hive3:
+    """The protocol of Hive 3.1 for one table."""
+
+    layout = Layout.HIVE3
+
+    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+        self.attempt = attempt
+        self.locks = locks
+        self.older = OlderSnapshots(attempt.client)
+
+    @property
+    def batch_partitions(self) -> int:
+        """As many as a journal has room for."""
+        return BATCH_PARTITIONS
+
+    @contextmanager
+    def batch(self, give_up: GiveUp) -> Iterator["Hive3Batch"]:
+        """Hold SHARED_READ on the table; raises JobError (WaitingForLock).
+
+        NB: without a transaction: an open one of ours would hold up every other cleanup.
+        """
+        self.locks.share()
+        yield Hive3Batch(self, give_up=give_up)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self.locks.release()
+
+
+class Hive3Batch:
+    """One batch under the table's shared lock; see `Held`."""
+
+    def __init__(self, hive: Hive3, *, give_up: GiveUp) -> None:
+        self.give_up = give_up
+        self._hive = hive
+        self._overlaps = Overlaps(hive.attempt)
+        self._mark: Mark | None = None
+        self._targets: list[Target] = []
+
+    @property
+    def lock_ids(self) -> Sequence[int]:
+        """The shared lock."""
+        return [self._hive.locks.lock_id]
+
+    def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
+        """Ask for the valid write ids, then list and plan: whatever is listed is at least as new."""
+        self._targets = list(opened)
+        attempt = self._hive.attempt
+        write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name)
+        found: list[tuple[Target, Prepared]] = []
+        for target in opened:
+            location = target.location
+            interruption.check()
+            try:
+                refuse_left_by_worker(location)
+                prepared = prepare(
+                    open_storage(location),
+                    location,
+                    staging_name=attempt.staging_name,
+                    write_ids=write_ids,
+                    request=attempt.request(Layout.HIVE3),
+                )
+            except (JobError, *PARTITION_ERRORS) as error:
+                self.give_up(target, at_location(error, location))
+            else:
+                found.append((target, prepared))
+        if any(prepared.plan.breaks_older_snapshots for _, prepared in found):
+            self._mark = self._hive.older.mark()
+        return found
+
+    def ready(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Guard a first base against older snapshots, or wait for them where a guard would hide original files (H24).
+
+        NB: after the merging, in whose time most of them have ended, and before the journal, which names the guard.
+        """
+        if self._mark is None:
+            return list(staged)
+        waiting = [item for item in staged if _must_wait(item.prepared)]
+        kept = [item for item in staged if item not in waiting]
+        if waiting:
+            try:
+                self._hive.older.wait(self._mark)
+                kept = list(staged)
+            except JobError as error:
+                for item in waiting:
+                    self.give_up(item.target, at_location(error, item.target.location))
+        if not self._hive.older.open(self._mark):
+            return kept
+        return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
+
+    def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
+        """Return them all; raises JobError when the lock is gone, or when another compaction has begun."""
+        self._hive.locks.guard()
+        refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
+        return list(staged)
+
+    def publish(self, item: Staged) -> None:
+        """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3).
+
+        NB: others that waited for an EXCLUSIVE lock before us had their turn then, a RENAME perhaps.
+        """
+        target, locks = item.target, self._hive.locks
+        if not item.prepared.plan.outputs:
+            return
+        pair = needs_exclusive(item.prepared)
+        with locks.exclusive(target.partition or None) if pair else nullcontext():
+            if pair and (changed := changes(self._hive.attempt, [target]).get(target.partition)):
+                raise changed
+            self._overlaps.refuse_begun(target)
+            storage = open_storage(target.location)
+            try:
+                publish(storage, item.prepared, guard=locks.guard)
+            except StorageError:
+                # Here and not when the partition is given up: nobody may read half of a pair.
+                retire(storage, target.location, self._hive.attempt.staging_name)
+                raise
+
+    def look_again(self, published: Sequence[Staged]) -> None:
+        """Give up what Hive's Worker has published across an output, or may do so yet."""
+        for item, error in self._overlaps.found([item for item in published if item.prepared.plan.outputs]):
+            self.give_up(item.target, error)
+
+
+def _must_wait(prepared: Prepared) -> bool:
+    return prepared.plan.breaks_older_snapshots and prepared.plan.has_originals
+
+
+def _guarded(item: Staged) -> Staged:
+    return replace(item, prepared=replace(item.prepared, plan=with_guard(item.prepared.plan)))

@@ -1,0 +1,148 @@
+"""The journal: `CompactionCleanup`s, created before anything is published. Creating one is the permit to publish."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from compaction_operator.api import cleanup as api
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, TableIdentity
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.request import JobRequest, Reason
+from compaction_operator.driver.errors import JobError, at_location
+
+ENTRY_BYTES = api.MAX_BYTES - 4096
+"""What the partitions of one journal may take: the rest is for its other fields."""
+
+
+class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
+    """The API server takes no journal with that content; none was created."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.DRIVER_FAILED, message)
+
+
+class JournalStore(Protocol):
+    """Where journals live: the Kubernetes API."""
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        """Create the resource; return False when one of its name exists already.
+
+        Raises JournalRefused for what the resource says, and JobError for anything else.
+        """
+        ...
+
+    def get(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return the resource of that name."""
+        ...
+
+
+class Journal:
+    """Writes the journals of one attempt, numbered in the order in which they are written."""
+
+    def __init__(self, store: JournalStore, request: JobRequest, *, identity: TableIdentity, pod_uid: str) -> None:
+        self._store = store
+        self._request = request
+        self._identity = identity
+        self._pod_uid = pod_uid
+        self._shards = 0
+
+    def record(self, entries: Sequence[PartitionEntry], *, lock_ids: Sequence[int]) -> dict[str, JobError]:
+        """Create as many journals as the entries need, each within the size limits.
+
+        Return the partitions that the API server refuses to have recorded, each with its error: they must not be
+        published. Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may
+        publish.
+        """
+        refused: dict[str, JobError] = {}
+        for shard in shards(entries):
+            refused |= self._record(shard, lock_ids)
+        return refused
+
+    def _record(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> dict[str, JobError]:
+        """Record what can be recorded of a shard, and find what is refused by halving it."""
+        try:
+            self._create(entries, lock_ids)
+        except JournalRefused as error:
+            if len(entries) == 1:
+                return {entries[0].partition: at_location(error, entries[0].location)}
+            middle = len(entries) // 2
+            return self._record(entries[:middle], lock_ids) | self._record(entries[middle:], lock_ids)
+        return {}
+
+    def _create(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> None:
+        """Create the next journal.
+
+        NB: a number is used up by a journal that is there. So the driver that may publish owns number 0, however its
+        entries were cut, and a second driver of the attempt meets it there.
+        """
+        name = journal_name(self._request, self._shards)
+        body = self._body(name, entries, lock_ids)
+        namespace = self._request.namespace
+        if not self._store.create(namespace, body) and self._owner(self._store.get(namespace, name)) != self._pod_uid:
+            raise JobError(Reason.SUPERSEDED, f"another driver of attempt {self._request.attempt} wrote {name}")
+        self._shards += 1
+
+    def _owner(self, resource: dict[str, Any]) -> str:
+        return CompactionCleanupSpec.model_validate(resource["spec"]).compaction.pod_uid
+
+    def _body(self, name: str, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> dict[str, Any]:
+        request = self._request
+        spec = CompactionCleanupSpec(
+            warehouse=request.warehouse.name,
+            table=self._identity,
+            compaction=CompactionRef(
+                name=request.name, uid=request.uid, attempt=request.attempt, job=request.job, pod_uid=self._pod_uid
+            ),
+            partitions=tuple(entries),
+            lock_ids=tuple(lock_ids),
+            **dict(request.cleanup),
+        )
+        return {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": api.KIND,
+            "metadata": {
+                "name": name,
+                "namespace": request.namespace,
+                "labels": {api.LABEL_COMPACTION_UID: request.uid, api.LABEL_ATTEMPT: str(request.attempt)},
+            },
+            "spec": spec.to_json(),
+        }
+
+
+def journal_name(request: JobRequest, shard: int) -> str:
+    """Return the deterministic name of an attempt's n-th journal."""
+    digest = hashlib.sha256(request.uid.encode()).hexdigest()[:8]
+    return f"{request.name[:200].rstrip('-.')}-{digest}-{request.attempt}-{shard}"
+
+
+def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
+    """Yield the entries in groups of at most MAX_PARTITIONS and about MAX_BYTES.
+
+    An entry that is too big alone is split by its obsolete names; each part repeats outputs, the first has the totals,
+    and each goes into another group: a journal has one entry for a partition.
+    """
+    group: list[PartitionEntry] = []
+    size = 0
+    for part in (part for entry in entries for part in _split(entry)):
+        part_size = _size(part)
+        full = len(group) == api.MAX_PARTITIONS or size + part_size > ENTRY_BYTES
+        if group and (full or group[-1].partition == part.partition):
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += part_size
+    if group:
+        yield group
+
+
+def _size(entry: PartitionEntry) -> int:
+    return len(entry.model_dump_json(by_alias=True).encode()) + 2
+
+
+def _split(entry: PartitionEntry) -> list[PartitionEntry]:
+    if _size(entry) <= ENTRY_BYTES:
+        return [entry]
+    middle = len(entry.obsolete) // 2
+    first = entry.model_copy(update={"obsolete": entry.obsolete[:middle]})
+    second = entry.model_copy(update={"obsolete": entry.obsolete[middle:], "totals": type(entry.totals)()})
+    return [*_split(first), *_split(second)]

@@ -1,0 +1,63 @@
+"""Snapshots from before a table's first base: on Hive 3.1 they can read nothing once it is there (hazard H24)."""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from compaction_operator.api.request import Reason
+from compaction_operator.driver import interruption
+from compaction_operator.driver.errors import JobError
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.locks import TxnInfo
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 120.0
+"""How long a driver waits for older transactions in all: about as long as for EXCLUSIVE locks."""
+POLL_SECONDS = 2.0
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The highest transaction that can have a snapshot older than the valid write ids that a plan rests on."""
+
+    txn: int
+
+
+class OlderSnapshots:
+    """Asks the metastore for transactions that may hold older snapshots, and waits for them to end.
+
+    A reader opens its transaction before it takes its snapshot, and every write id of the plan was settled when the
+    mark was taken: whoever opens a transaction behind the mark sees the new base.
+    """
+
+    def __init__(self, client: MetastoreClient) -> None:
+        self._client = client
+        self._patience = PATIENCE_SECONDS
+
+    def mark(self) -> Mark:
+        """Return the mark. NB: only right when it is taken after the valid write ids."""
+        return Mark(self._client.open_transactions().high_water_mark)
+
+    def open(self, mark: Mark) -> list[TxnInfo]:
+        """Return the transactions at or below the mark that are still open."""
+        return [txn for txn in self._client.open_transactions().open if txn.txn <= mark.txn]
+
+    def wait(self, mark: Mark) -> None:
+        """Return when none of them is open any more; raises JobError naming them when patience is at its end.
+
+        A driver's patience is for all its partitions together.
+        """
+        deadline = time.monotonic() + self._patience
+        while left := self.open(mark):
+            self._patience = max(0.0, deadline - time.monotonic())
+            log.info("waiting for %s", _named(left))
+            if not self._patience:
+                raise JobError(Reason.WAITING_FOR_OPEN_TRANSACTIONS, f"older snapshots may be in use: {_named(left)}")
+            interruption.pause(min(POLL_SECONDS, self._patience))
+
+
+def _named(txns: list[TxnInfo]) -> str:
+    names = ", ".join(f"transaction {txn.txn} of {txn.user}@{txn.host}" for txn in txns[:NAMED])
+    return names if len(txns) <= NAMED else f"{names} and {len(txns) - NAMED} more"

@@ -1,0 +1,95 @@
+"""Hive 3.1's own compactions beside ours: its Worker looks neither at our locks nor again before it publishes (H23).
+
+What it begins before our rename and publishes after it lies across our output, and rows count twice. Its queue entry is
+"working" from before it lists until it has published, and it writes below the partition, into _tmp_ and a UUID
+(CompactorMR). So who is not at work right before a rename, and not right after it, has not published across it.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from compaction_operator.acid.plan import CompactionPlan, overlapping_inputs, require_alone
+from compaction_operator.acid.snapshot import UnsupportedLayout
+from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.deletion import hives_own_work
+from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.queue_guard import in_queue
+from compaction_operator.driver.hive.staged import Staged
+from compaction_operator.metastore.compaction_queue import QueueEntry
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import StorageError, join, open_storage
+
+FRESH_SECONDS = 1.0
+"""For how long an answer about the queue serves: Hive 3.1 sends the history of all tables, which may be megabytes."""
+
+_WORKERS_FOLDER = re.compile(r"_tmp_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_WHAT_TO_DO = "nothing is deleted there; docs/operate.md, When two compactions overlap, says what to do"
+
+
+def refuse_left_by_worker(location: str) -> None:
+    """Raise JobError (InCompactionQueue) where a compaction of Hive's writes, or died; raises StorageError."""
+    for entry in open_storage(location).list(location):
+        if _WORKERS_FOLDER.fullmatch(entry.name):
+            raise JobError(
+                Reason.IN_COMPACTION_QUEUE,
+                f"{join(location, entry.name)} belongs to a compaction of Hive's; if none runs, remove the folder",
+            )
+
+
+def explained(error: JobError, plan: CompactionPlan) -> JobError:
+    """Return the error of a merge, or OverlappingCompaction where it is rows that are there twice, as inputs overlap.
+
+    That is what an attempt finds whose predecessor was killed before it could look.
+    """
+    overlapping = overlapping_inputs(plan) if isinstance(error, RepeatedRow) else None
+    if overlapping is None:
+        return error
+    return JobError(Reason.OVERLAPPED, f"{error}: {' and '.join(overlapping)} overlap; {_WHAT_TO_DO}")
+
+
+class Overlaps:
+    """Looks for Hive's own compactions around one batch's renames."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._client = attempt.client
+        self._table = attempt.table
+        self._asked: tuple[float, Sequence[QueueEntry]] | None = None
+
+    def refuse_begun(self, target: Target) -> None:
+        """Raise JobError (InCompactionQueue) where Hive compacts the partition, or is about to.
+
+        NB: to be asked before the last listing, which so has what was published until then.
+        """
+        if found := [entry for entry in self._queue() if entry.is_open and entry.concerns([target.partition])]:
+            raise in_queue(self._table, found)
+        refuse_left_by_worker(target.location)
+
+    def found(self, published: Sequence[Staged]) -> Iterator[tuple[Staged, JobError]]:
+        """Yield what was published and overlaps, or may do so soon. Asks the queue first, then lists."""
+        if not published:
+            return
+        working = hives_own_work(self._client, self._table)
+        for item in published:
+            at_work = [entry for entry in working if entry.concerns([item.target.partition])]
+            try:
+                self._require_alone(item, at_work)
+            except (JobError, StorageError) as error:
+                yield item, job_error(error)
+
+    def _queue(self) -> Sequence[QueueEntry]:
+        if self._asked is None or time.monotonic() > self._asked[0] + FRESH_SECONDS:
+            entries = self._client.compactions(self._table.database, self._table.name)
+            self._asked = (time.monotonic(), entries)
+        return self._asked[1]
+
+    def _require_alone(self, item: Staged, at_work: Sequence[QueueEntry]) -> None:
+        location, outputs = item.target.location, [output.name for output in item.prepared.plan.outputs]
+        try:
+            require_alone(outputs, open_storage(location).list_partition(location))
+        except UnsupportedLayout as overlap:
+            raise JobError(Reason.OVERLAPPED, f"{location}: {overlap}; {_WHAT_TO_DO}") from overlap
+        if at_work:
+            why = f"Hive was at work when {outputs[0]} was published, and may overlap it: {at_work[0]}"
+            raise JobError(Reason.OVERLAPPED, f"{location}: {why}; {_WHAT_TO_DO}")

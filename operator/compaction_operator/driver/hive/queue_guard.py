@@ -1,0 +1,26 @@
+"""Leaves a table alone that somebody else compacts, or is about to, by the metastore's compaction queue."""
+
+from collections.abc import Iterable, Sequence
+
+from compaction_operator.api.compaction import TableRef
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
+from compaction_operator.metastore.resolve import Target
+
+
+def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Target]) -> None:
+    """Raise JobError (InCompactionQueue) when the queue has an open entry for the table or one of the partitions.
+
+    Two compactions that overlap double rows (hazard H23), and Hive's own has no second look. Raises MetastoreError.
+    """
+    meant = {target.partition for target in targets}
+    entries = client.compactions(table.database, table.name)
+    if found := [entry for entry in entries if entry.is_open and entry.concerns(meant)]:
+        raise in_queue(table, found)
+
+
+def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
+    """Return the error that names the entries which are in the way."""
+    return JobError(Reason.IN_COMPACTION_QUEUE, say_queued(table, entries))

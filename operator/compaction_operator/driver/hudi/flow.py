@@ -1,0 +1,349 @@
+"""The flow of one compaction of a Hudi table: look at the timeline, put it in order, plan, run, clean, report."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from decimal import Decimal
+from typing import Protocol
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiStatus
+from compaction_operator.api.progress import Progress
+from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.meter import Report
+from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
+from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Plan, Written
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.2
+LOOKS = 100
+"""How often the timeline is looked at for a moment without a pending delta commit: a busy writer's are short."""
+
+
+class Client(Protocol):
+    """What the flow needs of `HudiClient`; each method raises HudiError."""
+
+    def instants(self) -> tuple[Instant, ...]:
+        """What is on the timeline."""
+        ...
+
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
+        """Plan what is chosen, also `beside` newer pending delta commits; None when that is nothing."""
+        ...
+
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        """Plan a compaction; None when there is nothing to compact."""
+        ...
+
+    def plan_of(self, instant: Instant) -> Plan:
+        """The plan of a pending instant."""
+        ...
+
+    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
+        """Execute and commit a plan, with a last question in between."""
+        ...
+
+    def roll_back(self, instant: Instant) -> None:
+        """Roll back a log compaction that had begun."""
+        ...
+
+    def remove(self, instant: Instant) -> None:
+        """Remove a plan that can never run."""
+        ...
+
+    def remove_empty_plans(self) -> tuple[str, ...]:
+        """Remove plans that have no content, and return their instants."""
+        ...
+
+    def cut_short(self) -> tuple[Instant, ...]:
+        """Log compactions and compactions whose commit has no content."""
+        ...
+
+    def reopen(self, instant: Instant) -> bool:
+        """Take such a commit back; False where something rests on it."""
+        ...
+
+    def clean(self) -> Cleaned | None:
+        """Run Hudi's cleaner; None when it found nothing."""
+        ...
+
+    def archive(self) -> None:
+        """Run Hudi's archiver."""
+        ...
+
+    def file_groups(self) -> tuple[FileGroup, ...]:
+        """The newest slice of each file group."""
+        ...
+
+    def written(self, *, besides: str) -> tuple[int, int]:
+        """The bytes that writers, and that all, wrote since the last full compaction `besides` that one."""
+        ...
+
+
+class Held(Protocol):
+    """A lease that is held."""
+
+    def confirm(self) -> None:
+        """Raise JobError when it is lost."""
+        ...
+
+
+class HudiCompaction:
+    """Compacts one table, or its metadata table; one instance per driver.
+
+    `status` is what is known of the table beforehand. `exclusive`: nothing else may be pending, as the order of the
+    metadata table's own services is that of its index of records. `numbered` as HudiTable.numbers_log_files.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        request: JobRequest,
+        *,
+        choice: Choice,
+        lease: Held,
+        report: Report,
+        status: HudiStatus,
+        exclusive: bool = False,
+        numbered: bool = False,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._request = request
+        self._choice = choice
+        self._lease = lease
+        self._report = report
+        self._status = status
+        self._exclusive = exclusive
+        self._numbered = numbered
+        self._pause = pause
+        merges_logs = request.type is CompactionType.LOG_COMPACTION
+        self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
+
+    def run(self) -> DriverResult:
+        """Compact, and return how it went; raises JobError or HudiError when it did not."""
+        mode = self._request.hudi.mode
+        self._lease.confirm()
+        self._update(removed=self._client.remove_empty_plans())
+        for instant in self._client.cut_short():
+            self._reopen(instant)
+        todo = decide(
+            self._client.instants(),
+            action=self._action,
+            namespace=self._request.namespace,
+            all_instants=self._request.hudi.all_instants,
+            newest_only=self._choice.newest_only,
+        )
+        self._put_in_order(todo)
+        if self._exclusive and todo.left:
+            return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending: it is somebody else's")
+        if mode is not HudiMode.SCHEDULE:
+            for instant in todo.run:
+                self._execute(self._client.plan_of(instant))
+        elif earlier := next((one for one in todo.run if self._is_mine(one)), None):
+            self._requested(self._client.plan_of(earlier))
+        if mode is not HudiMode.EXECUTE and not (mode is HudiMode.SCHEDULE and self._status.instant):
+            self._plan(execute=mode is HudiMode.SCHEDULE_AND_EXECUTE)
+        try:
+            self._tidy_up()
+        except HudiError as error:
+            # NB: what was compacted stays compacted, and the status says so.
+            return self._end(error.reason, f"{self._status}; then {error}")
+        return self._result(todo)
+
+    def _reopen(self, instant: Instant) -> None:
+        """Take a commit of ours back that its driver died in, so that it is rolled back or run again."""
+        if is_own(instant, self._request.namespace) or self._request.hudi.all_instants:
+            self._lease.confirm()
+            done = self._client.reopen(instant)
+            log.info("%s was committed without content: %s", instant, "reopened" if done else "left as it is")
+
+    def _put_in_order(self, todo: Todo) -> None:
+        for instant in todo.roll_back:
+            self._lease.confirm()
+            log.info("rolling back %s: a log compaction that had begun is never gone on with", instant)
+            self._client.roll_back(instant)
+        for instant in todo.remove:
+            self._lease.confirm()
+            log.info("removing %s: it may not or can no longer run", instant)
+            self._client.remove(instant)
+        rolled_back = tuple(instant.time for instant in todo.roll_back)
+        removed = (*self._status.removed, *(instant.time for instant in todo.remove))
+        self._update(rolled_back=rolled_back, removed=removed)
+
+    def _plan(self, *, execute: bool) -> None:
+        self._lease.confirm()
+        owner = f"{self._request.namespace}/{self._request.uid}/{self._request.attempt}"
+        if self._action is Action.LOG_COMPACTION:
+            plan = self._plan_log_compaction(owner)
+        else:
+            plan = self._client.plan_compaction(owner=owner)
+        if plan is None:
+            return
+        log.info("planned %s %s: %d file groups", plan.action, plan.instant, len(plan.operations))
+        if execute:
+            self._execute(plan)
+        else:
+            self._requested(plan)
+
+    def _plan_log_compaction(self, owner: str) -> Plan | None:
+        """Plan now or, where a pending delta commit is in the way, between this one and the writer's next.
+
+        Where there is no such moment, plan beside them, if their blocks come after the merged one: they may have to
+        try again then. NB: before table version 8 that is not known.
+        """
+        # NB: of the metadata table no commit can end while its lock is held here.
+        looks = iter(range(0 if self._exclusive else LOOKS))
+        while True:
+            plan = self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=False)
+            if plan is not None or not self._choice.held_up_by():
+                return plan
+            if not self._quiet(looks):
+                break
+            self._choice.forget()
+        if self._numbered or self._exclusive or not self._choice.newest_only:
+            return None
+        self._choice.forget()
+        return self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=True)
+
+    def _quiet(self, looks: Iterator[int]) -> bool:
+        """Wait until no delta commit is pending; False when there are no looks left."""
+        for _ in looks:
+            self._pause(PAUSE_SECONDS)
+            self._lease.confirm()
+            if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
+                return True
+        return False
+
+    def _requested(self, plan: Plan) -> None:
+        self._tell(plan, "Requested")
+
+    def _execute(self, plan: Plan) -> None:
+        """Run a plan; one that writers overtook is rolled back, for the next attempt to plan anew."""
+        self._lease.confirm()
+        size = sum(operation.size for operation in plan.operations)
+        before = Progress(partitions_total=1, bytes_total=size)
+        self._report.update(before, at_once=True)
+        if plan.partial:
+            raise HudiError(f"{plan.action} {plan.instant} has blocks of changed columns only: it would lose records")
+        try:
+            written = self._client.run(plan, confirm=lambda: self._confirm(plan))
+        except (HudiError, OvertakenError):
+            self._undo(plan)
+            raise
+        log.info("%s %s is committed: %d bytes", plan.action, plan.instant, written.bytes)
+        self._tell(plan, "Completed", written)
+        self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
+
+    def _undo(self, plan: Plan) -> None:
+        """Roll back a log compaction that failed. NB: not one whose lease is lost: somebody else may be at it."""
+        found = [one for one in self._client.instants() if one.time == plan.instant and one.is_dead]
+        for instant in found:
+            try:
+                self._lease.confirm()
+                self._client.roll_back(instant)
+            except (HudiError, JobError) as error:
+                log.warning("%s is left to the next attempt: %s", instant, error)
+
+    def _confirm(self, plan: Plan) -> None:
+        """Raise JobError unless the plan may be committed: under the lease, and not overtaken where that matters."""
+        self._lease.confirm()
+        if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
+            return
+        found = self._client.instants()
+        late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
+        compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
+        if overtaken := (*late_ones, *compactions):
+            raise OvertakenError(f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}")
+
+    def _tell(self, plan: Plan, state: str, written: Written | None = None) -> None:
+        known = self._status
+        self._update(
+            instant=plan.instant,
+            action=str(plan.action),
+            state=state,
+            file_groups=known.file_groups + len(plan.operations),
+            blocks_in=known.blocks_in + sum(len(operation.blocks) for operation in plan.operations),
+            bytes_in=known.bytes_in + sum(operation.size for operation in plan.operations),
+            blocks_out=known.blocks_out + (written.blocks if written else 0),
+            bytes_out=known.bytes_out + (written.bytes if written else 0),
+        )
+
+    def _tidy_up(self) -> None:
+        if self._request.hudi.clean and self._request.cleaner_held:
+            self._update(cleaned="not cleaned: the operator's cleanup.suspend is set")
+        elif self._request.hudi.clean:
+            self._lease.confirm()
+            cleaned = self._client.clean()
+            self._update(cleaned=f"{cleaned.instant}: {cleaned.files} files" if cleaned else "nothing to clean")
+        if self._request.hudi.archive:
+            self._lease.confirm()
+            self._client.archive()
+
+    def _result(self, todo: Todo) -> DriverResult:
+        besides = self._status.instant if self._action is Action.COMPACTION else None
+        by_writers, total = self._client.written(besides=besides or "")
+        if by_writers:
+            self._update(write_amplification=f"{Decimal(total) / Decimal(by_writers):.2f}")
+        if self._status.instant is None:
+            reason, why = self._why_nothing(todo)
+            self._update(nothing_planned=why)
+            return self._end(reason, why)
+        done = self._status.state == "Completed"
+        return self._end(Reason.COMPACTED if done else Reason.SCHEDULED, str(self._status))
+
+    def _why_nothing(self, todo: Todo) -> tuple[Reason, str]:
+        if self._request.hudi.mode is HudiMode.EXECUTE:
+            return Reason.NOTHING_TO_COMPACT, f"no {self._action} of this operator is pending"
+        if why := self._choice.held_up_by():
+            return Reason.WAITING_FOR_INSTANT, why
+        groups = [group for group in self._client.file_groups() if self._choice.covers(group.partition)]
+        busy: dict[str, int] = {}
+        for group in groups:
+            if group.busy:
+                busy[group.busy] = max(group.blocks, busy.get(group.busy, 0))
+        # A pending compaction has all blocks of before in its plan: those that came later are too few themselves.
+        enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
+        for instant in todo.left:
+            if busy.get(instant.time, -1) >= enough:
+                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of somebody else"
+        if busy:
+            pending = (one for one in self._client.instants() if one.time in busy)
+            return Reason.NOTHING_TO_COMPACT, f"file group in pending {_listed(pending)}"
+        if self._action is Action.LOG_COMPACTION:
+            return Reason.NOTHING_TO_COMPACT, self._choice.why_nothing(group.blocks for group in groups)
+        return Reason.NOTHING_TO_COMPACT, _why_no_compaction(groups)
+
+    def _end(self, reason: Reason, message: str) -> DriverResult:
+        found = self._client.instants()
+        services = (one for one in found if one.action is not Action.DELTA_COMMIT)
+        pending = tuple(str(one) for one in services if one.is_pending)
+        self._update(pending=pending, stale=tuple(str(one) for one in stale(found)))
+        return DriverResult(reason=reason, message=message, hudi=self._status)
+
+    def _is_mine(self, instant: Instant) -> bool:
+        return (instant.owner or "").startswith(f"{self._request.namespace}/{self._request.uid}/")
+
+    def _update(self, **fields: object) -> None:
+        self._status = self._status.model_copy(update=fields)
+
+
+class OvertakenError(JobError):
+    """Writers came in between: what was merged must not be committed any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.WAITING_FOR_INSTANT, message)
+
+
+def _why_no_compaction(groups: Collection[FileGroup]) -> str:
+    if not any(group.blocks for group in groups):
+        return "no file group has log files"
+    return "Hudi planned none: see hoodie.compact.inline.max.delta.commits and hoodie.compaction.strategy"
+
+
+def _listed(instants: Iterable[Instant]) -> str:
+    return ", ".join(str(instant) for instant in instants)

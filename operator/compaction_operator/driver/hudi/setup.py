@@ -1,0 +1,148 @@
+"""What a driver does for a Hudi table around the flow: find the table, its bundle, its options, its lease and Spark."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiStatus
+from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hudi.flow import Held, HudiCompaction
+from compaction_operator.driver.meter import Report
+from compaction_operator.hudi.choice import Choice, lies_in
+from compaction_operator.hudi.client import HudiClient
+from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.options import threshold, write_options
+from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
+from compaction_operator.storage import StorageError, local_path, open_storage
+
+log = logging.getLogger(__name__)
+
+BUNDLES_VARIABLE = "HUDI_BUNDLES"
+"""The folder of Hudi's bundles, one for each version; in the image it is BUNDLES_FOLDER."""
+
+BUNDLES_FOLDER = "/opt/hudi"
+
+CLOCK_TOLERANCE = 600.0
+LARGEST_TIME_ZONE = 27 * 3600.0
+"""In seconds. NB: a table that was copied has files that are younger than their instants by any time."""
+
+
+@dataclass(frozen=True)
+class HudiJob:
+    """All that is known of the work before Spark runs."""
+
+    table: HudiTable
+    bundle: str
+    options: Mapping[str, str]
+
+
+def prepare(request: JobRequest, location: str) -> HudiJob:
+    """Return what the table at a location asks for; raises HudiError, or JobError where it cannot be read."""
+    table = _read_table(location)
+    table.require_merge_on_read()
+    if request.hudi.metadata_table:
+        _require_at_once(request)
+    bundle = bundle_for(table, request.hudi.bundle)
+    given = request.warehouse.hudi.options
+    return HudiJob(
+        table, bundle, write_options(table, warehouse=given, own=request.hudi, partitions=request.partitions)
+    )
+
+
+def _read_table(location: str) -> HudiTable:
+    try:
+        storage = open_storage(location)
+    except StorageError as unknown:
+        raise JobError(Reason.UNSUPPORTED_TABLE, str(unknown)) from unknown
+    try:
+        return read_table(storage, local_path(location))
+    except StorageError as error:
+        raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
+
+
+def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:
+    """Return where a version's bundle is; raises UnsupportedVersionError, naming the place, when it is not there."""
+    jar = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER)) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
+    if not jar.is_file():
+        raise UnsupportedVersionError(f"the bundle of Hudi {bundle} is not in the image: there is no {jar}")
+    return jar
+
+
+def compact(
+    job: HudiJob,
+    request: JobRequest,
+    *,
+    lease: Callable[[], AbstractContextManager[Held]],
+    session: Callable[[], AbstractContextManager[Any]],
+    report: Report,
+) -> DriverResult:
+    """Compact the table under its lease, with a Spark session that has the bundle; raises JobError or HudiError."""
+    log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
+    with lease() as held, session() as spark, HudiClient.open(spark, job.table, job.options, bundle=job.bundle) as hudi:
+        _require_same_clock(hudi.clock_skew(), job.table.location)
+        if request.partitions:
+            _require_partitions(request.partitions, hudi.partitions(), job.table.location)
+        if not request.hudi.metadata_table:
+            return _flow(job, request, hudi, held, report).run()
+        with hudi.metadata_table() as metadata, hudi.locked():
+            # NB: of the metadata table there is one writer at a time, whoever holds the data table's lock.
+            return _flow(job, request, metadata, held, report).run()
+
+
+def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: Held, report: Report) -> HudiCompaction:
+    own = request.hudi
+    choice = Choice(
+        threshold=threshold(job.options, of_metadata_table=own.metadata_table),
+        limit=own.max_log_file_size_to_merge,
+        partitions=request.partitions,
+        newest_only=job.table.replays_merged_blocks_last,
+    )
+    status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
+    return HudiCompaction(
+        client,
+        request,
+        choice=choice,
+        lease=held,
+        report=report,
+        status=status,
+        exclusive=own.metadata_table,
+        numbered=job.table.numbers_log_files,
+    )
+
+
+def _require_same_clock(skew: float, location: str) -> None:
+    """Raise JobError where this driver's instants would come hours before or after the writers'.
+
+    A compaction ahead of its time would take what is written in the meantime for already merged.
+    """
+    if CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
+        raise JobError(
+            Reason.UNSUPPORTED_TABLE,
+            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writer: let them have one "
+            "time zone (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
+            "hoodie.table.timeline.timezone=UTC) and the right time; a table that was copied may be written to first",
+        )
+
+
+def _require_partitions(wanted: Sequence[str], partitions: Collection[str], location: str) -> None:
+    """Raise JobError, naming the first that is not there or on the way to any that is."""
+    for one in wanted:
+        if not any(lies_in(partition, one) for partition in partitions):
+            known = f"it has {', '.join(sorted(partitions)[:3])}, ..." if any(partitions) else "it is not partitioned"
+            raise JobError(Reason.PARTITION_NOT_FOUND, f"{location} has no partition path {one!r}: {known}")
+
+
+def _require_at_once(request: JobRequest) -> None:
+    """Raise RefusedOptionError unless the metadata table's log compaction begins and ends in this driver."""
+    if request.type is not CompactionType.LOG_COMPACTION or request.hudi.mode is not HudiMode.SCHEDULE_AND_EXECUTE:
+        raise RefusedOptionError(
+            "hudi.metadataTable goes with type LogCompaction and mode ScheduleAndExecute only: what is left pending "
+            "there keeps the table's writers from compacting their metadata"
+        )
+    if request.spark.executors.instances:
+        raise RefusedOptionError("hudi.metadataTable goes with spark.executors.instances: 0 only")

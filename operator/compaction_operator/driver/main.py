@@ -1,0 +1,199 @@
+"""The driver pod's main: a request from the environment, a compaction, a result in the termination message."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import kubernetes
+
+from compaction_operator.api import cleanup as api
+from compaction_operator.api.compaction import Format
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.request import (
+    REQUEST_VARIABLE,
+    SUCCESS_REASONS,
+    TERMINATION_MESSAGE_PATH,
+    DriverResult,
+    JobRequest,
+    Reason,
+)
+from compaction_operator.cleanup.places import misplaced, require_allowed
+from compaction_operator.driver import interruption
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
+from compaction_operator.driver.hive.journal import Journal, JournalRefused
+from compaction_operator.driver.hudi import setup as hudi_driver
+from compaction_operator.driver.hudi.lease import KubernetesLeases, table_lease
+from compaction_operator.driver.merge.runner import SparkRunner
+from compaction_operator.driver.merge.tasks import task_bytes
+from compaction_operator.driver.progress_report import OwnPod, ProgressReporter
+from compaction_operator.driver.protocol import protocol_of
+from compaction_operator.driver.spark import hudi_session, slots, spark_context
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
+
+log = logging.getLogger(__name__)
+
+API_TIMEOUT_SECONDS = 30
+
+REFUSED_CONTENT = frozenset({400, 413, 422})
+"""Statuses by which an API server refuses what a resource says: it makes no sense, is too large, or is invalid."""
+
+SparkT = TypeVar("SparkT", bound="Stoppable")
+
+
+class Stoppable(Protocol):
+    """Something that has started Spark, or will."""
+
+    def stop(self) -> None:
+        """Stop it."""
+        ...
+
+
+class KubernetesJournals:
+    """Journals in the Kubernetes API, with the driver's rights: create and get."""
+
+    def __init__(self) -> None:
+        kubernetes.config.load_incluster_config()
+        self._api = kubernetes.client.CustomObjectsApi()
+
+    def create(self, namespace: str, body: dict[str, Any]) -> bool:
+        """Create the resource; return False when one of its name exists already.
+
+        Raises JournalRefused for what the resource says, and JobError for anything else.
+        """
+        try:
+            self._api.create_namespaced_custom_object(
+                GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=API_TIMEOUT_SECONDS
+            )
+        except kubernetes.client.ApiException as error:
+            if error.status == 409:
+                return False
+            # NB: the exception's own words are headers and a body, too long for a condition.
+            why = f"{error.status} {error.reason}: {_said(error.body)}"
+            message = f"journal {body['metadata']['name']} not created: {why}"
+            if error.status in REFUSED_CONTENT:
+                raise JournalRefused(message) from error
+            raise JobError(Reason.DRIVER_FAILED, message) from error
+        return True
+
+    def get(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return the resource of that name."""
+        found: dict[str, Any] = self._api.get_namespaced_custom_object(
+            GROUP, VERSION, namespace, api.PLURAL, name, _request_timeout=API_TIMEOUT_SECONDS
+        )
+        return found
+
+
+def _said(body: Any) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(body)
+
+
+def main(environment: Mapping[str, str] = os.environ) -> int:
+    """Run the compaction that the environment asks for; return the exit code (0 when all is published)."""
+    result = _guarded(environment)
+    log.info("%s: %s", result.reason, result.message)
+    _write_termination_message(result)
+    return 0 if result.reason in SUCCESS_REASONS else 1
+
+
+def _guarded(environment: Mapping[str, str]) -> DriverResult:
+    """Turn every end of the compaction into a result: a traceback goes to the log, one line to the condition."""
+    try:
+        request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
+        return compact(request, pod_uid=environment["POD_UID"], environment=environment)
+    except JobError as error:
+        return error.result()
+    except (Refused, HudiError) as error:
+        log.info("refused", exc_info=error)
+        return DriverResult(reason=error.reason, message=str(error))
+    except MetastoreUnavailable as error:
+        return DriverResult(reason=Reason.METASTORE_UNAVAILABLE, message=str(error))
+    except MetastoreError as error:
+        log.exception("the metastore refused a call")
+        return DriverResult(reason=Reason.DRIVER_FAILED, message=f"metastore: {error}")
+    except Exception as error:
+        log.exception("the driver failed")
+        return DriverResult(reason=Reason.DRIVER_FAILED, message=f"{type(error).__name__}: {error}")
+
+
+def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    """Compact a table of whichever format; raises JobError, HudiError, Refused or MetastoreError."""
+    of_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
+    return of_format(request, pod_uid=pod_uid, environment=environment)
+
+
+def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    job = hudi_driver.prepare(request, _hudi_location(request))
+    jar = hudi_driver.bundle_jar(job.bundle, environment)
+    leases = KubernetesLeases(request.namespace)
+    return hudi_driver.compact(
+        job,
+        request,
+        lease=lambda: table_lease(leases, job.table.location, holder=pod_uid),
+        session=lambda: _stopping(hudi_session(request, environment, jar)),
+        report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
+    )
+
+
+def _hudi_location(request: JobRequest) -> str:
+    if request.table.location is not None:
+        return request.table.location
+    with MetastoreClient(request.warehouse.metastore) as client:
+        table = hudi_table(client, request.table)
+    require_allowed(table, request.warehouse)
+    return table.location
+
+
+def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    """Resolve the table, then compact it with Spark. A Hudi job still ends at once on SIGTERM."""
+    interruption.listen()
+    table = request.table
+    with MetastoreClient(request.warehouse.metastore) as client:
+        resolved = resolve(client, table, request.partitions)
+        require_allowed(resolved.table, request.warehouse)
+        require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
+        left_alone = misplaced(client, resolved, request.warehouse)
+        targets = [target for target in resolved.targets if target.partition not in left_alone]
+        refused = [JobError(error.reason, str(error)) for error in left_alone.values()]
+        log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
+        identity = identity_of(resolved.table)
+        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
+        with _stopping(_spark_runner(request, environment)) as runner:
+            attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
+            report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
+            compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
+            return compaction.run(targets, journal, refused=refused)
+
+
+def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkRunner:
+    return SparkRunner(
+        lambda: spark_context(request, environment),
+        slots=slots(request),
+        task_bytes=task_bytes(request.profile.task_memory),
+    )
+
+
+@contextmanager
+def _stopping(spark: SparkT) -> Iterator[SparkT]:
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _write_termination_message(result: DriverResult) -> None:
+    """Leave the result where the kubelet picks it up; cut so that it stays whole JSON within the kubelet's bound."""
+    path = Path(TERMINATION_MESSAGE_PATH)
+    if path.exists():
+        path.write_text(result.shortened().model_dump_json(by_alias=True))

@@ -1,0 +1,221 @@
+"""How the compaction of one partition is cut into tasks: for each output directory and bucket one, or several. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compaction_operator.acid.contents import contents
+from compaction_operator.acid.inputs import RawFile, original_inputs
+from compaction_operator.acid.listing import Listing
+from compaction_operator.acid.names import AcidDirectory, DirectoryKind, bucket_file_name
+from compaction_operator.acid.plan import CompactionPlan
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.driver.merge.key_ranges import (
+    Piece,
+    Share,
+    insert_piece,
+    original_pieces,
+    shares,
+    stripe_pieces,
+)
+from compaction_operator.driver.merge.tasks import BucketWork, Work, task_bytes
+from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask, OriginalRows
+from compaction_operator.storage import join, local_path
+
+SKETCHED_FILES = 64
+"""How many files of a large bucket, the largest ones, are opened to find out where their stripes end."""
+
+Sketches = Mapping[str, FileSketch]
+"""What is known of files by their local paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to read, its size in bytes, and a write id above which none of its rows lies (None for delete events)."""
+
+    file: InputFile
+    bytes: int
+    highest_write_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What one bucket file of an output directory is made of."""
+
+    kind: EventKind
+    bucket: int
+    inputs: tuple[Source, ...]
+    deletes: tuple[Source, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """The size of its inputs, without the delete events that apply to them."""
+        return sum(source.bytes for source in self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """What a partition's tasks share. `memory` is what one may hold, `row_type` the table's row, where it is known."""
+
+    write_ids: ValidWriteIdList
+    row_type: str | None
+    memory: int
+
+    @property
+    def task_bytes(self) -> int:
+        """How many bytes of input make a task."""
+        return task_bytes(self.memory)
+
+
+def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[str]:
+    """Return the local paths of the inputs that are not ACID files: how many rows they have must be known first."""
+    raw = original_inputs(plan, listing)
+    return [_local(location, file.path) for files in raw.values() for file in files]
+
+
+def buckets(
+    plan: CompactionPlan, listing: Listing, *, location: str, sketches: Sketches
+) -> dict[AcidDirectory, list[Bucket]]:
+    """Return, for each output directory of the plan, its buckets: the union of those of all inputs (hazard H9).
+
+    `sketches` has at least the files that `raw_files` names: their rows are numbered through.
+    """
+    files = _Files(plan, listing, location, sketches)
+    inserts, deletes = files.inserts(), files.deletes()
+    found: dict[AcidDirectory, list[Bucket]] = {}
+    for output in plan.outputs:
+        if output.kind is DirectoryKind.DELETE_DELTA:
+            found[output] = _delete_buckets(deletes)
+        else:
+            applied = deletes if output.kind is DirectoryKind.BASE else {}
+            found[output] = [
+                Bucket(EventKind.INSERT, bucket, tuple(inserts.get(bucket, ())), tuple(applied.get(bucket, ())))
+                for bucket in sorted(inserts.keys() | applied.keys())
+            ]
+    return found
+
+
+def _delete_buckets(deletes: Mapping[int, Sequence[Source]]) -> list[Bucket]:
+    """Give each bucket all delete files: Hive 3.1.3's own minor copies every event into every bucket's file."""
+    files = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
+    return [Bucket(EventKind.DELETE, bucket, files) for bucket in sorted(deletes)]
+
+
+class _Files:
+    """The files that a plan reads, bucket by bucket, older directories first."""
+
+    def __init__(self, plan: CompactionPlan, listing: Listing, location: str, sketches: Sketches) -> None:
+        self._plan = plan
+        self._listing = listing
+        self._location = location
+        self._sketches = sketches
+        self._sizes = {file.name: file.size for file in plan.originals}
+        for directory in listing.directories:
+            self._sizes |= {f"{directory.name}/{file.name}": file.size for file in directory.files}
+
+    def deletes(self) -> dict[int, list[Source]]:
+        """The files of delete events by bucket."""
+        found: dict[int, list[Source]] = {}
+        for directory in self._plan.deltas:
+            if directory.kind is DirectoryKind.DELETE_DELTA:
+                for bucket, path in self._bucket_files(directory):
+                    found.setdefault(bucket, []).append(self._source(path))
+        return found
+
+    def inserts(self) -> dict[int, list[Source]]:
+        """The files of rows by bucket: originals, base and deltas, raw files in their directories' places."""
+        base = [self._plan.base] if self._plan.base else []
+        directories = [*base, *(one for one in self._plan.deltas if one.kind is DirectoryKind.DELTA)]
+        places = {directory.name: place for place, directory in enumerate(directories)}
+        found: list[tuple[int, int, Source]] = []
+        for bucket, raw, original in self._numbered():
+            place = places.get(raw.path.partition("/")[0], -1)
+            found.append((bucket, place, self._source(raw.path, raw.write_id, original)))
+        for place, directory in enumerate(directories):
+            for bucket, path in self._bucket_files(directory):
+                found.append((bucket, place, self._source(path, directory.max_write_id)))
+        by_bucket: dict[int, list[Source]] = {}
+        for bucket, _, source in sorted(found, key=lambda entry: entry[:2]):
+            by_bucket.setdefault(bucket, []).append(source)
+        return by_bucket
+
+    def _bucket_files(self, directory: AcidDirectory) -> Iterator[tuple[int, str]]:
+        if found := self._listing.directory(directory.name):
+            for file in contents(found, directory).buckets:
+                yield file.bucket, f"{directory.name}/{file.name}"
+
+    def _numbered(self) -> Iterator[tuple[int, RawFile, OriginalRows]]:
+        """Number the rows of raw files through: those of one write id and bucket property go on from file to file."""
+        for bucket, files in original_inputs(self._plan, self._listing).items():
+            rows: dict[tuple[int, int], int] = {}
+            for raw in files:
+                first = rows.get((raw.write_id, raw.bucket_property), 0)
+                rows[raw.write_id, raw.bucket_property] = first + self._sketches[self._path(raw.path)].rows
+                yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
+
+    def _source(self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None) -> Source:
+        return Source(InputFile(self._path(path), original), self._sizes[path], highest_write_id)
+
+    def _path(self, path: str) -> str:
+        return _local(self._location, path)
+
+
+def _local(location: str, path: str) -> str:
+    return join(local_path(location), *path.split("/"))
+
+
+def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
+    """Return the local paths of the files whose stripes decide where the bucket is cut; none where it need not be."""
+    if bucket.bytes <= cutting.task_bytes:
+        return []
+    largest = sorted(bucket.inputs, key=lambda source: source.bytes, reverse=True)
+    return [source.file.path for source in largest[:SKETCHED_FILES]]
+
+
+def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches, output: str) -> BucketWork:
+    """Return the tasks that write a bucket to the local path `output`: several where it exceeds a task's bytes."""
+    whole = MergeTask(
+        kind=bucket.kind,
+        bucket=bucket.bucket,
+        inputs=tuple(source.file for source in bucket.inputs),
+        deletes=tuple(source.file for source in bucket.deletes),
+        write_ids=str(cutting.write_ids),
+        output=output,
+        row_type=cutting.row_type,
+        schema_from=() if bucket.inputs else tuple(source.file.path for source in bucket.deletes),
+        memory=cutting.memory,
+    )
+    deletes = sum(source.bytes for source in bucket.deletes)
+    if bucket.bytes <= cutting.task_bytes:
+        return BucketWork(whole, (Work(whole, bucket.bytes + deletes),))
+    pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
+    return BucketWork(whole, _parts(whole, shares(pieces, total=bucket.bytes, limit=cutting.task_bytes), deletes))
+
+
+def _parts(whole: MergeTask, cut: Sequence[Share], deletes: int) -> tuple[Work, ...]:
+    if len(cut) == 1:
+        return (Work(whole, cut[0].bytes + deletes),)
+    return tuple(
+        Work(replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut))
+        for number, share in enumerate(cut)
+    )
+
+
+def _pieces(source: Source, sketches: Sketches) -> list[Piece]:
+    sketch = sketches.get(source.file.path)
+    if sketch is not None and source.file.original is not None:
+        return original_pieces(sketch, source.file.original)
+    if sketch is not None and (pieces := stripe_pieces(sketch)):
+        return pieces
+    # Insert events have keys of their directory's write ids; those of delete events may be any.
+    return [] if source.highest_write_id is None else [insert_piece(source.highest_write_id, source.bytes)]
+
+
+def scratch_name(output: AcidDirectory, bucket: int) -> str:
+    """Return the name of a task's file among those of all output directories."""
+    return f"{output.name}-{bucket_file_name(bucket)}"
+
+
+def inputs_of(found: Iterable[Bucket]) -> dict[str, int]:
+    """Return the path and size of each file that is read, once."""
+    sources = (source for bucket in found for source in (*bucket.inputs, *bucket.deletes))
+    return {source.file.path: source.bytes for source in sources}

@@ -1,0 +1,159 @@
+"""Where tasks run: in this process, or as Spark tasks. A task that fails gives its error, not an exception."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.driver.merge.tasks import StitchTask, Work, combined, grouped
+from compaction_operator.orc import (
+    EventKind,
+    KeyRange,
+    MergeResult,
+    MergeTask,
+    OrcError,
+    RepeatedRowError,
+    StripeEngine,
+    count_rows,
+    stitch_parts,
+    verify_output,
+    verify_stitched,
+)
+
+POLL_SECONDS = 1.0
+"""How often Spark is asked how far it is."""
+
+Done = Callable[[int], None]
+"""Is told, now and then, how many bytes of the work are done."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one task: a result, or the error's text; `repeated` says that it is a RepeatedRowError."""
+
+    result: MergeResult | None = None
+    error: str | None = None
+    repeated: bool = False
+
+
+class TaskRunner(Protocol):
+    """Runs tasks and returns their outcomes in the order of the tasks."""
+
+    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        """Return the outcome of each piece of work, in order."""
+        ...
+
+
+class LocalRunner:
+    """Runs the tasks one after another in this process."""
+
+    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        """Return the outcome of each piece of work, in order."""
+        outcomes = []
+        size = 0
+        for piece in work:
+            outcomes.append(_run(piece.task, 0))
+            size += piece.bytes
+            done(size)
+        return outcomes
+
+
+class SparkRunner:
+    """Runs groups of tasks as Spark tasks; row data never crosses into the JVM.
+
+    `slots` is how many Spark tasks run at a time, `task_bytes` how much small tasks may have together to share one.
+    Spark is started with the first task: where there is nothing to compact, it never is.
+    """
+
+    def __init__(self, start: Callable[[], Any], *, slots: int, task_bytes: int) -> None:
+        self._start = start
+        self._slots = slots
+        self._task_bytes = task_bytes
+        self._context: Any = None
+
+    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        """Return the outcome of each piece of work, in order."""
+        if not work:
+            return []
+        if self._context is None:
+            self._context = self._start()
+        groups = list(grouped(work, slots=self._slots, limit=self._task_bytes))
+        finished = self._context.accumulator(0)
+        job = self._context.parallelize(groups, len(groups)).flatMap(lambda group: _run_in_spark(group, finished))
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            collected = pool.submit(job.collect)
+            try:
+                while wait([collected], timeout=POLL_SECONDS).not_done:
+                    done(finished.value)
+            except BaseException:
+                # Else the pool would wait for all of the work. NB: Spark may not have begun the job yet.
+                while not collected.done():
+                    self._context.cancelAllJobs()
+                    wait([collected], timeout=POLL_SECONDS)
+                raise
+            outcomes: list[Outcome] = collected.result()
+        return outcomes
+
+    def stop(self) -> None:
+        """Stop Spark, with its executors, if it was started."""
+        if self._context is not None:
+            self._context.stop()
+
+
+def _run_in_spark(group: Sequence[Work], finished: Any) -> list[Outcome]:
+    from pyspark import TaskContext  # noqa: PLC0415 - only where Spark runs it
+
+    context = TaskContext.get()
+    attempt = context.taskAttemptId() if context else 0
+    outcomes = [_run(piece.task, attempt) for piece in group]
+    # NB: the driver hears of it when the Spark task ends, and once: what failed and is tried again does not count.
+    finished.add(sum(piece.bytes for piece in group))
+    return outcomes
+
+
+def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
+    """Run a task; what cannot be read or does not add up is its outcome, and names the file."""
+    try:
+        return Outcome(result=_merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
+    except OrcError as error:
+        return Outcome(error=str(error), repeated=isinstance(error, RepeatedRowError))
+
+
+def _merge(task: MergeTask, attempt: int) -> MergeResult:
+    own = replace(task, output=_own(task, attempt))
+    result = StripeEngine().merge(own)
+    verify_output(own, result)
+    if own.keys == KeyRange():
+        _require_all_read(own, result)
+    return result
+
+
+def _stitch(task: StitchTask, attempt: int) -> MergeResult:
+    output = _own(task.whole, attempt)
+    size = stitch_parts(task.parts, output)
+    verify_stitched(output, task.parts)
+    result = replace(combined(task.parts, output=output), bytes_out=size)
+    _require_all_read(task.whole, result)
+    return result
+
+
+def _own(task: MergeTask, attempt: int) -> str:
+    """The output of this task attempt alone, so that a second attempt never meets the first one's."""
+    return f"{task.output}.{attempt}"
+
+
+def _require_all_read(task: MergeTask, result: MergeResult) -> None:
+    """Hold the rows that were read against the inputs' footers (hazard H18).
+
+    Raises OrcError when some were passed over or counted twice, or left out though their write id is valid.
+    """
+    if task.kind is not EventKind.INSERT:
+        return
+    held = sum(count_rows(file.path) for file in task.inputs)
+    read = result.rows_in + sum(result.rows_hidden.values())
+    if read != held:
+        raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")
+    write_ids = ValidWriteIdList.parse(task.write_ids)
+    if wrong := sorted(write_id for write_id in result.rows_hidden if write_ids.is_valid(write_id)):
+        raise OrcError(result.output, f"rows of write id {wrong[0]} were left out, but it is valid")

@@ -1,0 +1,78 @@
+"""Plan or compact one directory without metastore and Kubernetes: the `plan` and `compact` verbs."""
+
+import os
+from dataclasses import dataclass
+
+from compaction_operator.acid.names import may_become_obsolete
+from compaction_operator.acid.plan import CompactionPlan
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.compaction import Totals
+from compaction_operator.cleanup.fence import fence
+from compaction_operator.cleanup.staging import staging_name
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.publish import publish
+from compaction_operator.driver.merge.execute import merge
+from compaction_operator.driver.merge.partition import Prepared, Request, assemble, make_staging, prepare, totals_of
+from compaction_operator.driver.merge.row_counts import verify
+from compaction_operator.driver.merge.runner import TaskRunner
+from compaction_operator.storage import EntryKind, Storage, StorageError, open_storage
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What `compact` did; without output directories in the plan there was nothing to do."""
+
+    plan: CompactionPlan
+    totals: Totals
+
+
+def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Request) -> CompactionPlan:
+    """Return what a compaction of the directory would do; reads only.
+
+    Raises StorageError for a place that is no table or partition directory, UnsupportedLayout or
+    NotEnoughHistory for one that cannot be compacted.
+    """
+    storage = open_storage(location)
+    _require_table_directory(storage, location)
+    return request.plan(storage.list_partition(location), write_ids)
+
+
+def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
+    """Compact the directory in place and leave what became obsolete; no reader may run meanwhile.
+
+    Raises what `plan_directory` does, and JobError for a file that cannot be read or rows that do not add up;
+    in each case the directory is as it was.
+    """
+    storage = open_storage(location)
+    _require_table_directory(storage, location)
+    fence(storage, location, keep=None)
+    staging = staging_name(uid="offline", attempt=1, pod_uid=f"{os.getpid():08d}")
+    prepared = prepare(storage, location, staging_name=staging, write_ids=write_ids, request=request)
+    if not prepared.plan.outputs:
+        return Compacted(prepared.plan, Totals())
+    try:
+        make_staging(storage, location, staging)
+        totals = _write(storage, prepared, request, runner)
+        publish(storage, prepared, guard=lambda: None)
+    except BaseException:
+        fence(storage, location, keep=None)
+        raise
+    return Compacted(prepared.plan, totals)
+
+
+def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskRunner) -> Totals:
+    (results,) = merge([prepared], runner)
+    if isinstance(results, JobError):
+        raise results
+    verify(prepared, results)
+    assemble(storage, prepared, results, layout=request.layout)
+    return totals_of(prepared, results, layout=request.layout)
+
+
+def _require_table_directory(storage: Storage, location: str) -> None:
+    """Refuse a place that holds neither ACID directories nor original files, before anything is planned."""
+    entries = storage.list(location)
+    if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
+        raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")
+    if not any(may_become_obsolete(entry.name) for entry in entries):
+        raise StorageError(f"{location} is not a table directory: it holds no base, delta or original files")

@@ -1,0 +1,175 @@
+"""Bloom filters of ORC's indexes, the same bits as ORC's Java writer sets (BloomFilterUtf8, Murmur3)."""
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from compaction_operator.orc.spec.interpret import (
+    Integers,
+    Words,
+    decimals,
+    milliseconds,
+    offsets_of,
+    plain_strings,
+    word_of,
+    words_at,
+)
+from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind
+
+UTF8_UTC = 1
+"""What `bloom_encoding` of a column with such filters must say, or readers leave those of timestamps aside."""
+
+_SEED = 104_729
+_C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
+_M, _N = 5, 0x52DCE729
+_WORD = 2**64 - 1
+_FEW = 32  # values, below which numpy's calls cost more than Python's numbers
+_LN2 = math.log(2)
+_CANONICAL_NAN = np.int64(0x7FF8000000000000)
+
+
+def bloom_filter(kind: Kind, array: pa.Array, *, fpp: float, expected_entries: int = 10_000) -> Any:
+    """Return the BloomFilter message of one row group of a column.
+
+    `array` holds the rows as `physical_type` has them, without those whose parent is null. `fpp` is the probability
+    of a false positive, between 0 and 1, at `expected_entries` (the row index stride) different values. As in Java,
+    lists and maps enter with their length, unions with their tag, booleans and structs not at all. Where a value
+    cannot be told apart (no decimal or timestamp of Java's), the filter holds everything.
+    """
+    bits = np.zeros(_size(fpp, expected_entries), np.bool_)
+    functions = max(1, math.floor(len(bits) / expected_entries * _LN2 + 0.5))
+    hashes = _hashes(kind, array.drop_null())
+    if hashes is None:
+        bits[:] = True
+    else:
+        _set_bits(bits, hashes, functions)
+    return BloomFilter(num_hash_functions=functions, utf8bitset=np.packbits(bits, bitorder="little").tobytes())
+
+
+def bloom_columns(footer: Any) -> set[int]:
+    """Return the ids of the columns that have Bloom filters in the stripe of a StripeFooter, in either encoding."""
+    kinds = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
+    return {int(stream.column) for stream in footer.streams if stream.kind in kinds}
+
+
+def fpp_of(filter_: Any, *, expected_entries: int = 10_000) -> float:
+    """Return a probability of false positives for which `bloom_filter` makes filters of the size of this one.
+
+    Raises ValueError for a filter without bits.
+    """
+    size = 8 * len(filter_.utf8bitset) or 64 * len(filter_.bitset)
+    if size < 64:
+        raise ValueError("a Bloom filter without bits")
+    # the size was rounded up by 1 to 64 bits: the middle is safe from rounding
+    return max(math.exp(-(size - 32) * _LN2 * _LN2 / expected_entries), sys.float_info.min)
+
+
+def _size(fpp: float, expected_entries: int) -> int:
+    """The number of bits: always rounded up to the next multiple of 64, also when it is one."""
+    bits = int(-expected_entries * math.log(fpp) / (_LN2 * _LN2))
+    return bits + 64 - bits % 64
+
+
+def _set_bits(bits: npt.NDArray[np.bool_], hashes: Integers, functions: int) -> None:
+    first = hashes.astype(np.int32)
+    second = (hashes >> 32).astype(np.int32)
+    for index in range(1, functions + 1):
+        combined = first + np.int32(index) * second
+        bits[np.where(combined < 0, ~combined, combined) % len(bits)] = True
+
+
+def _hashes(kind: Kind, values: pa.Array) -> Integers | None:
+    """The hashes of what ORC's writer of that kind adds; None when a value has no such form."""
+    if kind in (Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY):
+        return _hash_bytes(values)
+    if kind is Kind.DECIMAL:
+        return _hash_decimals(values)
+    numbers = _numbers(kind, values)
+    return None if numbers is None else _hash_integers(numbers)
+
+
+def _numbers(kind: Kind, values: pa.Array) -> npt.NDArray[Any] | None:
+    match kind:
+        case Kind.BOOLEAN | Kind.STRUCT:
+            return np.zeros(0, np.int64)
+        case Kind.FLOAT | Kind.DOUBLE:
+            return _double_bits(values)
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:
+            found = milliseconds(values)
+            return found and found[0]
+        case Kind.LIST | Kind.MAP:
+            return np.diff(offsets_of(values))
+    numbers: npt.NDArray[Any] = (values.field("tag") if kind is Kind.UNION else values).to_numpy()
+    return numbers
+
+
+def _double_bits(values: pa.Array) -> Integers:
+    numbers: npt.NDArray[np.float64] = values.to_numpy().astype(np.float64)
+    return np.where(np.isnan(numbers), _CANONICAL_NAN, numbers.view(np.int64))
+
+
+def _hash_integers(values: npt.NDArray[Any]) -> Integers:
+    """Thomas Wang's hash of 64 bits (BloomFilter.getLongHash), with Java's arithmetic shifts."""
+    key: Integers = values.astype(np.int64)
+    key = ~key + (key << 21)
+    key ^= key >> 24
+    key = key + (key << 3) + (key << 8)
+    key ^= key >> 14
+    key = key + (key << 2) + (key << 4)
+    key ^= key >> 28
+    key += key << 31
+    return key
+
+
+def _hash_decimals(values: pa.Array) -> Integers | None:
+    arrays = decimals(values)
+    if arrays is None:
+        return None
+    hashes = [_hash_bytes(plain_strings(array).cast(pa.large_binary())) for array in arrays]
+    return np.concatenate([np.zeros(0, np.int64), *hashes])
+
+
+def _hash_bytes(values: pa.Array) -> Integers:
+    """Murmur3.hash64: words of eight bytes, one after the other for all values at once, the few longest one by one."""
+    offsets = offsets_of(values)
+    words = words_at(values.buffers()[2])
+    order = np.argsort(-np.diff(offsets), kind="stable")  # those that have a word are always the first ones
+    starts, lengths = offsets[:-1][order], np.diff(offsets)[order]
+    hashes = np.full(len(values), _SEED, np.uint64)
+    blocks = lengths >> 3
+    shared = int(blocks[_FEW]) if len(blocks) > _FEW else 0
+    counts = np.searchsorted(-blocks, -np.arange(shared))
+    for block, count in enumerate(counts.tolist()):
+        mixed = hashes[:count] ^ _mix(words[starts[:count] + 8 * block])
+        hashes[:count] = _rotate(mixed, 27) * np.uint64(_M) + np.uint64(_N)
+    for index, more in enumerate((blocks[:_FEW] - shared).tolist()):
+        start = starts[index] + 8 * shared
+        hashes[index] = _chain(int(hashes[index]), _mix(words[start : start + 8 * more : 8]).tolist())
+    tail = word_of(words, starts, lengths, blocks)
+    return _finish(hashes ^ _mix(tail) ^ lengths.astype(np.uint64)).view(np.int64)
+
+
+def _chain(hash_: int, mixed: list[int]) -> int:
+    """Take mixed words into the hash of one value."""
+    for word in mixed:
+        found = hash_ ^ word
+        hash_ = ((found << 27 | found >> 37) * _M + _N) & _WORD
+    return hash_
+
+
+def _mix(words: Words) -> Words:
+    return _rotate(words * _C1, 31) * _C2
+
+
+def _rotate(words: Words, bits: int) -> Words:
+    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+
+
+def _finish(hashes: Words) -> Words:
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        hashes = (hashes ^ (hashes >> np.uint64(33))) * np.uint64(factor)
+    return hashes ^ (hashes >> np.uint64(33))

@@ -1,0 +1,110 @@
+"""The compression frames of an ORC file's sections (ORC specification, "Compression")."""
+
+import bisect
+import zlib
+from typing import cast
+
+import pyarrow as pa
+from isal import isal_zlib
+
+from compaction_operator.orc.spec.messages import Compression
+
+DEFAULT_BLOCK_SIZE = 256 * 1024
+LARGEST_BLOCK_SIZE = 1 << 23
+"""A frame's length has 23 bits, so Java's writer takes no larger block (OutStream.assertBufferSizeValid)."""
+
+_HEADER_BYTES = 3
+_INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # its stub says it were an instance
+
+
+def decompress(data: bytes, *, codec: Compression, block_size: int) -> bytes:
+    """Return the plain bytes of a framed section of the file.
+
+    No frame may hold more than `block_size` plain bytes, so a damaged section cannot fill the memory.
+    Raises ValueError when the frames are damaged or the codec is LZO.
+    """
+    if codec is Compression.NONE:
+        return data
+    if block_size > LARGEST_BLOCK_SIZE:
+        raise ValueError(f"compression blocks of {block_size} bytes are larger than a frame can be")
+    parts, position = [], 0
+    while position < len(data):
+        header = int.from_bytes(data[position : position + _HEADER_BYTES], "little")
+        start, end = position + _HEADER_BYTES, position + _HEADER_BYTES + (header >> 1)
+        if end > len(data):
+            raise ValueError("a compression frame ends behind its section")
+        frame = data[start:end]
+        parts.append(frame if header & 1 else _decompress_frame(frame, codec, block_size))
+        position = end
+    return b"".join(parts)
+
+
+def frame_plain(data: bytes, *, codec: Compression, block_size: int) -> bytes:
+    """Return `data` as a section of a file of that codec, its frames marked as not compressed.
+
+    Every reader must take such frames, so that writing a tail needs no codec.
+    """
+    if codec is Compression.NONE:
+        return data
+    frames = (data[start : start + block_size] for start in range(0, len(data), block_size))
+    return b"".join((len(frame) << 1 | 1).to_bytes(_HEADER_BYTES, "little") + frame for frame in frames)
+
+
+def _decompress_frame(frame: bytes, codec: Compression, block_size: int) -> bytes:
+    try:
+        match codec:
+            case Compression.ZLIB:
+                return _inflate(frame, block_size)
+            case Compression.SNAPPY:
+                return bytes(pa.decompress(frame, _snappy_length(frame, block_size), "snappy", asbytes=True))
+            case Compression.LZ4:
+                return bytes(pa.decompress(frame, _lz4_length(frame, block_size), "lz4_raw", asbytes=True))
+            case Compression.ZSTD:
+                return _zstd(frame, block_size)
+    except (_INFLATE_ERROR, pa.ArrowException, OSError) as error:
+        raise ValueError(f"a damaged {codec.name} frame: {error}") from error
+    raise ValueError(f"{codec.name} compression is not supported")
+
+
+def _inflate(frame: bytes, block_size: int) -> bytes:
+    inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)
+    plain: bytes = inflater.decompress(frame, block_size + 1)
+    if not inflater.eof or len(plain) > block_size:
+        raise ValueError("a ZLIB frame that is cut off, or larger than the file's blocks")
+    return plain
+
+
+def _zstd(frame: bytes, block_size: int) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(frame), "zstd") as stream:
+        plain = bytes(stream.read(block_size + 1))
+    if len(plain) > block_size:
+        raise ValueError("a ZSTD frame larger than the file's blocks")
+    return plain
+
+
+def _snappy_length(frame: bytes, block_size: int) -> int:
+    """The plain length, which a snappy block begins with as a base-128 number."""
+    length = 0
+    for shift, byte in enumerate(frame[:5]):
+        length |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            if length > block_size:
+                raise ValueError("a SNAPPY frame larger than the file's blocks")
+            return length
+    raise ValueError("a SNAPPY frame without its length")
+
+
+def _lz4_length(frame: bytes, block_size: int) -> int:
+    """The plain length, which an LZ4 block does not say: the smallest buffer that the block fits into."""
+
+    def fits(length: int) -> bool:
+        try:
+            pa.decompress(frame, length, "lz4_raw")
+        except OSError:
+            return False
+        return True
+
+    # all frames of a stream but the last are full, so the search is rarely needed
+    if not fits(block_size - 1):
+        return block_size
+    return bisect.bisect_left(range(block_size), True, key=fits)

@@ -1,0 +1,227 @@
+"""Columns of a stripe, decoded from its streams into Arrow arrays of physical values."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from compaction_operator.orc.encoding import rle
+from compaction_operator.orc.encoding.runs import Integers
+from compaction_operator.orc.spec import timezones
+from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
+from compaction_operator.orc.spec.physical import physical_type
+
+_Array = npt.NDArray[Any]
+_Bools = npt.NDArray[np.bool_]
+
+_LONGEST = (1 << 31) - 1
+_INTEGERS = frozenset({Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE})
+_STRINGS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY})
+_DICTIONARIES = frozenset({Encoding.DICTIONARY, Encoding.DICTIONARY_V2})
+_VERSION_1 = frozenset({Encoding.DIRECT, Encoding.DICTIONARY})
+
+
+@dataclass(frozen=True, slots=True)
+class StripeStreams:
+    """What a column is decoded from.
+
+    `types` is the file's type tree, `encodings` the stripe's ColumnEncoding of each column, `timezone` its writer's
+    zone. `read` returns the plain bytes of a stream by column and kind, or None when it was left out.
+    """
+
+    types: Sequence[Any]
+    encodings: Sequence[Any]
+    timezone: str
+    read: Callable[[int, StreamKind], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The places of a column's values: `count`, of which those that are `present` (None: all) hold `values` values."""
+
+    count: int
+    present: _Bools | None
+    values: int
+
+    def validity(self) -> pa.Buffer | None:
+        return None if self.present is None else pa.py_buffer(np.packbits(self.present, bitorder="little"))
+
+    def spread(self, values: _Array) -> _Array:
+        """The values with zeros between them where there are none."""
+        if self.present is None:
+            return values
+        spread = np.zeros(self.count, dtype=values.dtype)
+        spread[self.present] = values
+        return spread
+
+    def expanded(self, array: pa.Array) -> pa.Array:
+        """An array with nulls between its values where there are none."""
+        if self.present is None:
+            return array
+        return array.take(pa.array(np.cumsum(self.present) - 1, mask=~self.present))
+
+    def array(
+        self, type_: pa.DataType, buffers: Sequence[_Array | bytes], children: Sequence[pa.Array] = ()
+    ) -> pa.Array:
+        wrapped = [self.validity(), *(pa.py_buffer(buffer) for buffer in buffers)]
+        return pa.Array.from_buffers(type_, self.count, wrapped, children=list(children))
+
+
+def present_rows(streams: StripeStreams, column: int, count: int) -> _Bools | None:
+    """Return which of a column's `count` slots are not null, or None when none is; ValueError for a damaged stream."""
+    data = streams.read(column, StreamKind.PRESENT)
+    return None if data is None else rle.decode_booleans(data, count)
+
+
+def decode_column(streams: StripeStreams, column: int, count: int) -> pa.Array:
+    """Return a column and all below it, of `count` slots: as many as there are values of the column that it is in.
+
+    The array has the type `physical_type`. Raises ValueError or an Arrow error for streams that are damaged or do
+    not hold what they must, and for timestamps without a known time zone.
+    """
+    present = present_rows(streams, column, count)
+    slots = _Slots(count, present, count if present is None else int(np.count_nonzero(present)))
+    type_ = physical_type(streams.types, column)
+    decoder = _Column(streams, column)
+    kind = Kind(streams.types[column].kind)
+    if kind in (Kind.LIST, Kind.MAP):
+        return decoder.list(type_, slots)
+    if kind in _STRINGS:
+        return decoder.strings(slots)
+    if pa.types.is_struct(type_):
+        return slots.array(type_, [], [slots.expanded(child) for child in decoder.children(kind, slots.values)])
+    return slots.array(type_, [decoder.fixed(kind, slots)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The streams of one column."""
+
+    streams: StripeStreams
+    column: int
+
+    def fixed(self, kind: Kind, slots: _Slots) -> _Array:
+        """Values of a fixed width, as Arrow holds them."""
+        if kind in _INTEGERS:
+            return slots.spread(self._integers(StreamKind.DATA, slots.values, signed=True))
+        spread = slots.spread(_PLAIN[kind](self._bytes(StreamKind.DATA), slots.values))
+        return np.packbits(spread, bitorder="little") if kind == Kind.BOOLEAN else spread
+
+    def strings(self, slots: _Slots) -> pa.Array:
+        if self._encoding() in _DICTIONARIES:
+            return self._words_of_dictionary(slots)
+        return _binary(self._lengths(slots.values), self._bytes(StreamKind.DATA), slots)
+
+    def list(self, type_: pa.DataType, slots: _Slots) -> pa.Array:
+        """A list, or a map: a list of structs."""
+        lengths = self._lengths(slots.values)
+        elements = int(lengths.sum())
+        children = [decode_column(self.streams, child, elements) for child in self._subtypes()]
+        if len(children) > 1:
+            children = [pa.Array.from_buffers(type_.value_type, elements, [None], children=children)]
+        return slots.array(type_, [_offsets(slots.spread(lengths))], children)
+
+    def children(self, kind: Kind, values: int) -> Sequence[pa.Array]:
+        """The children of what is held as a struct, each of so many values."""
+        match kind:
+            case Kind.STRUCT:
+                return [decode_column(self.streams, child, values) for child in self._subtypes()]
+            case Kind.UNION:
+                return self._union(values)
+            case Kind.DECIMAL:
+                return self._decimal(values)
+            case _:
+                return self._timestamp(values)
+
+    def _bytes(self, kind: StreamKind) -> bytes:
+        """A stream's bytes; none for one that was left out, which is right where there are no values."""
+        return self.streams.read(self.column, kind) or b""
+
+    def _encoding(self) -> Encoding:
+        return Encoding(self.streams.encodings[self.column].kind)
+
+    def _subtypes(self) -> Sequence[int]:
+        subtypes: Sequence[int] = self.streams.types[self.column].subtypes
+        return subtypes
+
+    def _integers(self, kind: StreamKind, count: int, *, signed: bool) -> Integers:
+        version = 1 if self._encoding() in _VERSION_1 else 2
+        return rle.decode_integers(self._bytes(kind), count, signed=signed, version=version)
+
+    def _lengths(self, count: int) -> Integers:
+        lengths = self._integers(StreamKind.LENGTH, count, signed=False)
+        if count and not 0 <= lengths.min() <= lengths.max() <= _LONGEST:
+            raise ValueError("a length that no value has")
+        return lengths
+
+    def _words_of_dictionary(self, slots: _Slots) -> pa.Array:
+        size = self.streams.encodings[self.column].dictionary_size
+        words = _binary(self._lengths(size), self._bytes(StreamKind.DICTIONARY_DATA), _Slots(size, None, size))
+        indices = self._integers(StreamKind.DATA, slots.values, signed=False)
+        if slots.values and not 0 <= indices.min() <= indices.max() < size:
+            raise ValueError("a value that is not in the dictionary")
+        nulls = None if slots.present is None else ~slots.present
+        return words.take(pa.array(slots.spread(indices), mask=nulls))
+
+    def _decimal(self, values: int) -> Sequence[pa.Array]:
+        data = self._bytes(StreamKind.DATA)
+        numbers = _binary(rle.split_varints(data, values), data, _Slots(values, None, values))
+        return [numbers, pa.array(self._integers(StreamKind.SECONDARY, values, signed=True))]
+
+    def _timestamp(self, values: int) -> Sequence[pa.Array]:
+        seconds = self._integers(StreamKind.DATA, values, signed=True)
+        nanos = self._integers(StreamKind.SECONDARY, values, signed=False)
+        zone = self.streams.timezone
+        if values and self.streams.types[self.column].kind == Kind.TIMESTAMP and not timezones.is_utc(zone):
+            if not zone:
+                raise ValueError("the stripe does not say its time zone")
+            seconds = timezones.as_written_in_utc(seconds, nanos, zone)
+        return [pa.array(seconds), pa.array(nanos)]
+
+    def _union(self, values: int) -> Sequence[pa.Array]:
+        """The tags, and each alternative with nulls where another one is chosen."""
+        tags = rle.decode_bytes(self._bytes(StreamKind.DATA), values)
+        subtypes = self._subtypes()
+        if values and tags.max() >= len(subtypes):
+            raise ValueError("a tag of a union that has no such alternative")
+        alternatives = []
+        for tag, child in enumerate(subtypes):
+            chosen = tags == tag
+            slots = _Slots(values, chosen, int(np.count_nonzero(chosen)))
+            alternatives.append(slots.expanded(decode_column(self.streams, child, slots.values)))
+        return [pa.array(tags.view(np.int8)), *alternatives]
+
+
+def _plain(dtype: str) -> Callable[[bytes, int], _Array]:
+    def decode(data: bytes, count: int) -> _Array:
+        if len(data) != count * np.dtype(dtype).itemsize:
+            raise ValueError(f"a stream of {len(data)} bytes, which are not {count} values")
+        return np.frombuffer(data, dtype=dtype)
+
+    return decode
+
+
+# NB: floating point values are handled as integers, so that no bit of a NaN is lost
+_PLAIN: dict[Kind, Callable[[bytes, int], _Array]] = {
+    Kind.BOOLEAN: rle.decode_booleans,
+    Kind.BYTE: rle.decode_bytes,
+    Kind.FLOAT: _plain("<u4"),
+    Kind.DOUBLE: _plain("<u8"),
+}
+
+
+def _offsets(lengths: Integers) -> Integers:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _binary(lengths: Integers, data: bytes, slots: _Slots) -> pa.Array:
+    """A large binary array of values that lie one after the other in `data`."""
+    offsets = _offsets(slots.spread(lengths))
+    if offsets[-1] != len(data):
+        raise ValueError(f"{len(data)} bytes of values that are {offsets[-1]} bytes long")
+    return slots.array(pa.large_binary(), [offsets, data])

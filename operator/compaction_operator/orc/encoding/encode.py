@@ -1,0 +1,202 @@
+"""Columns in memory (`physical`) become the plain streams of a stripe."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from compaction_operator.orc.encoding.bit_packing import Integers
+from compaction_operator.orc.encoding.rle_encode import (
+    Encoded,
+    Positions,
+    encode_booleans,
+    encode_bytes,
+    encode_integers,
+)
+from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
+
+_DICTIONARY_RATIO = 0.8
+_SAMPLE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStream:
+    """A stream before compression. `positions` say where each row group begins: a byte offset and what follows it
+    in the row index; None for a stream that is read as a whole."""
+
+    kind: StreamKind
+    data: bytes | pa.Buffer
+    positions: Positions | None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """One column without its children: its streams, in the order of a row index, and the values they came from.
+
+    `array` has the values of rows whose ancestors are not null; those of row group g are
+    `array[groups[g]:groups[g + 1]]`.
+    """
+
+    column: int
+    encoding: Encoding
+    dictionary_size: int
+    streams: list[PlainStream]
+    array: pa.Array
+    groups: Integers
+
+
+def encode_column(
+    types: Sequence[Any], column: int, array: pa.Array, *, row_groups: Integers
+) -> Iterator[EncodedColumn]:
+    """Encode a column and all below it, in the order of column ids.
+
+    `array` is of `physical_type(types, column)`; `row_groups` are the offsets of its row groups, from 0 to its
+    length. Raises ValueError for an array of another type.
+    """
+    encoded = encode_node(types, column, array, row_groups=row_groups)
+    yield encoded
+    values, groups = _present(encoded)
+    for child, child_values, child_groups in _children(types[column], values, groups):
+        yield from encode_column(types, child, child_values, row_groups=child_groups)
+
+
+def encode_node(types: Sequence[Any], column: int, array: pa.Array, *, row_groups: Integers) -> EncodedColumn:
+    """Encode a column without its children."""
+    kind = Kind(types[column].kind)
+    empty = EncodedColumn(column, Encoding.DIRECT, 0, [], array, row_groups)
+    values, groups = _present(empty)
+    encoding, dictionary_size, streams = _encode_values(kind, values, groups)
+    if array.null_count:
+        present = encode_booleans(_numpy(array.is_valid()), row_groups)
+        streams.insert(0, _stream(StreamKind.PRESENT, present))
+    return EncodedColumn(column, encoding, dictionary_size, streams, array, row_groups)
+
+
+def _present(column: EncodedColumn) -> tuple[pa.Array, Integers]:
+    """The values that are not null, and the row groups' offsets in them."""
+    if not column.array.null_count:
+        return column.array, column.groups
+    before = np.concatenate(([0], np.cumsum(_numpy(column.array.is_valid()))))
+    return column.array.drop_null(), before[column.groups]
+
+
+def _encode_values(kind: Kind, values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
+    match kind:
+        case Kind.STRING | Kind.CHAR | Kind.VARCHAR:
+            return _encode_strings(values, groups)
+        case Kind.BOOLEAN:
+            streams = [_stream(StreamKind.DATA, encode_booleans(_numpy(values), groups))]
+        case Kind.BYTE:
+            streams = [_tags(values, groups)]
+        case Kind.UNION:
+            streams = [_tags(values.field("tag"), groups)]
+        case Kind.FLOAT | Kind.DOUBLE:
+            streams = [_floats(values, groups)]
+        case Kind.STRUCT:
+            streams = []
+        case _:
+            return Encoding.DIRECT_V2, 0, _version_2(kind, values, groups)
+    return Encoding.DIRECT, 0, streams
+
+
+def _version_2(kind: Kind, values: pa.Array, groups: Integers) -> list[PlainStream]:
+    match kind:
+        case Kind.BINARY:
+            return _direct_strings(values, groups)
+        case Kind.DECIMAL:
+            numbers, _ = _contents(values.field("value"), groups)
+            return [numbers, _integers(StreamKind.SECONDARY, values.field("scale"), groups, signed=True)]
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:
+            seconds = _integers(StreamKind.DATA, values.field("seconds"), groups, signed=True)
+            return [seconds, _integers(StreamKind.SECONDARY, values.field("nanos"), groups, signed=False)]
+        case Kind.LIST | Kind.MAP:
+            return [_integers(StreamKind.LENGTH, pc.list_value_length(values), groups, signed=False)]
+        case _:
+            return [_integers(StreamKind.DATA, values, groups, signed=True)]
+
+
+def _children(type_: Any, values: pa.Array, groups: Integers) -> Iterator[tuple[int, pa.Array, Integers]]:
+    """The children's columns and values, with their row groups, of values that are not null."""
+    match type_.kind:
+        case Kind.STRUCT:
+            for child, field in zip(type_.subtypes, values.flatten(), strict=True):
+                yield child, field, groups
+        case Kind.LIST | Kind.MAP:
+            items = values.flatten()
+            fields = items.flatten() if type_.kind == Kind.MAP else [items]
+            before = np.concatenate(([0], np.cumsum(_numpy(pc.list_value_length(values)))))
+            for child, field in zip(type_.subtypes, fields, strict=True):
+                yield child, field, before[groups]
+        case Kind.UNION:
+            tags, *alternatives = values.flatten()
+            for tag, (child, field) in enumerate(zip(type_.subtypes, alternatives, strict=True)):
+                chosen = _numpy(tags) == tag
+                before = np.concatenate(([0], np.cumsum(chosen)))
+                yield child, field.filter(pa.array(chosen)), before[groups]
+
+
+def _numpy(values: pa.Array) -> npt.NDArray[Any]:
+    """Values without nulls as a numpy array."""
+    if values.null_count:
+        raise ValueError("a value has a null in it")
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _stream(kind: StreamKind, encoded: Encoded) -> PlainStream:
+    return PlainStream(kind, encoded.data, encoded.positions)
+
+
+def _integers(kind: StreamKind, values: pa.Array, groups: Integers, *, signed: bool) -> PlainStream:
+    return _stream(kind, encode_integers(_numpy(values).astype(np.int64, copy=False), groups, signed=signed))
+
+
+def _tags(values: pa.Array, groups: Integers) -> PlainStream:
+    return _stream(StreamKind.DATA, encode_bytes(_numpy(values).view(np.uint8), groups))
+
+
+def _floats(values: pa.Array, groups: Integers) -> PlainStream:
+    plain = _numpy(values)
+    offsets = (groups[:-1] * plain.itemsize).tolist()
+    return PlainStream(StreamKind.DATA, plain.tobytes(), [(offset,) for offset in offsets])
+
+
+def _contents(values: pa.Array, groups: Integers) -> tuple[PlainStream, Integers]:
+    """The bytes of large binaries one after the other, and the offsets of the values in them."""
+    _, offsets, content = values.buffers()
+    if values.null_count:
+        raise ValueError("a value has a null in it")
+    ends = np.zeros(1, np.int64)
+    if len(values):
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    data = content.slice(ends[0], ends[-1] - ends[0]) if content else b""
+    positions: Positions = [(offset,) for offset in (ends - ends[0])[groups[:-1]].tolist()]
+    return PlainStream(StreamKind.DATA, data, positions), ends
+
+
+def _direct_strings(values: pa.Array, groups: Integers) -> list[PlainStream]:
+    data, ends = _contents(values, groups)
+    return [data, _stream(StreamKind.LENGTH, encode_integers(np.diff(ends), groups, signed=False))]
+
+
+def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
+    """By a sorted dictionary when that pays, as Java's writer decides it (StringBaseTreeWriter)."""
+    if not _repeats(values.slice(0, _SAMPLE)):
+        return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
+    numbered = values.dictionary_encode()
+    if len(numbered.dictionary) > _DICTIONARY_RATIO * len(values):
+        return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
+    order = pc.sort_indices(numbered.dictionary)
+    rank = np.empty(len(order), np.int64)
+    rank[_numpy(order)] = np.arange(len(order))
+    data = _stream(StreamKind.DATA, encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
+    words, lengths = _direct_strings(numbered.dictionary.take(order), np.array([0, len(order)]))
+    dictionary = PlainStream(StreamKind.DICTIONARY_DATA, words.data, None)
+    return Encoding.DICTIONARY_V2, len(order), [data, PlainStream(StreamKind.LENGTH, lengths.data, None), dictionary]
+
+
+def _repeats(values: pa.Array) -> bool:
+    return len(values) > 0 and pc.count_distinct(values).as_py() <= _DICTIONARY_RATIO * len(values)

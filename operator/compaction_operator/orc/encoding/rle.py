@@ -1,0 +1,54 @@
+"""The run-length encodings of ORC streams, decoded (ORC specification, "Run Length Encoding").
+
+All functions take the plain bytes of a stream and the number of values that it must hold, neither more nor fewer,
+and raise ValueError otherwise. What the runs hold is counted before anything is allocated for it.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from compaction_operator.orc.encoding.rle_version1 import decode_version1
+from compaction_operator.orc.encoding.rle_version2 import decode_version2
+from compaction_operator.orc.encoding.runs import Integers, check_end
+
+
+def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
+    """Return the values of a byte run-length stream."""
+    parts = []
+    position = total = 0
+    while position < len(data) and total < count:
+        control = data[position]
+        if control < 128:
+            length = control + 3
+            parts.append(data[position + 1 : position + 2] * length)
+            position += 2
+        else:
+            length = 256 - control
+            parts.append(data[position + 1 : position + 1 + length])
+            position += 1 + length
+        total += length
+    check_end(data, position, count=count, total=total)
+    return np.frombuffer(b"".join(parts), dtype=np.uint8)
+
+
+def decode_booleans(data: bytes, count: int) -> npt.NDArray[np.bool_]:
+    """Return the values of a boolean stream: bits, the highest first, in a byte run-length stream."""
+    packed = decode_bytes(data, (count + 7) // 8)
+    return np.unpackbits(packed, count=count).view(np.bool_)
+
+
+def decode_integers(data: bytes, count: int, *, signed: bool, version: int) -> Integers:
+    """Return the values of an integer run-length stream of version 1 or 2.
+
+    Unsigned values from 2**63 on come out negative, as in Java.
+    """
+    decode = decode_version1 if version == 1 else decode_version2
+    return decode(data, count, signed=signed)
+
+
+def split_varints(data: bytes, count: int) -> Integers:
+    """Return the length in bytes of each of the base-128 numbers, of any size, that make up `data`."""
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= 0)
+    if len(ends) != count or (data and data[-1] >= 128):
+        raise ValueError(f"a stream of {len(ends)} numbers, not {count}")
+    return np.diff(ends, prepend=-1)

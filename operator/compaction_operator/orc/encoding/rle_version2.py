@@ -1,0 +1,156 @@
+"""Integer run-length encoding version 2 (ORC specification, "Integer Run Length Encoding, version 2")."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from compaction_operator.orc.encoding.bit_unpacking import closest_width, unpack, unpack_few, width_of_code
+from compaction_operator.orc.encoding.runs import (
+    MASK,
+    PADDING,
+    Integers,
+    LinearRuns,
+    Notes,
+    check_end,
+    indexes,
+    unzigzag,
+    varint,
+    zigzag,
+)
+
+
+def decode_version2(data: bytes, count: int, *, signed: bool) -> Integers:
+    """Return the `count` values of a stream; ValueError when it does not hold them."""
+    return _Decoder(data, signed).decode(count)
+
+
+class _Decoder:
+    """One stream: a pass notes where its runs are, then all runs of one bit width are unpacked at once.
+
+    The methods that read a run take where it begins and which value is its first; they return where it ends and how
+    many values it has.
+    """
+
+    def __init__(self, data: bytes, signed: bool) -> None:
+        self._data = data
+        self._padded = data + PADDING
+        self._signed = signed
+        self._repeats = Notes(2)  # position, offset
+        self._linear = LinearRuns()
+        # packed values by width, and whether they are zigzag: start of the bytes, offset, number of values
+        self._packed: defaultdict[tuple[int, bool], Notes] = defaultdict(lambda: Notes(3))
+        self._deltas = Notes(4)  # offset, number of values, first value, first delta
+        self._bases = Notes(3)  # offset, number of values, what to add to them
+        self._patches = Notes(2)  # offset, bits to set
+
+    def decode(self, count: int) -> Integers:
+        data, end = self._data, len(self._data)
+        readers = (self._direct, self._patched_base, self._delta)
+        position = total = 0
+        while position < end and total < count:
+            header = data[position]
+            if header < 64:  # a short repeat: there may be hundreds of thousands, so they are only noted here
+                self._repeats.add((position, total))
+                position += 2 + (header >> 3)
+                total += (header & 7) + 3
+            else:
+                position, length = readers[(header >> 6) - 1](position, total)
+                total += length
+        check_end(data, position, count=count, total=total)
+        return self._written(count)
+
+    def _written(self, count: int) -> Integers:
+        out = np.empty(count, dtype=np.int64)
+        self._write_repeats(out)
+        self._linear.write(out)
+        for (width, is_zigzag), runs in self._packed.items():
+            unpack(self._padded, runs.columns(), width=width, zigzag=is_zigzag, out=out)
+        self._write_deltas(out)
+        self._write_patched(out)
+        return out
+
+    def _direct(self, position: int, offset: int) -> tuple[int, int]:
+        width, length = self._header(position)
+        self._packed[width, self._signed].add((position + 2, offset, length))
+        return position + 2 + (length * width + 7) // 8, length
+
+    def _header(self, position: int) -> tuple[int, int]:
+        """The bit width and the number of values in the two bytes that most runs begin with."""
+        header = self._padded[position]
+        return width_of_code(header >> 1 & 31), ((header & 1) << 8 | self._padded[position + 1]) + 1
+
+    def _delta(self, position: int, offset: int) -> tuple[int, int]:
+        width, length = self._header(position)
+        first, end = varint(self._padded, position + 2)
+        step, end = varint(self._padded, end)
+        first, step = zigzag(first) if self._signed else first, zigzag(step)
+        if not self._padded[position] & 0x3E:  # no width: all deltas are the same
+            self._linear.add(offset, length, first, step)
+            return end, length
+        if length < 2:
+            raise ValueError("a run of deltas without one")
+        self._deltas.add((offset, length, first, step))
+        self._packed[width, False].add((end, offset + 2, length - 2))
+        return end + ((length - 2) * width + 7) // 8, length
+
+    def _patched_base(self, position: int, offset: int) -> tuple[int, int]:
+        width, length = self._header(position)
+        third, fourth = self._padded[position + 2], self._padded[position + 3]
+        start = position + 5 + (third >> 5)
+        base = _sign_and_magnitude(self._padded[position + 4 : start])
+        self._packed[width, False].add((start, offset, length))
+        self._bases.add((offset, length, base))
+        patches = start + (length * width + 7) // 8
+        patch_width, gap_width, number = width_of_code(third & 31), (fourth >> 5) + 1, fourth & 31
+        entry_width = closest_width(patch_width + gap_width)
+        end = patches + (number * entry_width + 7) // 8
+        at = offset
+        for entry in unpack_few(self._padded[patches:end], number, entry_width):
+            at += entry >> patch_width
+            if at >= offset + length:
+                raise ValueError("a patch behind its run")
+            self._patches.add((at, (entry & (1 << patch_width) - 1) << width & MASK))
+        return end, length
+
+    def _write_repeats(self, out: Integers) -> None:
+        """The value of a short repeat is in the one to eight bytes behind its header, the highest first."""
+        if not self._repeats:
+            return
+        positions, offsets = self._repeats.columns()
+        headers = np.frombuffer(self._padded, dtype=np.uint8)[positions]
+        behind = np.ndarray((len(self._data),), dtype=">u8", buffer=self._padded, offset=1, strides=(1,))
+        # NB: without astype numpy computes large arrays in place, and the result has its bytes in reverse
+        words = behind[positions].astype(np.uint64) >> (56 - (headers & 0x38)).astype(np.uint64)
+        values = unzigzag(words) if self._signed else words.view(np.int64)
+        lengths = (headers & 7).astype(np.int64) + 3
+        out[indexes(offsets, lengths)] = np.repeat(values, lengths)
+
+    def _write_deltas(self, out: Integers) -> None:
+        """Make values of the deltas, which are to be added or, where the first one is negative, taken off."""
+        if not self._deltas:
+            return
+        offsets, lengths, first, step = self._deltas.columns()
+        index = indexes(offsets, lengths)
+        values = out[index]
+        np.negative(values, out=values, where=np.repeat(step < 0, lengths))
+        starts = np.cumsum(lengths) - lengths
+        values[starts] = first
+        values[starts + 1] = step
+        sums = np.cumsum(values)
+        out[index] = sums - np.repeat(sums[starts] - first, lengths)
+
+    def _write_patched(self, out: Integers) -> None:
+        if not self._bases:
+            return
+        if self._patches:
+            at, bits = self._patches.columns()
+            np.bitwise_or.at(out, at, bits)
+        offsets, lengths, base = self._bases.columns()
+        out[indexes(offsets, lengths)] += np.repeat(base, lengths)
+
+
+def _sign_and_magnitude(data: bytes) -> int:
+    """A number whose highest bit is its sign, as the 64 bits of its two's complement."""
+    value = int.from_bytes(data, "big")
+    sign = 1 << (8 * len(data) - 1)
+    return (sign - value if value & sign else value) & MASK

@@ -1,0 +1,1 @@
+"""Whole ORC files: tails, stripes read, copied and built, statistics and indexes."""

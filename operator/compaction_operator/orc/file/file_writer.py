@@ -1,0 +1,152 @@
+"""Writes an ORC file stripe by stripe: new ones column by column, others as the bytes they are in their file."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import pyarrow as pa
+
+from compaction_operator.orc.encoding.compress import compress
+from compaction_operator.orc.file.row_index import StoredColumn
+from compaction_operator.orc.file.statistics import column_statistics, merge
+from compaction_operator.orc.file.stripe_builder import Layout, StripeBuilder
+from compaction_operator.orc.file.stripe_copy import stripe_statistics
+from compaction_operator.orc.file.tail import Tail
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
+from compaction_operator.orc.spec.physical import physical_type
+
+_MAGIC = b"ORC"
+_VERSION = (0, 12)
+_WRITER_JAVA = 0
+_WRITER_VERSION = 7
+"""What Hive 3.1 writes (ORC_517): string statistics hold whole values, times are also in UTC."""
+_PIECE = 8 * 1024 * 1024
+
+
+class OrcWriter:
+    """A new ORC file, as a context manager: some stripes, then `finish`.
+
+    The file must not exist. It is removed again when the block ends by an error or without `finish`. What cannot be
+    written raises OrcError with the path. `stripe_rows` has the rows of each stripe so far.
+    """
+
+    def __init__(self, path: str, layout: Layout) -> None:
+        self._path = path
+        self._layout = layout
+        self._file: BinaryIO
+        self._footer = Footer(header_length=len(_MAGIC), writer=_WRITER_JAVA, row_index_stride=layout.row_index_stride)
+        self._footer.types.extend(layout.types)
+        self._metadata = Metadata()
+        self._writer_version = _WRITER_VERSION
+        self._finished = False
+        self.bytes_copied = 0
+
+    @property
+    def stripe_rows(self) -> list[int]:
+        """The rows of each stripe, in their order."""
+        return [int(stripe.number_of_rows) for stripe in self._footer.stripes]
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = Path(self._path).open("xb")
+        except OSError as error:
+            raise OrcError(self._path, f"cannot be created: {error.strerror}") from error
+        self._file.write(_MAGIC)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if not self._finished or error:
+            Path(self._path).unlink(missing_ok=True)
+        if isinstance(error, OSError | ValueError | pa.ArrowException):
+            raise OrcError(self._path, f"cannot be written: {str(error).partition(chr(10))[0]}") from error
+
+    @contextmanager
+    def stripe(self, rows: int) -> Iterator[StripeBuilder]:
+        """Put together a stripe of so many rows, which is written when the block ends; one of no rows is left out."""
+        builder = StripeBuilder(rows, self._layout)
+        yield builder
+        builder.complete()
+        if rows:
+            self._write_stripe(rows, builder.columns)
+
+    def _write_stripe(self, rows: int, columns: Sequence[StoredColumn]) -> None:
+        index = [stream for column in columns for stream in column.index]
+        data = [stream for column in columns for stream in column.data]
+        footer = StripeFooter(writer_timezone="UTC", columns=[column.encoding for column in columns])
+        for stream in (*index, *data):
+            footer.streams.add(kind=stream.kind, column=stream.column, length=len(stream.data))
+        stripe = StripeInformation(
+            offset=self._file.tell(),
+            index_length=sum(len(stream.data) for stream in index),
+            data_length=sum(len(stream.data) for stream in data),
+            number_of_rows=rows,
+        )
+        for stream in (*index, *data):
+            self._file.write(stream.data)
+        stripe.footer_length = self._write_message(footer)
+        self._footer.stripes.append(stripe)
+        self._metadata.stripe_stats.add(column_stats=[column.statistics for column in columns])
+
+    def _write_message(self, message: Any) -> int:
+        plain = message.SerializeToString()
+        section = compress(plain, codec=self._layout.compression, block_size=self._layout.block_size)
+        return self._file.write(section.data)
+
+    def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
+        """Append a stripe of another file as it is there, with its statistics; `can_copy` must be true of it.
+
+        Raises OrcError, naming the other file, when it is cut off.
+        """
+        stripe = StripeInformation()
+        stripe.CopyFrom(tail.footer.stripes[index])
+        length = stripe.index_length + stripe.data_length + stripe.footer_length
+        file.seek(stripe.offset)
+        stripe.offset = self._file.tell()
+        for start in range(0, length, _PIECE):
+            piece = file.read(min(_PIECE, length - start))
+            if len(piece) < min(_PIECE, length - start):
+                raise OrcError(tail.path, "it ends within a stripe")
+            self._file.write(piece)
+        self._footer.stripes.append(stripe)
+        self._metadata.stripe_stats.append(stripe_statistics(tail, index))
+        self._writer_version = min(self._writer_version, tail.postscript.writer_version)
+        self.bytes_copied += length
+
+    def finish(self, user_metadata: Mapping[str, bytes]) -> int:
+        """Write the tail, flush the file to disk and return its size in bytes."""
+        self._footer.content_length = self._file.tell() - len(_MAGIC)
+        self._footer.number_of_rows = sum(self.stripe_rows)
+        self._footer.statistics.extend(self._file_statistics())
+        if self._layout.calendar:
+            self._footer.calendar = self._layout.calendar
+        for name, value in sorted(user_metadata.items()):
+            self._footer.metadata.add(name=name, value=value)
+        postscript = PostScript(
+            metadata_length=self._write_message(self._metadata),
+            footer_length=self._write_message(self._footer),
+            compression=self._layout.compression,
+            compression_block_size=self._layout.block_size,
+            version=_VERSION,
+            writer_version=self._writer_version,
+            magic=_MAGIC.decode(),
+        ).SerializeToString()
+        self._file.write(postscript + bytes([len(postscript)]))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._finished = True
+        return self._file.tell()
+
+    def _file_statistics(self) -> list[Any]:
+        """The statistics of each column over all stripes; those of no values when there is no stripe."""
+        types, stripes = self._layout.types, self._metadata.stripe_stats
+        if not stripes:
+            empty = [pa.array([], physical_type(types, column)) for column in range(len(types))]
+            return [column_statistics(types, column, array) for column, array in enumerate(empty)]
+        return [merge([stripe.column_stats[column] for stripe in stripes]) for column in range(len(types))]

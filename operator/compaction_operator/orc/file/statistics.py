@@ -1,0 +1,362 @@
+"""Column statistics of ORC's indexes and footers, as ORC's Java writer makes them or safely wider.
+
+Readers prune by them. A reader of ORC 1.5 (Hive 3.1: RecordReaderImpl.evaluatePredicateProto) takes statistics whose
+typed message is present without a minimum for "all values are null" and skips the rows; only where the typed message
+is absent does it read them. So whatever is not known here is left out as a whole.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from compaction_operator.orc.spec.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
+from compaction_operator.orc.spec.messages import ColumnStatistics, Kind
+
+_LONG = range(-(2**63), 2**63)
+_INT = range(-(2**31), 2**31)
+_EXACT = Context(prec=4 * MAX_DECIMAL_DIGITS)
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
+
+# Writers order strings by their bytes, Java's readers by UTF-16: there U+E000 to U+FFFF (in UTF-8 EE and EF come first)
+# are behind what takes four bytes (F0 to F4). A table for bytes.translate.
+_FOUR_BYTES = 0xF0
+_JAVA_ORDER = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
+
+_FIELDS = {
+    Kind.BOOLEAN: "bucket_statistics",
+    Kind.BYTE: "int_statistics",
+    Kind.SHORT: "int_statistics",
+    Kind.INT: "int_statistics",
+    Kind.LONG: "int_statistics",
+    Kind.FLOAT: "double_statistics",
+    Kind.DOUBLE: "double_statistics",
+    Kind.STRING: "string_statistics",
+    Kind.CHAR: "string_statistics",
+    Kind.VARCHAR: "string_statistics",
+    Kind.BINARY: "binary_statistics",
+    Kind.DATE: "date_statistics",
+    Kind.DECIMAL: "decimal_statistics",
+    Kind.TIMESTAMP: "timestamp_statistics",
+    Kind.TIMESTAMP_INSTANT: "timestamp_statistics",
+}
+
+
+class _UnknownError(Exception):
+    """Nothing can be said that is sure to be right for every reader."""
+
+
+def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any:
+    """Return the ColumnStatistics of a slice of one column, its children left out.
+
+    `array` holds the slice as `physical_type(types, column)`, without the rows whose parent is null. Without values
+    (also of length 0) the typed message has no minimum and maximum, as Java writes it. It is absent for kinds that
+    have none, and where no bound is safe:
+
+    - a NaN among floating point numbers: ORC 1.5 does not mind that the sum is NaN, and skips rows that are <> x
+      when minimum and maximum are x;
+    - strings whose bounds by bytes are none in the order of Java's strings (emoji beside full-width forms), or are not
+      UTF-8: a reader looks for a literal in Java's order, and would skip rows that it found before they were merged;
+    - decimals of more than 38 digits, dates beyond 32 bits, timestamps that ORC's writer cannot have written.
+
+    The sum of integers is absent when it overflows 64 bits, that of decimals when it has more than 38 digits.
+    Timestamps are in milliseconds as a writer in UTC has them, the maximum rounded up. -0.0 is below 0.0.
+    """
+    result = ColumnStatistics(number_of_values=len(array) - array.null_count, has_null=array.null_count > 0)
+    field = _FIELDS.get(Kind(types[column].kind))
+    if field:
+        _fill(result, field, lambda: _OF_VALUES[field](getattr(result, field), array.drop_null()))
+    return result
+
+
+def merge(parts: Sequence[Any]) -> Any:
+    """Return the ColumnStatistics of all parts together: of row groups a stripe's, of stripes a file's.
+
+    The typed message is absent where one part has none, or does not say its bounds although it has values: never is
+    the result narrower than what is known. Lower and upper bounds (ORC 1.6, long strings) stand in for a minimum and
+    maximum. Raises ValueError without parts, which have no type.
+    """
+    if not parts:
+        raise ValueError("no statistics to merge")
+    result = ColumnStatistics(
+        number_of_values=sum(part.number_of_values for part in parts),
+        has_null=any(part.has_null or not part.HasField("has_null") for part in parts),
+    )
+    field = next((field for field in _OF_PARTS if parts[0].HasField(field)), None)
+    if field and all(part.HasField(field) for part in parts):
+        known = [getattr(part, field) for part in parts if part.number_of_values]
+        _fill(result, field, lambda: _OF_PARTS[field](getattr(result, field), known))
+    return result
+
+
+def were_collected(stripe: Any, rows: int) -> bool:
+    """Tell whether StripeStatistics describe the stripe's rows: its root column must count them.
+
+    Hive 3.1's own minor compaction writes statistics of no values, which look like those of nulls.
+    """
+    return bool(stripe.column_stats) and int(stripe.column_stats[0].number_of_values) == rows
+
+
+def _fill(result: Any, field: str, fill: Callable[[], None]) -> None:
+    """Let `fill` write the typed message, or leave it out when it finds that nothing is known."""
+    getattr(result, field).SetInParent()
+    try:
+        fill()
+    except _UnknownError:
+        result.ClearField(field)
+
+
+def _integers_of(typed: Any, values: pa.Array) -> None:
+    numbers = values.to_numpy().astype(np.int64, copy=False)
+    total = _sum(numbers)
+    if len(numbers):
+        typed.minimum, typed.maximum = int(numbers.min()), int(numbers.max())
+    if total is not None:
+        typed.sum = total
+
+
+def _sum(numbers: npt.NDArray[np.int64]) -> int | None:
+    """The sum, or None where adding one after the other leaves 64 bits, as Java does it."""
+    sums = np.cumsum(numbers)
+    before = np.concatenate([np.zeros(1, np.int64), sums[:-1]])
+    same_sign = (numbers >= 0) == (before >= 0)
+    if np.any(same_sign & ((sums >= 0) != (before >= 0))):
+        return None
+    return int(sums[-1]) if len(sums) else 0
+
+
+def _doubles_of(typed: Any, values: pa.Array) -> None:
+    numbers = values.to_numpy().astype(np.float64, copy=False)
+    if np.any(np.isnan(numbers)):
+        raise _UnknownError
+    with np.errstate(invalid="ignore", over="ignore"):
+        # NB: cumsum adds in order, as Java does; numpy's sum adds in pairs and differs in the last bits
+        typed.sum = 0.0 + float(np.cumsum(numbers)[-1]) if len(numbers) else 0.0
+    if len(numbers):
+        typed.minimum, typed.maximum = _signed(numbers.min(), -1, numbers), _signed(numbers.max(), 1, numbers)
+
+
+def _signed(bound: np.float64, sign: int, numbers: npt.NDArray[np.float64]) -> float:
+    """The bound; a zero with the given sign if one of the zeros has it: for readers -0.0 is less than 0.0."""
+    if bound != 0:
+        return float(bound)
+    zeros = np.copysign(1.0, numbers[numbers == 0])
+    return float(np.copysign(0.0, zeros.min() if sign < 0 else zeros.max()))
+
+
+def _strings_of(typed: Any, values: pa.Array) -> None:
+    if len(values):
+        low, high = _least_and_greatest(values)
+        moved = _in_java_order(values)
+        if moved is not None and (_java_order(low), _java_order(high)) != _least_and_greatest(moved):
+            raise _UnknownError
+        _set_text_bounds(typed, low, high)
+        typed.sum = _length(values)
+
+
+def _least_and_greatest(values: pa.Array) -> tuple[bytes, bytes]:
+    bounds = pc.min_max(values)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _in_java_order(values: pa.Array) -> pa.Array | None:
+    """The byte strings with each byte as `_java_order` has it; None when that changes no order."""
+    offsets = offsets_of(values)
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    if not np.any(data >= _FOUR_BYTES):
+        return None
+    moved = np.frombuffer(_JAVA_ORDER, np.uint8)[data]
+    buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(moved)]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def _java_order(text: bytes) -> bytes:
+    return text.translate(_JAVA_ORDER)
+
+
+def _set_text_bounds(typed: Any, low: bytes, high: bytes) -> None:
+    try:
+        low.decode()
+        high.decode()
+    except UnicodeDecodeError:
+        # Java would read a U+FFFD, which is somewhere else in the order
+        raise _UnknownError from None
+    typed.minimum, typed.maximum = low, high
+
+
+def _binaries_of(typed: Any, values: pa.Array) -> None:
+    typed.sum = _length(values)
+
+
+def _length(values: pa.Array) -> int:
+    return pc.sum(pc.binary_length(values)).as_py() or 0
+
+
+def _booleans_of(typed: Any, values: pa.Array) -> None:
+    typed.count.append(values.true_count)
+
+
+def _dates_of(typed: Any, values: pa.Array) -> None:
+    if len(values):
+        days = values.to_numpy()
+        if int(days.min()) not in _INT or int(days.max()) not in _INT:
+            raise _UnknownError
+        typed.minimum, typed.maximum = int(days.min()), int(days.max())
+
+
+def _timestamps_of(typed: Any, values: pa.Array) -> None:
+    found = milliseconds(values)
+    if found is None:
+        raise _UnknownError
+    times, rounded = found
+    if len(times):
+        # NB: a reader without nanoseconds must not take the range for one value, nor miss what lies behind it
+        typed.minimum_utc, typed.maximum_utc = int(times.min()), int((times + rounded).max())
+
+
+def _decimals_of(typed: Any, values: pa.Array) -> None:
+    arrays = decimals(values)
+    if arrays is None:
+        raise _UnknownError
+    bounds = [pc.min_max(array) for array in arrays]
+    if bounds:
+        typed.minimum = _plain(min(bound["min"].as_py() for bound in bounds))
+        typed.maximum = _plain(max(bound["max"].as_py() for bound in bounds))
+    _set_decimal_sum(typed, [_decimal_sum(array) for array in arrays])
+
+
+def _decimal_sum(array: pa.Array) -> Decimal:
+    # 76 digits hold the sum of any number of rows of 38
+    total = pc.sum(array.cast(pa.decimal256(2 * MAX_DECIMAL_DIGITS, array.type.scale))).as_py()
+    assert isinstance(total, Decimal)
+    return total
+
+
+def _set_decimal_sum(typed: Any, addends: Sequence[Decimal]) -> None:
+    total = Decimal(0)
+    for addend in addends:
+        total = _EXACT.add(total, addend)
+    text = _plain(total)
+    if sum(character.isdigit() for character in text.lstrip("-0.")) <= MAX_DECIMAL_DIGITS:
+        typed.sum = text
+
+
+def _plain(number: Decimal) -> str:
+    """A decimal as HiveDecimal writes it."""
+    text = f"{number:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _merge_integers(typed: Any, parts: Sequence[Any]) -> None:
+    if parts:
+        typed.minimum, typed.maximum = _lowest(parts, "minimum"), _highest(parts, "maximum")
+    total = sum(part.sum for part in parts)
+    if all(part.HasField("sum") for part in parts) and total in _LONG:
+        typed.sum = total
+
+
+def _merge_doubles(typed: Any, parts: Sequence[Any]) -> None:
+    if any(np.isnan([part.minimum, part.maximum, part.sum]).any() or not part.HasField("sum") for part in parts):
+        raise _UnknownError
+    total = 0.0
+    for part in parts:
+        total += part.sum
+    typed.sum = total
+    if parts:
+        typed.minimum = _lowest(parts, "minimum", key=_zeros_apart)
+        typed.maximum = _highest(parts, "maximum", key=_zeros_apart)
+
+
+def _zeros_apart(number: float) -> tuple[float, float]:
+    return number, float(np.copysign(1.0, number))
+
+
+def _merge_strings(typed: Any, parts: Sequence[Any]) -> None:
+    if not parts:
+        return
+    lows = [_bound(part, "minimum", "lower_bound") for part in parts]
+    highs = [_bound(part, "maximum", "upper_bound") for part in parts]
+    low, high = min(lows), max(highs)
+    if low != min(lows, key=_java_order) or high != max(highs, key=_java_order):
+        raise _UnknownError
+    _set_text_bounds(typed, low, high)
+    if all(part.HasField("sum") for part in parts):
+        typed.sum = sum(part.sum for part in parts)
+
+
+def _merge_binaries(typed: Any, parts: Sequence[Any]) -> None:
+    if not all(part.HasField("sum") for part in parts):
+        raise _UnknownError
+    typed.sum = sum(part.sum for part in parts)
+
+
+def _merge_booleans(typed: Any, parts: Sequence[Any]) -> None:
+    if not all(part.count for part in parts):
+        raise _UnknownError
+    typed.count.append(sum(part.count[0] for part in parts))
+
+
+def _merge_dates(typed: Any, parts: Sequence[Any]) -> None:
+    if parts:
+        typed.minimum, typed.maximum = _lowest(parts, "minimum"), _highest(parts, "maximum")
+
+
+def _merge_timestamps(typed: Any, parts: Sequence[Any]) -> None:
+    if parts:
+        typed.minimum_utc, typed.maximum_utc = _lowest(parts, "minimum_utc"), _highest(parts, "maximum_utc")
+
+
+def _merge_decimals(typed: Any, parts: Sequence[Any]) -> None:
+    said = [text for part in parts for text in (part.minimum, part.maximum)]
+    if not all(_PLAIN_DECIMAL.fullmatch(text) for text in said):
+        raise _UnknownError
+    if parts:
+        typed.minimum = _lowest(parts, "minimum", key=Decimal)
+        typed.maximum = _highest(parts, "maximum", key=Decimal)
+    if all(_PLAIN_DECIMAL.fullmatch(part.sum) for part in parts):
+        _set_decimal_sum(typed, [Decimal(part.sum) for part in parts])
+
+
+def _lowest(parts: Sequence[Any], name: str, key: Callable[[Any], Any] | None = None) -> Any:
+    return min((_bound(part, name) for part in parts), key=key)
+
+
+def _highest(parts: Sequence[Any], name: str, key: Callable[[Any], Any] | None = None) -> Any:
+    return max((_bound(part, name) for part in parts), key=key)
+
+
+def _bound(part: Any, *names: str) -> Any:
+    """The first of the fields that the part has."""
+    for name in names:
+        if part.HasField(name):
+            return getattr(part, name)
+    raise _UnknownError
+
+
+_OF_VALUES: dict[str, Callable[[Any, pa.Array], None]] = {
+    "int_statistics": _integers_of,
+    "double_statistics": _doubles_of,
+    "string_statistics": _strings_of,
+    "bucket_statistics": _booleans_of,
+    "decimal_statistics": _decimals_of,
+    "date_statistics": _dates_of,
+    "binary_statistics": _binaries_of,
+    "timestamp_statistics": _timestamps_of,
+}
+
+_OF_PARTS: dict[str, Callable[[Any, Sequence[Any]], None]] = {
+    "int_statistics": _merge_integers,
+    "double_statistics": _merge_doubles,
+    "string_statistics": _merge_strings,
+    "bucket_statistics": _merge_booleans,
+    "decimal_statistics": _merge_decimals,
+    "date_statistics": _merge_dates,
+    "binary_statistics": _merge_binaries,
+    "timestamp_statistics": _merge_timestamps,
+}

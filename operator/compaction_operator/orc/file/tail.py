@@ -1,0 +1,168 @@
+"""The tail of an ORC file: read it, and put another one in its place."""
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from compaction_operator.acid.names import INT64_MAX
+from compaction_operator.orc.encoding import codec
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.messages import Compression, Footer, PostScript
+
+_MAGIC = b"ORC"
+
+_VERSIONS = frozenset({(), (0, 11), (0, 12)})
+"""The versions of the format whose encodings are known; old Hive named none. UNSTABLE-PRE-2.0 has other decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The parsed tail of one file.
+
+    `postscript` and `footer` are messages of the ORC specification; `metadata` holds the stripes' statistics
+    as they are in the file, not decoded; `content_end` is where the last stripe ends.
+    """
+
+    path: str
+    size: int
+    postscript: Any
+    footer: Any
+    metadata: bytes
+    content_end: int
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the file."""
+        return Compression(self.postscript.compression)
+
+    @property
+    def block_size(self) -> int:
+        """The largest plain size of one compression frame."""
+        return int(self.postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+
+    @property
+    def types(self) -> Sequence[Any]:
+        """The type tree, in the order of column ids."""
+        return list(self.footer.types)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.footer.number_of_rows)
+
+    @property
+    def stripe_rows(self) -> list[int]:
+        """The number of rows of each stripe."""
+        return [int(stripe.number_of_rows) for stripe in self.footer.stripes]
+
+    @property
+    def user_metadata(self) -> dict[str, bytes]:
+        """The file's user metadata by name."""
+        return {item.name: item.value for item in self.footer.metadata}
+
+
+def read_tail(path: str) -> Tail:
+    """Return the tail of the file at a local path.
+
+    Raises OrcError, naming the file, for one that is missing, is not ORC, is damaged or cut off, is encrypted,
+    is compressed with LZO, or is of a version that is not known.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return _parse(path, size, file)
+    except (OSError, ValueError, zlib.error, DecodeError, pa.ArrowException) as error:
+        raise OrcError(path, f"not a readable ORC file: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    """The first line of an error's text without the path, which OrcError says already."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _parse(path: str, size: int, file: BinaryIO) -> Tail:
+    postscript, length = _read_postscript(size, file)
+    compression = Compression(postscript.compression)
+    if compression is Compression.LZO:
+        raise ValueError("LZO compression is not supported")
+    block_size = int(postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+    footer_start = size - 1 - length - postscript.footer_length
+    metadata_start = footer_start - postscript.metadata_length
+    if metadata_start < len(_MAGIC):
+        raise ValueError("its tail is longer than the file")
+    file.seek(metadata_start)
+    metadata = file.read(postscript.metadata_length)
+    section = file.read(postscript.footer_length)
+    footer = Footer.FromString(codec.decompress(section, codec=compression, block_size=block_size))
+    end = _check_footer(footer, metadata_start)
+    return Tail(path, size, postscript, footer, metadata, end)
+
+
+def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
+    """Return the postscript and its length: the file's last byte."""
+    if size <= len(_MAGIC):
+        raise ValueError(f"it has {size} bytes")
+    file.seek(max(0, size - 256))
+    end = file.read()
+    length = end[-1]
+    postscript = PostScript.FromString(end[-1 - length : -1])
+    if length >= len(end) or postscript.magic != _MAGIC.decode():
+        raise ValueError("it does not end with an ORC postscript")
+    if tuple(postscript.version) not in _VERSIONS:
+        raise ValueError(f"it is of version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")
+    return postscript, length
+
+
+def _check_footer(footer: Any, metadata_start: int) -> int:
+    """Return where the stripes end; ValueError when they cannot be what the footer says."""
+    if footer.HasField("encryption"):
+        raise ValueError("it is encrypted")
+    if not footer.types:
+        raise ValueError("it has no types")
+    end = len(_MAGIC)
+    for stripe in footer.stripes:
+        end = max(end, stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length)
+    if end > metadata_start:
+        raise ValueError("a stripe ends behind the file's content")
+    if sum(stripe.number_of_rows for stripe in footer.stripes) != footer.number_of_rows:
+        raise ValueError("the rows of its stripes are not the rows of the file")
+    if footer.number_of_rows > INT64_MAX:
+        raise ValueError("it has more rows than Java can count")
+    return end
+
+
+def rewrite_tail(path: str, *, types: Sequence[Any], user_metadata: Mapping[str, bytes], calendar: int) -> None:
+    """Give the file at `path` another type tree, user metadata and calendar; its stripes stay as they are.
+
+    Only sound for types of the same encoding (string, char and varchar are). Flushed to disk before returning.
+    Raises OrcError as `read_tail` does.
+    """
+    tail = read_tail(path)
+    del tail.footer.types[:]
+    tail.footer.types.extend(types)
+    del tail.footer.metadata[:]
+    for name, value in sorted(user_metadata.items()):
+        tail.footer.metadata.add(name=name, value=value)
+    if calendar:
+        tail.footer.calendar = calendar
+    with Path(path).open("r+b") as file:
+        file.seek(tail.content_end)
+        file.write(_encode(tail))
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _encode(tail: Tail) -> bytes:
+    footer = codec.frame_plain(tail.footer.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
+    tail.postscript.footer_length = len(footer)
+    postscript = tail.postscript.SerializeToString()
+    return bytes(tail.metadata + footer + postscript + bytes([len(postscript)]))

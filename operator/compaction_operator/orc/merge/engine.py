@@ -1,0 +1,170 @@
+"""The compaction engine: merges the events of one bucket in the order of their keys."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from compaction_operator.acid.names import bucket_of_property
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc.file.stripe_copy import can_copy
+from compaction_operator.orc.merge.deletes import delete_windows
+from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
+from compaction_operator.orc.merge.keys import Integers, Keys, hit_by, in_range, touched_by, valid_write_ids
+from compaction_operator.orc.merge.layout import common_layout
+from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
+from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
+
+COPY_BYTES = 2 * 1024 * 1024
+COPY_ROWS = 50_000
+"""A stripe of at least that many bytes or rows is copied where it may be; smaller ones are merged into larger ones."""
+
+
+Window = tuple[KeyRange, Keys]
+"""A range of keys, and the delete events in it."""
+
+
+class StripeEngine:
+    """Decodes what must change, a column of an output stripe at a time, and copies the stripes that need not."""
+
+    def merge(self, task: MergeTask) -> MergeResult:
+        """Write the task's output file, whole and flushed.
+
+        Raises OrcError, and leaves no output, for a file that cannot be read or kept bit for bit, for two events
+        with one key, and for an output that exists.
+        """
+        write_ids = ValidWriteIdList.parse(task.write_ids)
+        return _Merge(task, write_ids).run() if task.kind is EventKind.INSERT else _merge_deletes(task, write_ids)
+
+
+class _Merge:
+    """One INSERT task under way."""
+
+    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList) -> None:
+        self._task = task
+        self._write_ids = write_ids
+        self._sources = [open_source(file) for file in task.inputs]
+        self._layout = common_layout(self._sources, task)
+        self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
+        self._rows_in: Counter[int] = Counter()
+        self._hidden: Counter[int] = Counter()
+        self._rows_deleted = self._events = self._bytes_in = 0
+
+    def run(self) -> MergeResult:
+        """Write the file, window by window of delete events, and say what came of it."""
+        stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
+        deletes = [open_source(file) for file in self._task.deletes]
+        windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
+        with InsertFile(self._task.output, self._layout, self._columns, memory=self._task.memory) as file:
+            for window in windows:
+                self._events += len(window[1])
+                for group in _overlapping([stripe for stripe in stripes if stripe.touches(window[0])]):
+                    if not (len(group) == 1 and self._copied(group[0], window, file)):
+                        self._merge(group, window, file)
+            size = file.finish()
+        return self._result(file, size)
+
+    def _result(self, file: InsertFile, size: int) -> MergeResult:
+        return MergeResult(
+            output=self._task.output,
+            rows_in=self._rows_in.total(),
+            rows_out=file.rows.total(),
+            delete_events_in=self._events,
+            rows_deleted=self._rows_deleted,
+            bytes_in=self._bytes_in,
+            bytes_out=size,
+            bytes_copied=file.bytes_copied,
+            copied_from=file.copied_from,
+            rows_in_by_write_id=dict(self._rows_in),
+            rows_out_by_write_id=dict(file.rows),
+            rows_hidden=dict(self._hidden),
+        )
+
+    def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
+        """Copy a stripe if its statistics and the key index prove that all its rows stay."""
+        keys, deletes = window
+        if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
+            return False
+        if not stripe.all_valid(self._write_ids, operation=INSERT):
+            return False
+        counts = stripe.count_by_write_id()
+        self._count(stripe, counts, stripe.rows)
+        file.copy(stripe, counts)
+        return True
+
+    def _may_copy(self, stripe: Stripe, keys: KeyRange) -> bool:
+        large = stripe.bytes >= COPY_BYTES or stripe.rows >= COPY_ROWS
+        whole = large and stripe.source.file.original is None and stripe.lies_in(keys)
+        return whole and can_copy(stripe.source.tail, stripe.index, self._layout)
+
+    def _count(self, stripe: Stripe, counts: dict[int, int], rows: int) -> None:
+        self._rows_in.update(counts)
+        self._bytes_in += stripe.bytes * rows // stripe.rows
+
+    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile) -> None:
+        runs = [run for stripe in group if len((run := self._run(stripe, window)).rows)]
+        whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
+        if whole and self._may_copy(group[0], window[0]):
+            file.copy(group[0], runs[0].keys.count_by(runs[0].keys.write_id))
+        elif runs:
+            file.add(runs)
+
+    def _run(self, stripe: Stripe, window: Window) -> Run:
+        """Read the keys of a stripe and return the rows that stay."""
+        with stripe.open() as opened:
+            keys = opened.keys(operation=INSERT)
+        inside = in_range(keys, window[0])
+        valid = inside & valid_write_ids(keys.current, self._write_ids)
+        hit = valid & hit_by(keys, window[1])
+        self._count(stripe, keys.count_by(keys.write_id[valid]), int(inside.sum()))
+        self._hidden.update(keys.count_by(keys.current[inside & ~valid]))
+        self._rows_deleted += int(hit.sum())
+        rows = np.flatnonzero(valid & ~hit)
+        return Run(stripe, rows, keys[rows])
+
+
+def _bounded(stripe: Stripe) -> Stripe:
+    """The stripe with both bounds known; where its file does not tell them, they are read."""
+    if stripe.low is not None and stripe.high is not None:
+        return stripe
+    with stripe.open() as opened:
+        return opened.bounded()
+
+
+def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
+    """The stripes in the order of their keys, those that overlap together."""
+    group: list[Stripe] = []
+    end = LOWEST
+    for stripe in sorted(stripes, key=lambda stripe: stripe.bounds):
+        low, high = stripe.bounds
+        if group and low > end:
+            yield group
+            group = []
+        group.append(stripe)
+        end = max(end, high)
+    if group:
+        yield group
+
+
+def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
+    sources = [open_source(file) for file in task.inputs]
+    read = 0
+    with DeleteFile(task.output, common_layout(sources, task)) as file:
+        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory):
+            read += len(events)
+            file.add(events[_bucket_of(events) == task.bucket])
+        size = file.finish()
+    return MergeResult(
+        output=task.output,
+        delete_events_in=read,
+        delete_events_out=file.events,
+        bytes_in=sum(source.tail.size for source in sources),
+        bytes_out=size,
+    )
+
+
+def _bucket_of(events: Keys) -> Integers:
+    """The bucket of each event's row."""
+    properties, which = np.unique(events.bucket, return_inverse=True)
+    buckets = np.array([bucket_of_property(number) for number in properties.tolist()], np.int64)
+    return buckets[which]

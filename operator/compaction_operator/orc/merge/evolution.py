@@ -1,0 +1,206 @@
+"""Rows of an older column list become rows of today's: the rules of ORC's SchemaEvolution, where they lose nothing."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from compaction_operator.orc.spec.hive_types import spell
+from compaction_operator.orc.spec.messages import Kind
+from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec.schema import same
+
+Convert = Callable[[pa.Array], pa.Array]
+"""Turns the physical array of a file's column into that of the target's column; lengths are equal."""
+
+_INTEGERS = (Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG)
+_FLOATS = (Kind.FLOAT, Kind.DOUBLE)
+_POSITIONAL = re.compile(r"_col[0-9]+")
+
+
+class Incompatible(ValueError):  # noqa: N818 - a verdict on two types
+    """A file's column cannot become the table's without loss or doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSource:
+    """Where a target column comes from: the file's column id, and what turns it; no column means nulls."""
+
+    target: int
+    column: int | None
+    convert: Convert
+    as_is: bool
+
+
+def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_row: int) -> tuple[ColumnSource, ...]:
+    """Return, for each child of the target's row struct, where its values come from in a file.
+
+    `row` and `target_row` are the column ids of the two structs. Columns match by name; those of a file whose names
+    are all `_colN`, as old Hive wrote them, match by position (SchemaEvolution.buildConversion).
+    NB: case counts (`orc.schema.evolution.case.sensitive`): of a file with `ID` Hive reads nulls for `id`.
+    Raises Incompatible naming the column that would lose something: one that the table does not have, or a narrower
+    or unrelated type.
+    """
+    positional = all(_POSITIONAL.fullmatch(name) for name in types[row].field_names)
+    pairs = _pairs(types[row], target_types[target_row], positional=positional, path="")
+    return tuple(_source(types, column, target_types, target, name) for name, column, target in pairs)
+
+
+def _source(
+    types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
+) -> ColumnSource:
+    if column is None:
+        return ColumnSource(target, None, _nulls(target_types, target), as_is=False)
+    convert = _conversion(types, column, target_types, target, name)
+    return ColumnSource(target, column, convert or _unchanged, as_is=convert is None)
+
+
+def _unchanged(array: pa.Array) -> pa.Array:
+    return array
+
+
+def _nulls(types: Sequence[Any], column: int) -> Convert:
+    kind = physical_type(types, column)
+    return lambda array: pa.nulls(len(array), kind)
+
+
+def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
+    """Name, file's column id and target's column id for each field of a target struct."""
+    names = list(target.field_names) if positional else list(struct.field_names)
+    found = dict(zip(names, struct.subtypes, strict=False))
+    if len(found) != len(struct.subtypes):
+        raise Incompatible(f"column {path or 'row'} has fields that the table does not have")
+    pairs = [
+        (f"{path}.{name}".lstrip("."), found.pop(name, None), column)
+        for name, column in zip(target.field_names, target.subtypes, strict=True)
+    ]
+    if found:
+        lost = f"{path}.{next(iter(found))}".lstrip(".")
+        why = "the table's is of another case" if _has(target, next(iter(found))) else "its values would be lost"
+        raise Incompatible(f"column {lost} is in this file but not in the table: {why}")
+    return pairs
+
+
+def _has(target: Any, name: str) -> bool:
+    return name.lower() in (known.lower() for known in target.field_names)
+
+
+def _conversion(
+    types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str
+) -> Convert | None:
+    """What turns one column into the other; None when nothing has to be done."""
+    if same(types, column, target_types, target):
+        return None
+    one, other = types[column], target_types[target]
+    if one.kind == other.kind and other.subtypes:
+        return _nested(types, column, target_types, target, name)
+    convert = _primitive(one, other)
+    if convert is None:
+        raise Incompatible(f"column {name} is {spell(one)} in this file but {spell(other)} in the table")
+    return convert
+
+
+def _primitive(one: Any, other: Any) -> Convert | None:
+    """What turns a value of one primitive type into the other without loss, or None.
+
+    NB: not a float into a double: Hive 3.1 reads it through its decimal text (0.1), Hive 4 exactly (0.10000000149).
+    """
+    if one.kind in _INTEGERS:
+        return _from_integer(one.kind, other)
+    match one.kind, other.kind:
+        case Kind.DECIMAL, Kind.DECIMAL:
+            roomy = other.scale >= one.scale and other.precision - other.scale >= one.precision - one.scale
+            return _unchanged if roomy else None
+        case (Kind.CHAR, Kind.CHAR) | (Kind.VARCHAR, Kind.VARCHAR):
+            return _unchanged if other.maximum_length >= one.maximum_length else None
+        case Kind.VARCHAR, Kind.STRING:
+            return _unchanged
+    return None
+
+
+def _from_integer(kind: Kind, other: Any) -> Convert | None:
+    if other.kind in _INTEGERS and other.kind > kind:
+        return lambda array: array.cast(pa.int64())
+    # NB: a bigint has more digits than a double, an int more than a float.
+    if other.kind in _FLOATS and kind < (Kind.LONG if other.kind == Kind.DOUBLE else Kind.INT):
+        floating = physical_type([other], 0)
+        return lambda array: array.cast(pa.int64()).cast(floating)
+    return _to_text if other.kind == Kind.STRING else None
+
+
+def _to_text(array: pa.Array) -> pa.Array:
+    return array.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
+    one, other = types[column], target_types[target]
+    if one.kind == Kind.STRUCT:
+        pairs = _pairs(one, other, positional=False, path=name)
+        sources = [_source(types, child, target_types, wanted, path) for path, child, wanted in pairs]
+        positions = {child: position for position, child in enumerate(one.subtypes)}
+        return _StructConvert(tuple(sources), positions, physical_type(target_types, target))
+    if len(one.subtypes) != len(other.subtypes):
+        raise Incompatible(f"column {name} is a union of other types in the table")
+    children = [
+        _conversion(types, child, target_types, wanted, f"{name}._{position}") or _unchanged
+        for position, (child, wanted) in enumerate(zip(one.subtypes, other.subtypes, strict=True))
+    ]
+    if one.kind == Kind.UNION:
+        return _UnionConvert(tuple(children), physical_type(target_types, target))
+    return _ListConvert(tuple(children), physical_type(target_types, target))
+
+
+def _null_mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+@dataclass(frozen=True, slots=True)
+class _StructConvert:
+    """Converts, adds and reorders the fields of a struct."""
+
+    sources: tuple[ColumnSource, ...]
+    positions: dict[int, int]
+    type_: pa.DataType
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        children = [source.convert(self._child(array, source)) for source in self.sources]
+        return pa.StructArray.from_arrays(children, fields=list(self.type_), mask=_null_mask(array))
+
+    def _child(self, array: pa.Array, source: ColumnSource) -> pa.Array:
+        return array if source.column is None else array.field(self.positions[source.column])
+
+
+@dataclass(frozen=True, slots=True)
+class _UnionConvert:
+    """Converts the alternatives of a union."""
+
+    children: tuple[Convert, ...]
+    type_: pa.DataType
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        alternatives = [convert(array.field(position + 1)) for position, convert in enumerate(self.children)]
+        return pa.StructArray.from_arrays(
+            [array.field(0), *alternatives], fields=list(self.type_), mask=_null_mask(array)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ListConvert:
+    """Converts the elements of a list, or the keys and values of a map."""
+
+    children: tuple[Convert, ...]
+    type_: pa.DataType
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        lengths = array.value_lengths().fill_null(0).to_numpy()
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+        values = array.flatten()
+        if len(self.children) == 1:
+            converted = self.children[0](values)
+        else:
+            parts = [convert(values.field(position)) for position, convert in enumerate(self.children)]
+            converted = pa.StructArray.from_arrays(parts, fields=list(self.type_.value_type))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=self.type_, mask=_null_mask(array))

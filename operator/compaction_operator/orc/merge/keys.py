@@ -1,0 +1,147 @@
+"""ROW__IDs as columns: order, equality and write-id validity of many at once. Pure, numpy only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc.merge.events import KeyRange, RowId
+
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """ROW__IDs (originalTransaction, bucket, rowId) and the currentTransaction of each: four columns of one length."""
+
+    write_id: Integers
+    bucket: Integers
+    row_id: Integers
+    current: Integers
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return no keys."""
+        return cls(*(np.empty(0, np.int64) for _ in range(4)))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Keys"]) -> "Keys":
+        """Return the keys of all parts, one after the other."""
+        if not parts:
+            return cls.empty()
+        return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
+
+    @property
+    def columns(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """The four columns."""
+        return self.write_id, self.bucket, self.row_id, self.current
+
+    def __len__(self) -> int:
+        return len(self.write_id)
+
+    def __getitem__(self, which: Mask | Integers | slice) -> "Keys":
+        return Keys(*(column[which] for column in self.columns))
+
+    def row(self, index: int) -> tuple[int, int, int]:
+        """Return one ROW__ID."""
+        return int(self.write_id[index]), int(self.bucket[index]), int(self.row_id[index])
+
+    def order(self) -> Integers:
+        """The permutation that sorts as Hive does: by ROW__ID, of the same one the newest event first.
+
+        Source: OrcRawRecordMerger.ReaderKey.compareTo.
+        """
+        return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
+
+    def first_not_ascending(self) -> int | None:
+        """The index of the first key that does not come after the one before it, or None."""
+        ascending = np.zeros(max(0, len(self) - 1), np.bool_)
+        equal = ~ascending
+        for column in (self.write_id, self.bucket, self.row_id, -self.current):
+            ascending |= equal & (column[1:] > column[:-1])
+            equal &= column[1:] == column[:-1]
+        return None if ascending.all() else int(np.argmin(ascending)) + 1
+
+    def same_row_as_previous(self) -> Mask:
+        """For each key whether its ROW__ID equals that of the key before it."""
+        same = np.zeros(len(self), np.bool_)
+        if len(self):
+            same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in self.columns[:3]])
+        return same
+
+    def distinct(self) -> "Keys":
+        """Return each event once, sorted."""
+        keys = self[self.order()]
+        again = keys.same_row_as_previous()
+        again[1:] &= keys.current[1:] == keys.current[:-1]
+        return keys[~again]
+
+    def count_by(self, column: Integers) -> dict[int, int]:
+        """How many keys there are for each value of one of the columns."""
+        values, counts = np.unique(column, return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Mask:
+    """For each write id whether the list says that it is valid."""
+    hidden = np.fromiter(write_ids.open | write_ids.aborted, np.int64)
+    return (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
+
+
+def in_range(keys: Keys, range_: KeyRange) -> Mask:
+    """For each key whether it lies in the range."""
+    inside = np.ones(len(keys), np.bool_)
+    if range_.after is not None:
+        inside &= _above(keys, range_.after)
+    if range_.to is not None:
+        inside &= ~_above(keys, range_.to)
+    return inside
+
+
+def _above(keys: Keys, limit: RowId) -> Mask:
+    above = np.zeros(len(keys), np.bool_)
+    equal = ~above
+    for column, number in zip(keys.columns, limit, strict=False):
+        above |= equal & (column > number)
+        equal &= column == number
+    return above
+
+
+def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
+    """Whether one of the delete events, which are sorted, has a ROW__ID from `low` to `high`."""
+    left = np.searchsorted(deletes.write_id, low[0], "left")
+    right = np.searchsorted(deletes.write_id, high[0], "right")
+    near = deletes[slice(int(left), int(right))]
+    return bool((~_above(near, high) & (_above(near, low) | _equal(near, low))).any())
+
+
+def _equal(keys: Keys, row: RowId) -> Mask:
+    equal = np.ones(len(keys), np.bool_)
+    for column, number in zip(keys.columns, row, strict=False):
+        equal &= column == number
+    return equal
+
+
+def hit_by(rows: Keys, deletes: Keys) -> Mask:
+    """For each row whether one of the delete events, which are sorted, has its ROW__ID."""
+    hit = np.zeros(len(rows), np.bool_)
+    if not len(rows):
+        return hit
+    low = np.searchsorted(deletes.write_id, rows.write_id.min(), "left")
+    high = np.searchsorted(deletes.write_id, rows.write_id.max(), "right")
+    near = deletes[slice(int(low), int(high))]
+    if not len(near):
+        return hit
+    both = Keys.concatenate([rows, near])
+    is_delete = np.arange(len(both)) >= len(rows)
+    order = np.lexsort((both.row_id, both.bucket, both.write_id))
+    group = np.cumsum(~both[order].same_row_as_previous()) - 1
+    deleted_groups = np.zeros(len(both), np.bool_)
+    deleted_groups[group[is_delete[order]]] = True
+    in_deleted = np.empty(len(both), np.bool_)
+    in_deleted[order] = deleted_groups[group]
+    return in_deleted[: len(rows)]

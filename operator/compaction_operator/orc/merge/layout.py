@@ -1,0 +1,90 @@
+"""What an output file takes over from its inputs: columns, codec, calendar, bloom filters."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from compaction_operator.orc.encoding.bloom import bloom_columns, fpp_of
+from compaction_operator.orc.encoding.codec import DEFAULT_BLOCK_SIZE
+from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
+from compaction_operator.orc.merge.source import Source, open_source, reading
+from compaction_operator.orc.spec import schema
+from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec.messages import Compression
+
+_LARGEST_BLOCK = (1 << 23) - 1
+"""What the header of a compression frame can say (ORC specification, "Compression")."""
+
+
+def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
+    """Return the layout of a task's output.
+
+    The columns are those of `task.row_type`, else those of the newest input that has a place for all; the codec is
+    that of the newest compressed input (Hive's minor compaction writes plain files). Raises OrcError for a row type
+    that is none, for inputs whose dates count in different calendars, and when there is no file to take anything from.
+    """
+    models = sources or [open_source(InputFile(path)) for path in task.schema_from]
+    if not models:
+        raise OrcError(task.output, "there is no file to take the columns from")
+    types = _types(models, task)
+    if task.kind is EventKind.INSERT and schema.has_dates(types):
+        _check_calendars(models)
+    compressed = [model for model in models if model.tail.compression != Compression.NONE]
+    newest = (compressed or models)[-1].tail
+    return Layout(
+        types=types,
+        compression=newest.compression,
+        block_size=min(_LARGEST_BLOCK, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
+        calendar=models[0].tail.footer.calendar,
+        bloom_filters=_bloom_filters(models, types) if task.kind is EventKind.INSERT else {},
+    )
+
+
+def _types(models: Sequence[Source], task: MergeTask) -> list[Any]:
+    if task.row_type is None:
+        return _newest_of_all(models) if task.kind is EventKind.INSERT else models[-1].acid_types
+    try:
+        return schema.acid_tree(parse_type(task.row_type))
+    except ValueError as error:
+        raise OrcError(task.output, str(error)) from error
+
+
+def _newest_of_all(models: Sequence[Source]) -> list[Any]:
+    """The columns of the newest file in which those of all others have a place; else those of the newest.
+
+    NB: a delta may be older in its columns than a base that was compacted since.
+    """
+    for candidate in reversed(models):
+        try:
+            for model in models:
+                model.columns(candidate.acid_types)
+        except OrcError:
+            continue
+        return candidate.acid_types
+    return models[-1].acid_types
+
+
+def _check_calendars(sources: Iterable[Source]) -> None:
+    first, *others = sources
+    for other in others:
+        if other.is_proleptic != first.is_proleptic:
+            raise OrcError(other.path, f"its dates are of another calendar than those of {first.path}")
+
+
+def _bloom_filters(models: Sequence[Source], types: Sequence[Any]) -> dict[int, float]:
+    """The columns with a bloom filter in the newest input that has any, and how often each may be wrong."""
+    for model in reversed(models):
+        if model.tail.footer.stripes and (found := _bloom_filters_of(model)):
+            targets = {source.column: source.target for source in model.columns(types)}
+            return {targets[column]: fpp for column, fpp in found.items() if column in targets}
+    return {}
+
+
+def _bloom_filters_of(model: Source) -> dict[int, float]:
+    """How often each filter of the first stripe may be wrong, by the column's id in that file."""
+    entries = model.tail.footer.row_index_stride
+    with model.stripes()[0].open() as stripe, reading(model.path):
+        columns = bloom_columns(stripe.reader.footer) if entries else ()
+        filters = {column: stripe.reader.bloom_filters(column) for column in columns}
+        return {column: fpp_of(found[0], expected_entries=entries) for column, found in filters.items() if found}

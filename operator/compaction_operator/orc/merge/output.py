@@ -1,0 +1,210 @@
+"""The file that a merge writes: runs of rows become stripes of a good size, in the order of their keys."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from compaction_operator.orc.file.file_writer import OrcWriter
+from compaction_operator.orc.file.stripe_builder import Layout, StripeBuilder
+from compaction_operator.orc.merge.bucket_metadata import acid_metadata
+from compaction_operator.orc.merge.events import RowId
+from compaction_operator.orc.merge.evolution import ColumnSource
+from compaction_operator.orc.merge.keys import Integers, Keys
+from compaction_operator.orc.merge.source import (
+    BUCKET,
+    CURRENT,
+    DELETE,
+    INSERT,
+    OPERATION,
+    ROW_ID,
+    SMALL_BYTES,
+    WRITE_ID,
+    OpenStripe,
+    Stripe,
+)
+from compaction_operator.orc.spec.errors import RepeatedRowError
+from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec.schema import ROW_ID as ROW
+
+STRIPE_BYTES = 64 * 1024 * 1024
+"""Stripes of the output are made of about that many bytes of input, or fewer where memory is short."""
+
+_OPEN_FILES = 200
+"""How many stripes that are too large to be read at once are open at a time."""
+
+_DELETES_PER_STRIPE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of one stripe that stay: their numbers in the stripe, and their keys."""
+
+    stripe: Stripe
+    rows: Integers
+    keys: Keys
+
+    def size(self, memory: int) -> float:
+        """How much of a stripe of the output they are: 1 is a full one, by its bytes or by the memory it takes."""
+        full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
+        return full * len(self.rows) / self.stripe.rows
+
+    def part(self, which: Integers) -> "Run":
+        """Return some of the rows, by their positions in this run."""
+        return Run(self.stripe, self.rows[which], self.keys[which])
+
+
+class _AcidFile:
+    """An ACID file being written; a context manager that leaves no file behind an error."""
+
+    def __init__(self, path: str, layout: Layout) -> None:
+        self._writer = OrcWriter(path, layout)
+        self._lasts: list[RowId] = []
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+
+class InsertFile(_AcidFile):
+    """An ACID file of insert events.
+
+    `columns` says for each input file where the columns of the layout come from. What is added comes in the order of
+    the keys: no run may hold a key below one that was added before.
+    """
+
+    def __init__(
+        self, path: str, layout: Layout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
+    ) -> None:
+        super().__init__(path, layout)
+        self._columns = columns
+        self._memory = memory
+        self._pending: list[Run] = []
+        self.rows: Counter[int] = Counter()
+        self.copied_from: dict[int, str] = {}
+
+    @property
+    def bytes_copied(self) -> int:
+        """How many bytes of stripes were copied as they are."""
+        return self._writer.bytes_copied
+
+    def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
+        """Take over a whole stripe as it is; `counts` are its rows by write id. Its bounds must be known."""
+        self._flush()
+        with stripe.open() as opened:
+            self._writer.copy_stripe(opened.file, stripe.source.tail, stripe.index)
+        self.copied_from[len(self._lasts)] = stripe.path
+        self._lasts.append(stripe.bounds[1])
+        self.rows.update(counts)
+
+    def add(self, runs: Sequence[Run]) -> None:
+        """Add the rows of runs whose keys may interleave; OrcError when two of them have one ROW__ID."""
+        for group in _of_a_size(runs, self._memory):
+            together = [*self._pending, *group]
+            size = sum(run.size(self._memory) for run in together)
+            files = sum(run.stripe.bytes > SMALL_BYTES for run in together)
+            if size > 1 or files > _OPEN_FILES:
+                self._flush()
+            self._pending += group
+
+    def finish(self) -> int:
+        """Write what is left and the file's tail; return the file's size."""
+        self._flush()
+        metadata = acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0)
+        return self._writer.finish(metadata)
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._write_stripe(self._pending)
+            self._pending = []
+
+    def _write_stripe(self, runs: Sequence[Run]) -> None:
+        keys = Keys.concatenate([run.keys for run in runs])
+        order = None if keys.first_not_ascending() is None else keys.order()
+        keys = keys if order is None else keys[order]
+        with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
+            opened = [stack.enter_context(run.stripe.open()) for run in runs]
+            _add_keys(builder, keys, INSERT)
+            for sources in zip(*(self._columns[run.stripe.path] for run in runs), strict=True):
+                builder.add(sources[0].target, _rows_of(runs, opened, sources, order))
+        self._lasts.append(keys.row(len(keys) - 1))
+        self.rows.update(keys.count_by(keys.write_id))
+
+
+def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
+    """Cut runs into pieces of about an output stripe, in the order of their keys."""
+    keys = Keys.concatenate([run.keys for run in runs])
+    order = keys.order()
+    _check_unique(keys[order], runs)
+    pieces = min(len(keys), math.ceil(sum(run.size(memory) for run in runs)))
+    if pieces <= 1:
+        yield list(runs)
+        return
+    piece = np.empty(len(keys), np.int64)
+    piece[order] = np.arange(len(keys)) * pieces // len(keys)
+    ends = np.cumsum([len(run.rows) for run in runs])
+    for number in range(pieces):
+        masks = np.split(piece == number, ends[:-1])
+        parts = (run.part(np.flatnonzero(mask)) for run, mask in zip(runs, masks, strict=True))
+        yield [part for part in parts if len(part.rows)]
+
+
+def _check_unique(keys: Keys, runs: Sequence[Run]) -> None:
+    again = np.flatnonzero(keys.same_row_as_previous())
+    if len(again):
+        key = keys.row(int(again[0]))
+        raise RepeatedRowError(runs[-1].stripe.path, key)
+
+
+def _rows_of(
+    runs: Sequence[Run], opened: Sequence[OpenStripe], sources: Sequence[ColumnSource], order: Integers | None
+) -> pa.Array:
+    """One column of an output stripe: its values from each run, put into the order of the keys."""
+    parts = [_taken(stripe.column(source), run) for run, stripe, source in zip(runs, opened, sources, strict=True)]
+    values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return values if order is None else values.take(pa.array(order))
+
+
+def _taken(values: pa.Array, run: Run) -> pa.Array:
+    return values if len(run.rows) == len(values) else values.take(pa.array(run.rows))
+
+
+def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
+    builder.add(OPERATION, pa.array(np.full(len(keys), operation, np.int64)))
+    columns = zip((WRITE_ID, BUCKET, ROW_ID, CURRENT), keys.columns, strict=True)
+    for column, numbers in columns:
+        builder.add(column, pa.array(numbers))
+
+
+class DeleteFile(_AcidFile):
+    """An ACID file of delete events, whose rows are null."""
+
+    def __init__(self, path: str, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._null_row = physical_type(layout.types, ROW)
+        self.events = 0
+
+    def add(self, keys: Keys) -> None:
+        """Add events in the order of their keys; none may lie below one that was added before."""
+        for start in range(0, len(keys), _DELETES_PER_STRIPE):
+            part = keys[start : start + _DELETES_PER_STRIPE]
+            with self._writer.stripe(len(part)) as builder:
+                _add_keys(builder, part, DELETE)
+                builder.add(ROW, pa.nulls(len(part), self._null_row))
+            self._lasts.append(part.row(len(part) - 1))
+            self.events += len(part)
+
+    def finish(self) -> int:
+        """Write the file's tail; return the file's size."""
+        return self._writer.finish(acid_metadata(self._lasts, inserts=0, deletes=self.events))

@@ -1,0 +1,138 @@
+"""A second look at a written bucket file, before it is published."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc.file.tail import Tail, read_tail
+from compaction_operator.orc.merge.bucket_metadata import acid_metadata
+from compaction_operator.orc.merge.events import EventKind, InputFile, MergeResult, MergeTask, RowId
+from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
+from compaction_operator.orc.merge.sketch import KEY_INDEX, key_index
+from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source
+from compaction_operator.orc.spec.errors import OrcError
+
+
+def count_rows(path: str) -> int:
+    """Return how many rows a file has by its footer; OrcError when it is not a readable ORC file."""
+    return read_tail(path).rows
+
+
+def verify_output(task: MergeTask, result: MergeResult) -> None:
+    """Read the keys of a written file again, stripe by stripe, and hold them against what the engine says.
+
+    Raises OrcError, naming the file (or the one which a wrong stripe was copied from), when the counts do not add up
+    (rows in - rows deleted = rows out, in all and by write id), when keys are not strictly ascending or outside the
+    task's range, when an event's write id is not valid, or when Hive's user metadata is not that of the keys.
+    """
+    operation = INSERT if task.kind is EventKind.INSERT else DELETE
+    source = open_source(InputFile(result.output))
+    found: Counter[int] = Counter()
+    last: Keys | None = None
+    lasts: list[RowId] = []
+    write_ids = ValidWriteIdList.parse(task.write_ids)
+    for stripe in source.stripes():
+        with _put_down_to(result.copied_from.get(stripe.index)):
+            with stripe.open() as opened:
+                keys = opened.keys(operation=operation)
+            _require(result, _validity_problem(keys, write_ids) or _tail_problem(keys, stripe))
+        _require(result, _order_problem(keys, last, task))
+        found.update(keys.count_by(keys.write_id))
+        last = keys[-1:]
+        lasts.append(keys.row(len(keys) - 1))
+    _require(result, _arithmetic_problem(result))
+    _require(result, _count_problem(found, task.kind, result))
+    expected = acid_metadata(lasts, inserts=result.rows_out, deletes=result.delete_events_out)
+    _require(result, _metadata_problem(source.tail, expected))
+
+
+@contextmanager
+def _put_down_to(copied_from: str | None) -> Iterator[None]:
+    """Let errors name the file that a stripe was copied from, if it was: its content has not been read before."""
+    try:
+        yield
+    except OrcError as error:
+        if copied_from is None:
+            raise
+        raise OrcError(copied_from, f"has a wrong stripe, which was copied into {error}") from error
+
+
+def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
+    """Hold a file that was put together from verified parts against them, by its footer and key index.
+
+    Raises OrcError, naming the file, when it has not all stripes of the parts in their order, or when its keys do not
+    ascend from stripe to stripe.
+    """
+    tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
+    rows = [number for part in tails for number in part.stripe_rows]
+    lasts = [last for part in tails for last in key_index(part) or []]
+    inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
+    problem = None
+    if tail.stripe_rows != rows or tail.rows != inserts + deletes:
+        problem = f"it has {tail.rows} rows, in stripes of {tail.stripe_rows}; its parts {inserts + deletes}, of {rows}"
+    elif lasts != sorted(set(lasts)):
+        problem = "the keys of its parts overlap"
+    problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
+    if problem:
+        raise OrcError(output, problem)
+
+
+def _require(result: MergeResult, problem: str | None) -> None:
+    if problem:
+        raise OrcError(result.output, problem)
+
+
+def _arithmetic_problem(result: MergeResult) -> str | None:
+    if result.rows_in - result.rows_deleted != result.rows_out:
+        return f"{result.rows_in} rows in, {result.rows_deleted} deleted, but {result.rows_out} out"
+    if sum(result.rows_in_by_write_id.values()) != result.rows_in:
+        return "the rows in by write id are not the rows in"
+    for write_id, rows in result.rows_out_by_write_id.items():
+        if rows > result.rows_in_by_write_id.get(write_id, 0):
+            return f"more rows of write id {write_id} come out than went in"
+    return None
+
+
+def _count_problem(found: Counter[int], kind: EventKind, result: MergeResult) -> str | None:
+    expected = result.rows_out if kind is EventKind.INSERT else result.delete_events_out
+    if found.total() != expected:
+        return f"it holds {found.total()} events, not {expected}"
+    if kind is EventKind.INSERT and found != result.rows_out_by_write_id:
+        return "its rows by write id are not those that were written"
+    return None
+
+
+def _order_problem(keys: Keys, last: Keys | None, task: MergeTask) -> str | None:
+    """Say where the keys of a stripe, which follow `last`, do not ascend or leave the task's range."""
+    both = Keys.concatenate([last, keys]) if last else keys
+    index = both.first_not_ascending()
+    if index is not None:
+        return f"its keys are not strictly ascending: {both.row(index)} comes after {both.row(index - 1)}"
+    return None if in_range(keys, task.keys).all() else f"it holds keys outside {task.keys}"
+
+
+def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
+    """Say which key has a currentTransaction that is not valid (hazard H8): nobody could leave it out any more."""
+    hidden = ~valid_write_ids(keys.current, write_ids)
+    if not hidden.any():
+        return None
+    index = int(hidden.argmax())
+    return f"its event of {keys.row(index)} has the write id {keys.current[index]}, which is not valid"
+
+
+def _tail_problem(keys: Keys, stripe: Stripe) -> str | None:
+    """Say what the tail, by which a stripe may have been copied unread, tells of its keys and is not true."""
+    if stripe.high not in (None, keys.row(len(keys) - 1)):
+        return f"stripe {stripe.index} does not end with the key that its user metadata {KEY_INDEX} says"
+    known = stripe.source.integer_range(stripe.index, WRITE_ID)
+    if known and not known[0] <= keys.write_id.min() <= keys.write_id.max() <= known[1]:
+        return f"stripe {stripe.index} has other write ids than its statistics say"
+    return None
+
+
+def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:
+    for name, value in expected.items():
+        if tail.user_metadata.get(name) != value:
+            return f"its user metadata {name} is not that of its rows"
+    return None

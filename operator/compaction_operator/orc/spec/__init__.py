@@ -1,0 +1,1 @@
+"""The ORC specification as values: messages of the tail, types, what physical values mean."""

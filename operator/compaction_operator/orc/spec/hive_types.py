@@ -1,0 +1,159 @@
+"""Types as Hive spells them (`struct<a:int,b:decimal(10,2)>`) and the ORC type trees they stand for."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from compaction_operator.orc.spec.messages import Kind, Type
+
+_PRIMITIVES = {
+    "boolean": Kind.BOOLEAN,
+    "tinyint": Kind.BYTE,
+    "smallint": Kind.SHORT,
+    "int": Kind.INT,
+    "bigint": Kind.LONG,
+    "float": Kind.FLOAT,
+    "double": Kind.DOUBLE,
+    "string": Kind.STRING,
+    "binary": Kind.BINARY,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamp with local time zone": Kind.TIMESTAMP_INSTANT,
+}
+_LENGTHS = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
+_SEPARATORS = frozenset("<>:,()")
+_TOKEN = re.compile(r"[<>:,()]|[^<>:,()]+")
+_NAMES = {kind: name for name, kind in (_PRIMITIVES | _LENGTHS).items()} | {
+    Kind.DECIMAL: "decimal",
+    Kind.LIST: "array",
+    Kind.MAP: "map",
+    Kind.STRUCT: "struct",
+    Kind.UNION: "uniontype",
+}
+_DEFAULT_DECIMAL = (10, 0)
+_MAX_DEPTH = 100
+
+
+def parse_type(text: str) -> list[Any]:
+    """Return the ORC type tree of a Hive type, in the order of column ids.
+
+    Names of fields are in lower case, as Hive takes them. Raises ValueError naming what is not understood
+    (TypeInfoUtils.TypeInfoParser is the grammar).
+    """
+    parser = _Parser(text)
+    parser.type_(0)
+    parser.end()
+    return parser.types
+
+
+def spell(type_: Any) -> str:
+    """Return how Hive calls the type of one column, without what is below it."""
+    name = _NAMES[Kind(type_.kind)]
+    if type_.kind == Kind.DECIMAL:
+        return f"{name}({type_.precision},{type_.scale})"
+    return f"{name}({type_.maximum_length})" if type_.kind in _LENGTHS.values() else name
+
+
+class _Parser:
+    """A recursive descent; column ids are given in the order in which types begin."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[str] = [token.strip() for token in _TOKEN.findall(text)]
+        self._at = 0
+        self.types: list[Any] = []
+
+    def _next(self) -> str:
+        if self._at == len(self._tokens):
+            raise self._error("it ends too early")
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _error(self, what: str) -> ValueError:
+        return ValueError(f"{self._text!r} is not a Hive type: {what}")
+
+    def _expect(self, *tokens: str) -> str:
+        token = self._next()
+        if token not in tokens:
+            raise self._error(f"{' or '.join(tokens)} was expected, not {token}")
+        return token
+
+    def end(self) -> None:
+        if self._at != len(self._tokens):
+            raise self._error(f"{self._tokens[self._at]} is too much")
+
+    def type_(self, depth: int) -> int:
+        """Parse one type and return its column id."""
+        if depth > _MAX_DEPTH:
+            raise self._error("it is nested too deeply")
+        name = self._next().lower()
+        column = len(self.types)
+        type_ = Type()
+        self.types.append(type_)
+        if name in _PRIMITIVES:
+            type_.kind = _PRIMITIVES[name]
+        elif name in _LENGTHS:
+            type_.kind = _LENGTHS[name]
+            (type_.maximum_length,) = self._numbers(1)
+        elif name == "decimal":
+            type_.kind = Kind.DECIMAL
+            self._decimal(type_)
+        else:
+            self._nested(name, type_, depth)
+        return column
+
+    def _peeks(self, token: str) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at] == token
+
+    def _decimal(self, type_: Any) -> None:
+        precision, scale = self._numbers(2) if self._peeks("(") else _DEFAULT_DECIMAL
+        type_.precision, type_.scale = precision, scale
+
+    def _numbers(self, count: int) -> list[int]:
+        self._expect("(")
+        numbers = [self._number()]
+        while self._expect(",", ")") == ",":
+            numbers.append(self._number())
+        if len(numbers) > count:
+            raise self._error("there are too many numbers in parentheses")
+        return numbers + [0] * (count - len(numbers))
+
+    def _field_name(self) -> str:
+        name = self._next()
+        if not name or name in _SEPARATORS:
+            raise self._error("a field has no name")
+        return name.lower()
+
+    def _number(self) -> int:
+        token = self._next()
+        if not (token.isascii() and token.isdigit()):
+            raise self._error(f"{token} is not a number")
+        return int(token)
+
+    def _nested(self, name: str, type_: Any, depth: int) -> None:
+        match name:
+            case "array":
+                type_.kind = Kind.LIST
+            case "map":
+                type_.kind = Kind.MAP
+            case "uniontype":
+                type_.kind = Kind.UNION
+            case "struct":
+                type_.kind = Kind.STRUCT
+            case _:
+                raise self._error(f"{name} is unknown")
+        self._expect("<")
+        for child in self._children(type_, depth):
+            type_.subtypes.append(child)
+        expected = {"array": 1, "map": 2}.get(name, len(type_.subtypes))
+        if len(type_.subtypes) != expected:
+            raise self._error(f"{name} has {expected} types in it")
+
+    def _children(self, type_: Any, depth: int) -> Iterator[int]:
+        while True:
+            if type_.kind == Kind.STRUCT:
+                type_.field_names.append(self._field_name())
+                self._expect(":")
+            yield self.type_(depth + 1)
+            if self._expect(",", ">") == ">":
+                return

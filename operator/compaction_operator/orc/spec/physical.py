@@ -1,0 +1,56 @@
+"""How a column lies in memory: the values of its streams as Arrow arrays, not interpreted, so that all survive."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from compaction_operator.orc.spec.messages import Kind
+
+DECIMAL = pa.struct([("value", pa.large_binary()), ("scale", pa.int64())])
+"""A decimal: its unscaled value as the zigzag base-128 varint of the stream, and its scale."""
+
+TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
+"""A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, nanoseconds as the stream has them
+(ORC specification, "Timestamp Columns": trailing zeros cut off, their number in the lowest three bits)."""
+
+_PRIMITIVES = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.BYTE: pa.int8(),
+    Kind.SHORT: pa.int64(),
+    Kind.INT: pa.int64(),
+    Kind.LONG: pa.int64(),
+    Kind.DATE: pa.int64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.STRING: pa.large_binary(),
+    Kind.CHAR: pa.large_binary(),
+    Kind.VARCHAR: pa.large_binary(),
+    Kind.BINARY: pa.large_binary(),
+    Kind.DECIMAL: DECIMAL,
+    Kind.TIMESTAMP: TIMESTAMP,
+    Kind.TIMESTAMP_INSTANT: TIMESTAMP,
+}
+
+
+def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
+    """Return the Arrow type in which a column of an ORC type tree is held.
+
+    A list is a large list. A map is a large list of structs `key`, `value` (either may be null). A struct has its
+    children by position: `0`, `1`, ... A union is a struct of `tag` (int8) and its alternatives by position, of which
+    only the tagged one may be non-null. Raises KeyError for a kind that is not of the specification.
+    """
+    type_ = types[column]
+    children = [physical_type(types, child) for child in type_.subtypes]
+    numbered = [(str(position), child) for position, child in enumerate(children)]
+    match Kind(type_.kind):
+        case Kind.LIST:
+            return pa.large_list(children[0])
+        case Kind.MAP:
+            return pa.large_list(pa.struct([("key", children[0]), ("value", children[1])]))
+        case Kind.STRUCT:
+            return pa.struct(numbered)
+        case Kind.UNION:
+            return pa.struct([("tag", pa.int8()), *numbered])
+        case kind:
+            return _PRIMITIVES[kind]

@@ -1,0 +1,28 @@
+"""Which reason a partition's error becomes: it decides whether another attempt is made."""
+
+import pytest
+
+from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
+from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, Reason
+from compaction_operator.driver.errors import at_location, job_error
+from compaction_operator.orc import OrcError
+from compaction_operator.storage import StorageError
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (UnsupportedLayout("odd"), Reason.UNSUPPORTED_TABLE),
+        (NotEnoughHistory("odd"), Reason.UNSUPPORTED_TABLE),
+        (OpenWriteBelow("odd"), Reason.OPEN_WRITE),
+        (OrcError("f", "odd"), Reason.UNREADABLE_FILE),
+        (StorageError("odd"), Reason.UNREADABLE_FILE),
+    ],
+)
+def test_each_error_has_its_reason(error: Exception, reason: Reason) -> None:
+    assert job_error(error).reason is reason
+    assert at_location(error, "/t").reason is reason
+
+
+def test_an_open_write_is_waited_for() -> None:
+    assert Reason.OPEN_WRITE in WAITING_REASONS - FINAL_REASONS

@@ -1,0 +1,429 @@
+"""The flow of a compaction of a Hudi table, on a timeline in memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
+from compaction_operator.api.progress import Progress
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
+from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.runs import LogFile
+
+from .support import REQUEST, Reports
+
+MINE = f"team/{REQUEST.uid}/1"
+
+
+class Timeline:
+    """A client of a table in memory: one file group with `blocks` log files, of 10 bytes each."""
+
+    def __init__(self, *instants: Instant, blocks: int = 5, first_scanner: bool = False) -> None:
+        self.found = {instant.time: instant for instant in instants}
+        self.blocks = blocks
+        self.busy: str | None = None
+        self.calls: list[str] = []
+        self.first_scanner = first_scanner
+        self.before_commit: Callable[[], None] = lambda: None
+        self.next = "90"
+        self.partial = False
+        self.cleaner_fails = False
+        self.empty: tuple[Instant, ...] = ()
+        self.empty_plans: tuple[str, ...] = ()
+        self.more_groups: tuple[FileGroup, ...] = ()
+
+    def instants(self) -> tuple[Instant, ...]:
+        return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
+
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
+        pending = [one.time for one in self.instants() if one.action is Action.DELTA_COMMIT and one.is_pending]
+        if beside:
+            pending = [time for time in pending if time <= f"{self.blocks:02}"]
+        if self.busy or not choose(self._operation(), pending):
+            return None
+        return self._planned(Action.LOG_COMPACTION, owner)
+
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        return self._planned(Action.COMPACTION, owner) if self.blocks and not self.busy else None
+
+    def plan_of(self, instant: Instant) -> Plan:
+        return Plan(instant.time, instant.action, (self._operation(),))
+
+    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
+        self.calls.append(f"run {plan.instant}")
+        self._put(plan.instant, plan.action, State.INFLIGHT)
+        self.before_commit()
+        confirm()
+        done = Action.DELTA_COMMIT if plan.action is Action.LOG_COMPACTION else Action.COMPACTION
+        self._put(plan.instant, done, State.COMPLETED)
+        return Written(40, 1)
+
+    def roll_back(self, instant: Instant) -> None:
+        self.calls.append(f"roll back {instant.time}")
+        del self.found[instant.time]
+
+    def remove(self, instant: Instant) -> None:
+        self.calls.append(f"remove {instant.time}")
+        del self.found[instant.time]
+
+    def remove_empty_plans(self) -> tuple[str, ...]:
+        return self.empty_plans
+
+    def cut_short(self) -> tuple[Instant, ...]:
+        return self.empty
+
+    def reopen(self, instant: Instant) -> bool:
+        self.calls.append(f"reopen {instant.time}")
+        self._put(instant.time, instant.action, State.INFLIGHT)
+        return True
+
+    def clean(self) -> Cleaned | None:
+        self.calls.append("clean")
+        if self.cleaner_fails:
+            raise HudiError("cleaning: no space left")
+        return Cleaned("95", 7)
+
+    def archive(self) -> None:
+        self.calls.append("archive")
+
+    def file_groups(self) -> tuple[FileGroup, ...]:
+        return (FileGroup("", "f1", self.blocks, self.busy), *self.more_groups)
+
+    def written(self, *, besides: str) -> tuple[int, int]:
+        return 100, 250
+
+    def _operation(self) -> Operation:
+        files = tuple(LogFile(f"log.{n}", (f"{n:02}",), 10, partial=self.partial) for n in range(1, self.blocks + 1))
+        return Operation("", "f1", files)
+
+    def _planned(self, action: Action, owner: str) -> Plan:
+        self.calls.append(f"plan {self.next} for {owner}")
+        self._put(self.next, action, State.REQUESTED, owner)
+        seen = frozenset(one.time for one in self.instants() if one.action is Action.DELTA_COMMIT)
+        return Plan(self.next, action, (self._operation(),), seen)
+
+    def _put(self, time: str, action: Action, state: State, owner: str | None = MINE) -> None:
+        self.found[time] = Instant(time, action, state, owner)
+
+
+class Lease:
+    """A lease that is lost after so many looks at it."""
+
+    def __init__(self, looks: int = 999) -> None:
+        self._looks = looks
+
+    def confirm(self) -> None:
+        self._looks -= 1
+        if self._looks < 0:
+            raise JobError(Reason.LOCK_LOST, "lost")
+
+
+def compact(
+    timeline: Timeline,
+    type_: CompactionType = CompactionType.LOG_COMPACTION,
+    *,
+    lease: Lease | None = None,
+    report: Reports | None = None,
+    exclusive: bool = False,
+    pause: Callable[[float], None] = lambda _: None,
+    cleaner_held: bool = False,
+    numbered: bool = False,
+    **own: Any,
+) -> DriverResult:
+    hudi = HudiOptions(**own)
+    request = REQUEST.model_copy(update={"type": type_, "hudi": hudi, "cleaner_held": cleaner_held})
+    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.first_scanner)
+    status = HudiStatus(table_version=9, bundle="1.2.0")
+    flow = HudiCompaction(
+        timeline,
+        request,
+        choice=choice,
+        lease=lease or Lease(),
+        report=report or Reports(),
+        status=status,
+        exclusive=exclusive,
+        numbered=numbered,
+        pause=pause,
+    )
+    return flow.run()
+
+
+def status_of(result: DriverResult) -> HudiStatus:
+    assert result.hudi is not None
+    return result.hudi
+
+
+def commit(time: str, state: State = State.COMPLETED) -> Instant:
+    return Instant(time, Action.DELTA_COMMIT, state)
+
+
+def log_compaction(state: State, owner: str | None = MINE, time: str = "10") -> Instant:
+    return Instant(time, Action.LOG_COMPACTION, state, owner)
+
+
+def compaction(state: State, owner: str | None = MINE, time: str = "20") -> Instant:
+    return Instant(time, Action.COMPACTION, state, owner)
+
+
+def test_a_log_compaction_is_planned_run_and_told() -> None:
+    timeline, report = Timeline(), Reports()
+    result = compact(timeline, report=report)
+    assert result.reason is Reason.COMPACTED
+    assert result.message == "logcompaction 90 Completed: 1 file group, 5 blocks (50 bytes) became 1 (40 bytes)"
+    assert timeline.calls == [f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
+    assert status_of(result).write_amplification == "2.50"
+    assert report.said[-1] == Progress(partitions_done=1, partitions_total=1, bytes_done=50, bytes_total=50)
+
+
+def test_too_few_blocks_are_said() -> None:
+    result = compact(Timeline(blocks=2))
+    assert (result.reason, result.message) == (Reason.NOTHING_TO_COMPACT, "2 blocks, threshold 5")
+    assert status_of(result).nothing_planned == "2 blocks, threshold 5"
+
+
+def test_a_dead_log_compaction_is_rolled_back_before_another_is_planned() -> None:
+    timeline = Timeline(log_compaction(State.INFLIGHT))
+    assert status_of(compact(timeline)).rolled_back == ("10",)
+    assert timeline.calls == ["roll back 10", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
+
+
+def test_a_commit_without_content_is_taken_back_and_what_had_begun_rolled_back() -> None:
+    """Its driver died between the file and its content."""
+    timeline = Timeline()
+    timeline.empty = (log_compaction(State.COMPLETED),)
+    assert status_of(compact(timeline)).rolled_back == ("10",)
+    assert timeline.calls[:2] == ["reopen 10", "roll back 10"]
+
+
+def test_somebody_elses_commit_without_content_is_left_alone_unless_the_user_opts_in() -> None:
+    for all_instants in (False, True):
+        timeline = Timeline()
+        timeline.empty = (log_compaction(State.COMPLETED, owner="team-2/other/1"),)
+        compact(timeline, all_instants=all_instants)
+        assert ("reopen 10" in timeline.calls) is all_instants
+
+
+def test_an_impossible_plan_is_removed_before_another_is_planned() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED), compaction(State.COMPLETED))
+    timeline.empty_plans = ("05",)
+    assert status_of(compact(timeline)).removed == ("05", "10")
+    assert timeline.calls == ["remove 10", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
+
+
+def test_a_dead_compaction_is_run_again_before_another_is_planned() -> None:
+    timeline = Timeline(compaction(State.INFLIGHT))
+    result = compact(timeline, CompactionType.COMPACTION)
+    assert timeline.calls == ["run 20", f"plan 90 for team/{REQUEST.uid}/2", "run 90"]
+    assert status_of(result).file_groups == 2
+
+
+def test_what_is_only_scheduled_waits_on_the_timeline_and_is_not_planned_twice() -> None:
+    timeline = Timeline()
+    for attempt in (1, 2):
+        result = compact(timeline, mode=HudiMode.SCHEDULE)
+        assert result.reason is Reason.SCHEDULED, attempt
+        assert status_of(result).pending == ("90.logcompaction.requested",)
+    assert timeline.calls == [f"plan 90 for team/{REQUEST.uid}/2"]
+
+
+def test_what_was_scheduled_for_another_resource_does_not_keep_this_one_from_its_own() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner="team/other/1"))
+    assert status_of(compact(timeline, CompactionType.COMPACTION, mode=HudiMode.SCHEDULE)).instant == "90"
+
+
+def test_what_was_scheduled_is_executed_by_another_run() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner="team/other/1"))
+    result = compact(timeline, CompactionType.COMPACTION, mode=HudiMode.EXECUTE)
+    assert (result.reason, timeline.calls) == (Reason.COMPACTED, ["run 20"])
+
+
+def test_with_nothing_scheduled_nothing_is_executed() -> None:
+    result = compact(Timeline(), mode=HudiMode.EXECUTE)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert "no logcompaction of this operator is pending" in result.message
+
+
+def test_a_plan_of_somebody_else_is_left_alone_and_waited_for_by_name() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    for type_ in (CompactionType.LOG_COMPACTION, CompactionType.COMPACTION):
+        result = compact(timeline, type_)
+        assert result.reason is Reason.WAITING_FOR_INSTANT
+        assert "20.compaction.requested of somebody else" in result.message
+    assert not timeline.calls
+
+
+def test_a_plan_of_somebody_else_is_run_when_that_is_asked_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    compact(timeline, CompactionType.COMPACTION, all_instants=True)
+    assert timeline.calls == ["run 20"]
+
+
+def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED))
+    timeline.busy = "20"
+    result = compact(timeline)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert result.message == "file group in pending 20.compaction.requested"
+
+
+def test_blocks_that_came_after_somebodys_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None), blocks=1)
+    timeline.busy = "20"
+    assert compact(timeline).reason is Reason.NOTHING_TO_COMPACT
+    assert compact(timeline, CompactionType.COMPACTION).reason is Reason.WAITING_FOR_INSTANT
+
+
+def test_the_moment_between_two_commits_of_a_writer_is_waited_for() -> None:
+    timeline, pauses = Timeline(commit("03", State.INFLIGHT), first_scanner=True), []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            timeline.found["03"] = commit("03")
+
+    assert compact(timeline, pause=pause).reason is Reason.COMPACTED
+    assert len(pauses) == 2
+
+
+def test_a_writer_that_never_rests_does_not_keep_blocks_below_its_own_from_being_merged() -> None:
+    timeline, pauses = Timeline(commit("07", State.INFLIGHT), first_scanner=True), list[float]()
+    assert compact(timeline, pause=pauses.append).reason is Reason.COMPACTED
+    assert len(pauses) == LOOKS
+
+
+def test_where_log_files_have_numbers_a_moment_without_writers_is_needed() -> None:
+    timeline = Timeline(commit("07", State.INFLIGHT), first_scanner=True)
+    assert compact(timeline, numbered=True).reason is Reason.WAITING_FOR_INSTANT
+
+
+def test_a_pending_commit_that_stays_in_the_way_is_named() -> None:
+    timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
+    result = compact(timeline)
+    assert result.reason is Reason.WAITING_FOR_INSTANT
+    assert "delta commit 03 is pending" in result.message
+
+
+def test_without_the_lease_nothing_is_committed() -> None:
+    timeline = Timeline()
+    with pytest.raises(JobError) as caught:
+        compact(timeline, lease=Lease(looks=3))
+    assert caught.value.reason is Reason.LOCK_LOST
+    assert timeline.found["90"].state is State.INFLIGHT
+
+
+@pytest.mark.parametrize("newcomer", [commit("50"), compaction(State.REQUESTED, None, time="95")])
+def test_what_writers_overtook_is_rolled_back_where_readers_would_replay_it_last(newcomer: Instant) -> None:
+    timeline = Timeline(first_scanner=True)
+    timeline.before_commit = lambda: timeline.found.update({newcomer.time: newcomer})
+    with pytest.raises(JobError, match=newcomer.time) as caught:
+        compact(timeline)
+    assert caught.value.reason is Reason.WAITING_FOR_INSTANT
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_where_log_files_have_numbers_any_newcomer_overtakes_it() -> None:
+    """Its block may lie below the merged one, though its instant is newer."""
+    timeline = Timeline(first_scanner=True)
+    timeline.before_commit = lambda: timeline.found.update({"95": commit("95")})
+    with pytest.raises(JobError, match=r"overtaken by 95\.deltacommit"):
+        compact(timeline, numbered=True)
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_a_log_compaction_that_fails_is_rolled_back_at_once() -> None:
+    timeline = Timeline()
+
+    def fail() -> None:
+        raise HudiError("3 records could not be written")
+
+    timeline.before_commit = fail
+    with pytest.raises(HudiError, match="3 records"):
+        compact(timeline)
+    assert timeline.calls[-1] == "roll back 90"
+
+
+def test_a_log_compaction_that_fails_without_the_lease_is_left_to_who_has_it() -> None:
+    """A driver that was stopped for long: its successor is at the same rollback."""
+    timeline = Timeline()
+
+    def fail() -> None:
+        raise HudiError("3 records could not be written")
+
+    timeline.before_commit = fail
+    with pytest.raises(HudiError, match="3 records"):
+        compact(timeline, lease=Lease(looks=3))
+    assert timeline.calls[-1] == "run 90"
+
+
+def test_somebody_elses_plan_that_would_lose_records_is_never_run() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED, owner=None))
+    timeline.partial = True
+    with pytest.raises(HudiError, match="changed columns"):
+        compact(timeline, all_instants=True)
+    assert not timeline.calls
+
+
+def test_where_readers_put_it_in_its_place_it_is_committed_all_the_same() -> None:
+    """RFC-48, scenarios 1 and 4: other blocks, or a compaction, come in meanwhile."""
+    timeline = Timeline()
+    newcomers = {"50": commit("50"), "95": compaction(State.REQUESTED, None, time="95")}
+    timeline.before_commit = lambda: timeline.found.update(newcomers)
+    assert compact(timeline).reason is Reason.COMPACTED
+
+
+def test_the_cleaner_and_the_archiver_run_when_they_are_asked_for() -> None:
+    timeline = Timeline(blocks=0)
+    result = compact(timeline, clean=True, archive=True)
+    assert timeline.calls == ["clean", "archive"]
+    assert status_of(result).cleaned == "95: 7 files"
+
+
+def test_who_holds_all_deletion_holds_the_cleaner_too() -> None:
+    timeline = Timeline()
+    result = compact(timeline, clean=True, cleaner_held=True)
+    assert "clean" not in timeline.calls
+    assert result.reason is Reason.COMPACTED
+    assert status_of(result).cleaned == "not cleaned: the operator's cleanup.suspend is set"
+
+
+def test_what_was_compacted_is_told_though_the_cleaner_fails() -> None:
+    timeline = Timeline()
+    timeline.cleaner_fails = True
+    result = compact(timeline, clean=True)
+    assert result.reason is HudiError.reason
+    assert result.message.endswith("became 1 (40 bytes); then cleaning: no space left")
+    assert status_of(result).state == "Completed"
+
+
+def test_one_small_file_group_of_somebodys_plan_does_not_hide_one_that_is_worth_waiting_for() -> None:
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    timeline.busy = "20"
+    timeline.more_groups = (FileGroup("", "f2", 1, "20"),)
+    assert compact(timeline).reason is Reason.WAITING_FOR_INSTANT
+
+
+def test_an_empty_compaction_says_why() -> None:
+    assert compact(Timeline(blocks=0), CompactionType.COMPACTION).message == "no file group has log files"
+
+
+def test_on_the_metadata_table_nothing_is_planned_while_anything_is_pending() -> None:
+    """Its index of records takes them in the order in which they were planned."""
+    timeline = Timeline(compaction(State.REQUESTED, owner=None))
+    result = compact(timeline, exclusive=True)
+    assert (result.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
+
+
+def test_on_the_metadata_table_no_pending_commit_is_waited_for_as_none_can_end_under_its_lock() -> None:
+    pauses: list[float] = []
+    timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
+    assert compact(timeline, exclusive=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
+    assert not pauses

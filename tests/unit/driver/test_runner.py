@@ -1,0 +1,218 @@
+"""Where tasks run: the same outcomes in this process and in Spark, which starts only when there is work."""
+
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.merge import runner
+from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
+from compaction_operator.driver.merge.tasks import StitchTask, Work
+from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
+
+DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
+
+
+def work(directory: Path) -> list[Work]:
+    """One task that works and one whose input is not there, of 100 bytes each."""
+    tasks = [
+        MergeTask(
+            kind=EventKind.INSERT,
+            bucket=0,
+            inputs=(InputFile(path=str(path)),),
+            write_ids="d.t:1:9223372036854775807::",
+            output=str(directory / f"{number}"),
+        )
+        for number, path in enumerate([DELTA, directory / "missing"])
+    ]
+    return [Work(task, 100) for task in tasks]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    """A SparkContext in this process."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # what the image sets for its own Python
+    context = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate().sparkContext
+    yield context
+    context.stop()
+
+
+def check(outcomes: list[Outcome]) -> None:
+    worked, failed = outcomes
+    assert worked.result is not None
+    assert worked.result.rows_out == 1
+    assert Path(worked.result.output).exists()
+    assert failed.result is None
+    assert "missing" in (failed.error or "")
+
+
+def test_in_this_process(tmp_path: Path) -> None:
+    """And after each task it is told how much is done."""
+    done: list[int] = []
+    check(LocalRunner().run(work(tmp_path), done.append))
+    assert done == [100, 200]
+
+
+def test_a_second_attempt_of_a_task_never_meets_the_file_of_the_first(tmp_path: Path) -> None:
+    """Spark tries again what an executor was lost with, and may try twice at once: the first may still write."""
+    task = work(tmp_path)[0].task
+    assert isinstance(task, MergeTask)
+    first, second = _attempt(task, 5), _attempt(task, 6)
+    assert first.output != second.output
+    parts = StitchTask(task, (first,))
+    assert _attempt(parts, 7).output != _attempt(parts, 8).output
+
+
+def _attempt(task: MergeTask | StitchTask, number: int) -> MergeResult:
+    result = runner._run(task, number).result
+    assert result is not None
+    assert Path(result.output).exists()
+    return result
+
+
+@pytest.mark.parametrize("together", [1, 1000])
+def test_in_spark(together: int, tmp_path: Path, spark: Any) -> None:
+    """Whether each is a Spark task of its own or both are one."""
+    check(SparkRunner(lambda: spark, slots=1, task_bytes=together).run(work(tmp_path), lambda _: None))
+
+
+def test_spark_tells_how_much_is_done_while_it_works(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of the Spark tasks that are over; never more than there are."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    done: list[int] = []
+    SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), done.append)
+    assert done == sorted(done)
+    assert set(done) <= {0, 100, 200}
+    assert 100 in done or 200 in done
+
+
+def test_spark_is_not_started_for_nothing() -> None:
+    def start() -> Any:
+        raise AssertionError("nothing is to be done")
+
+    idle = SparkRunner(start, slots=1, task_bytes=1)
+    assert idle.run([], lambda _: None) == []
+    idle.stop()
+
+
+ALL_VALID = f"d.t:9:{2**63 - 1}::"
+SOME_INVALID = [ALL_VALID, f"d.t:9:{2**63 - 1}::7", "d.t:9:8:8:7"]
+"""The inputs below have rows of write ids 1 and 2: what became of others is no excuse."""
+
+
+def _two_files(tmp_path: Path, *, write_ids: str) -> Outcome:
+    """Merge two files with one row each."""
+    second = DELTA.parents[1] / "delta_0000002_0000002_0000/bucket_00000"
+    (task, _) = (piece.task for piece in work(tmp_path))
+    assert isinstance(task, MergeTask)
+    both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=write_ids)
+    (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
+    return outcome
+
+
+@pytest.mark.parametrize("write_ids", SOME_INVALID)
+def test_rows_that_an_engine_passes_over_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
+) -> None:
+    """H18: what it says adds up, and the file is as it says; but the input's footer tells of one row more."""
+
+    class Negligent(StripeEngine):
+        def merge(self, task: MergeTask) -> MergeResult:
+            return super().merge(replace(task, inputs=task.inputs[:1]))
+
+    monkeypatch.setattr(runner, "StripeEngine", Negligent)
+    outcome = _two_files(tmp_path, write_ids=write_ids)
+    assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
+
+
+@pytest.mark.parametrize("write_ids", SOME_INVALID)
+def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
+) -> None:
+    class Mistaken(StripeEngine):
+        def merge(self, task: MergeTask) -> MergeResult:
+            return super().merge(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
+
+    monkeypatch.setattr(runner, "StripeEngine", Mistaken)
+    outcome = _two_files(tmp_path, write_ids=write_ids)
+    assert "rows of write id 2 were left out, but it is valid" in (outcome.error or "")
+
+
+@pytest.mark.parametrize("write_ids", [f"d.t:9:{2**63 - 1}::2", "d.t:9:2:2:", f"d.t:1:{2**63 - 1}::"])
+def test_rows_of_invalid_write_ids_are_left_out_and_counted(tmp_path: Path, write_ids: str) -> None:
+    result = _two_files(tmp_path, write_ids=write_ids).result
+    assert result is not None
+    assert (result.rows_in, result.rows_out, result.rows_hidden) == (1, 1, {2: 1})
+
+
+def test_spark_drops_its_work_when_the_driver_has_to_end(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be waited for, for as long as it takes."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    cancel, cancelled = spark.cancelAllJobs, list[bool]()
+
+    def noted() -> None:
+        cancelled.append(True)
+        cancel()
+
+    monkeypatch.setattr(spark, "cancelAllJobs", noted)
+
+    def told(_: int) -> None:
+        raise JobError(Reason.INTERRUPTED, "told to end")
+
+    with pytest.raises(JobError, match="told to end"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+    assert cancelled
+
+
+class Submitting:
+    """A Spark that begins a job only after it was first told to cancel all there are."""
+
+    def __init__(self) -> None:
+        self.cancels = 0
+        self.ended = threading.Event()
+        self.ran_to_its_end = False
+
+    def accumulator(self, value: int) -> Any:
+        return SimpleNamespace(value=value)
+
+    def parallelize(self, *_: Any) -> "Submitting":
+        return self
+
+    flatMap = parallelize  # noqa: N815 - Spark's name
+
+    def collect(self) -> list[Outcome]:
+        self.ran_to_its_end = not self.ended.wait(30)
+        raise RuntimeError("job cancelled")
+
+    def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
+        self.cancels += 1
+        if self.cancels > 1:
+            self.ended.set()
+
+
+def test_a_job_that_spark_was_just_about_to_begin_is_cancelled_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a driver that is told to end right then waits for all of the work."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+    spark = Submitting()
+
+    def told(_: int) -> None:
+        raise JobError(Reason.INTERRUPTED, "told to end")
+
+    with pytest.raises(JobError, match="told to end"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+    assert not spark.ran_to_its_end
