@@ -16,9 +16,9 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.gate import World, blockers
+from compaction_operator.cleanup.gate import ReaderSnapshot, blockers
 from compaction_operator.cleanup.settle import Settlement
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Meta
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore import hive4_calls as hive4
@@ -76,7 +76,7 @@ class Keeper:
         """Look once; return who is waited for."""
         key = self.cleanup.table
         world = self.work.look(key.warehouse, [key])[key]
-        assert isinstance(world, World), world
+        assert isinstance(world, ReaderSnapshot), world
         return blockers(self.baseline, world, readers=self.readers, now=now or datetime.now(UTC))
 
     def waits_for(self) -> list[tuple[str, int]]:

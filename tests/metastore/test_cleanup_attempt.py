@@ -18,8 +18,7 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.controller.auto_compaction import Automatic
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.answers import Automatic, Trouble
 from compaction_operator.controller.kube.resources import Compaction, Meta
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore.auto_compaction import AutoCompaction

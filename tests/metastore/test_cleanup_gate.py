@@ -8,7 +8,7 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import BlockerHealth, PublishedState
 from compaction_operator.api.compaction import CompactionType, Readers
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import TableKey
 from tests.metastore.keeper import Keeper, cleanup_of, end, read_lock, read_only_transaction, real_work
 from tests.metastore.lab import Lab

@@ -17,7 +17,7 @@ from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.request import agent_info
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, TableKey
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.locks import LockKind, LockWish

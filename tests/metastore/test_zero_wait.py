@@ -94,7 +94,7 @@ def test_while_a_shared_lock_is_held_nobody_drops_the_table(
 ) -> None:
     """What was judged under it is the table that was compacted (H11): Hive drops under an EXCLUSIVE lock."""
     spec = keep(three_inserts).cleanup.spec
-    held = holding.Holding(three_inserts.admin, spec, holding.Manners(shares=True))
+    held = holding.Holding(three_inserts.admin, spec, holding.LockPolicy(shares=True))
     with held.hold_off(""):
         drop = LockWish(
             database=three_inserts.database, table=three_inserts.name, kind=LockKind.EXCLUSIVE, agent="drop"

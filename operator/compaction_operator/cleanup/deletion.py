@@ -19,7 +19,7 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
-from compaction_operator.cleanup.reader_lock import POLITE, Holding, Manners, ReadersBusyError
+from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.generation import Generation
@@ -108,14 +108,14 @@ def delete_obsolete(
     spec: CompactionCleanupSpec,
     states: Mapping[str, PublishedState],
     *,
-    manners: Manners = POLITE,
+    policy: LockPolicy = DEFAULT_LOCK_POLICY,
 ) -> tuple[PartitionDeletion, ...]:
     """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
 
     `states` has the computed state of each partition. A storage error in one partition is that partition's result;
     errors of the metastore are raised: nothing is deleted on a guess.
     """
-    visit = partial(_delete_recorded, held_off=held_off(metastore, spec, manners))
+    visit = partial(_delete_recorded, held_off=held_off(metastore, spec, policy))
     return visit_entries(storage, metastore, spec, states, visit)
 
 
@@ -144,12 +144,12 @@ def visit_entries(
         now = resolve_now(metastore, spec.table, spec.partitions)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    at_work = hives_own_work(metastore, spec.table.ref())
+    at_work = open_worker_entries(metastore, spec.table.ref())
     checked = partial(_unless_at_work, at_work, partial(visit, storage, now))
     return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
 
 
-def hives_own_work(metastore: Metastore, table: TableRef) -> tuple[QueueEntry, ...]:
+def open_worker_entries(metastore: Metastore, table: TableRef) -> tuple[QueueEntry, ...]:
     """Return the entries of Hive 3.1's queue that a Worker is at, none on Hive 4, where ours keeps it out.
 
     It may have listed before a compaction was published: what it publishes lies across that then, and only what both
@@ -178,12 +178,12 @@ def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable
     return Now(today, write_ids, txns)
 
 
-def held_off(metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> HeldOff:
+def held_off(metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
     """Return how a pass holds readers off, once the locks that an earlier one left are given back.
 
     To enter it raises TableGoneError, ReadersBusyError, StorageError, ValueError and what the metastore raises.
     """
-    holding = Holding(metastore, spec, manners)
+    holding = Holding(metastore, spec, policy)
     holding.give_back_left()
 
     @contextmanager

@@ -21,7 +21,7 @@ LONG = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ReaderSnapshot:
     """What the metastore said in one look: the locks that concern the table, and the open transactions.
 
     `compacting_elsewhere` are the open transactions in which other tables are compacted; `locking_elsewhere` those that
@@ -35,7 +35,7 @@ class World:
 
 
 def take_baseline(
-    world: World, *, partitions: Collection[str], own_locks: Collection[int], now: datetime
+    world: ReaderSnapshot, *, partitions: Collection[str], own_locks: Collection[int], now: datetime
 ) -> ReaderBaseline:
     """Return the readers from before, to be stored once.
 
@@ -48,7 +48,9 @@ def take_baseline(
     return ReaderBaseline(time=_rfc3339(now), txn_high_water_mark=mark, lock_ids=tuple(sorted(counted)))
 
 
-def blockers(baseline: ReaderBaseline, world: World, *, readers: Readers, now: datetime) -> tuple[Blocker, ...]:
+def blockers(
+    baseline: ReaderBaseline, world: ReaderSnapshot, *, readers: Readers, now: datetime
+) -> tuple[Blocker, ...]:
     """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
 
     With `Readers.LOCKS` transactions do not count, which is known to be unsafe; with LOCKS_AND_OWN_TRANSACTIONS those
@@ -65,7 +67,7 @@ def blockers(baseline: ReaderBaseline, world: World, *, readers: Readers, now: d
     )
 
 
-def _older_transactions(baseline: ReaderBaseline, world: World, readers: Readers) -> list[int]:
+def _older_transactions(baseline: ReaderBaseline, world: ReaderSnapshot, readers: Readers) -> list[int]:
     """Return the open transactions from before the baseline in which this table may be read.
 
     NB: one that compacts another table reads nothing else, unless a lock on this table says that it does.
@@ -77,7 +79,7 @@ def _older_transactions(baseline: ReaderBaseline, world: World, readers: Readers
     return sorted(open_ones - (elsewhere - locking))
 
 
-def distrust(baseline: ReaderBaseline, world: World) -> str | None:
+def distrust(baseline: ReaderBaseline, world: ReaderSnapshot) -> str | None:
     """Return why a look says nothing about the readers from before, None when it does.
 
     Transaction ids never go back: who has given out fewer is another metastore, or one that lags (behind one of several

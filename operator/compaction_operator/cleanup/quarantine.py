@@ -22,7 +22,7 @@ from compaction_operator.cleanup.deletion import (
     result_of,
     visit_entries,
 )
-from compaction_operator.cleanup.reader_lock import POLITE, Manners
+from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
 from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
@@ -46,14 +46,14 @@ def quarantine_obsolete(
     states: Mapping[str, PublishedState],
     *,
     known: Mapping[str, Collection[str]],
-    manners: Manners = POLITE,
+    policy: LockPolicy = DEFAULT_LOCK_POLICY,
 ) -> tuple[PartitionDeletion, ...]:
     """Move away what `delete_obsolete` would delete, by the same rules.
 
     `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
     moved back by somebody, and stays.
     """
-    own, held = quarantine_name(spec.compaction), held_off(metastore, spec, manners)
+    own, held = quarantine_name(spec.compaction), held_off(metastore, spec, policy)
     visit = partial(_quarantine_recorded, held_off=held, own=own, known=known)
     return visit_entries(storage, metastore, spec, states, visit)
 

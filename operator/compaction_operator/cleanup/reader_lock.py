@@ -41,7 +41,7 @@ class Sightings:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class LockPolicy:
     """How readers are treated, in seconds.
 
     `queue` is how long those who come now may have to wait behind the lock; a query that was `seen` to hold a lock for
@@ -56,12 +56,12 @@ class Manners:
     shares: bool = False
     seen: Sightings | None = field(default=None, compare=False)
 
-    def insistent(self) -> "Manners":
+    def insisting(self) -> "LockPolicy":
         """Return those of one who lets readers queue for as long as the others may still be listing."""
         return replace(self, queue=self.planning)
 
 
-POLITE = Manners()
+DEFAULT_LOCK_POLICY = LockPolicy()
 
 
 HoldOff = Callable[[str], AbstractContextManager[None]]
@@ -75,12 +75,12 @@ class ReadersBusyError(Exception):
 class Holding:
     """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
 
-    def __init__(self, metastore: Metastore, spec: CompactionCleanupSpec, manners: Manners) -> None:
+    def __init__(self, metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPolicy) -> None:
         self._metastore = metastore
-        self._manners = manners
-        self._seen = manners.seen or Sightings()
+        self._policy = policy
+        self._seen = policy.seen or Sightings()
         self._table = spec.table.ref()
-        self._agent = cleanup_agent(spec.compaction, manners.owner)
+        self._agent = cleanup_agent(spec.compaction, policy.owner)
 
     def give_back_left(self) -> None:
         """Give back what an earlier life of this process left: nobody can read under it. Raises MetastoreError."""
@@ -90,7 +90,7 @@ class Holding:
 
     @contextmanager
     def hold_off(self, partition: str) -> Iterator[None]:
-        """Let nobody begin to read a partition ('' for the table) while this lasts, unless the manners are to share it.
+        """Let nobody begin to read a partition ('' for the table) while this lasts, unless the policy shares it.
 
         Waits a moment for those who may be listing; raises ReadersBusyError naming them, and MetastoreError. NB: that
         of the unlock, too: nobody can read until the next pass gives back what is left.
@@ -99,20 +99,20 @@ class Holding:
             database=self._table.database,
             table=self._table.name,
             partition=partition or None,
-            kind=LockKind.SHARED_READ if self._manners.shares else LockKind.EXCLUSIVE,
+            kind=LockKind.SHARED_READ if self._policy.shares else LockKind.EXCLUSIVE,
             agent=self._agent,
         )
         state = self._metastore.lock(wish)
         try:
-            if self._manners.shares or not state.acquired:
+            if self._policy.shares or not state.acquired:
                 self._wait(state.lock_id, partition)
             yield
         finally:
             self._metastore.unlock(state.lock_id)
 
     def _wait(self, lock_id: int, partition: str) -> None:
-        deadline = time.monotonic() + self._manners.queue
-        while not self._metastore.check_lock(lock_id) or self._manners.shares:
+        deadline = time.monotonic() + self._policy.queue
+        while not self._metastore.check_lock(lock_id) or self._policy.shares:
             ahead = self._ahead(lock_id, partition)
             if not ahead:
                 return
@@ -131,7 +131,7 @@ class Holding:
         return [
             lock
             for lock in locks
-            if (lock.lock_id < lock_id or self._manners.shares)
+            if (lock.lock_id < lock_id or self._policy.shares)
             and concerns(lock, [partition])
             and not (lock.agent or "").startswith(AGENT_PREFIX)
             and not self._has_listed(lock)
@@ -139,7 +139,7 @@ class Holding:
 
     def _has_listed(self, lock: LockInfo) -> bool:
         """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
-        return self._seen.seconds(self._table, lock) > self._manners.planning
+        return self._seen.seconds(self._table, lock) > self._policy.planning
 
 
 def cleanup_agent(compaction: CompactionRef, owner: str) -> str:

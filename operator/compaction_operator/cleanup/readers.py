@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
@@ -13,7 +13,7 @@ from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 SILENCES = 2
 
 
-def look(metastore: Metastore, table: TableRef) -> World:
+def look(metastore: Metastore, table: TableRef) -> ReaderSnapshot:
     """Return who reads one table now. Raises the client's errors: without an answer nobody knows of no readers."""
     answer = look_at_all(metastore, [table])[table]
     if isinstance(answer, MetastoreError):
@@ -23,7 +23,7 @@ def look(metastore: Metastore, table: TableRef) -> World:
 
 def look_at_all(
     metastore: Metastore, tables: Sequence[TableRef], *, all_locks: bool = False
-) -> Mapping[TableRef, World | MetastoreError]:
+) -> Mapping[TableRef, ReaderSnapshot | MetastoreError]:
     """Return who reads each table now, or why nobody knows: one call for each table, and one for all transactions.
 
     NB: the locks of every table come before the transactions. A reader that takes its lock after the first call has
@@ -49,7 +49,7 @@ def look_at_all(
     return {
         table: found
         if isinstance(found, MetastoreError)
-        else World(
+        else ReaderSnapshot(
             locks=found,
             txns=txns,
             compacting_elsewhere=_elsewhere(compacting, table),

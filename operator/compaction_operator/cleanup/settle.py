@@ -22,7 +22,7 @@ from compaction_operator.cleanup.gate import take_baseline
 from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
 from compaction_operator.cleanup.lost import holdings
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
-from compaction_operator.cleanup.reader_lock import POLITE, Holding, HoldOff, Manners, ReadersBusyError
+from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.readers import look
 from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import NotFoundError, Storage, StorageError
@@ -56,7 +56,7 @@ def settle(
     spec: CompactionCleanupSpec,
     *,
     whole: bool = True,
-    manners: Manners = POLITE,
+    policy: LockPolicy = DEFAULT_LOCK_POLICY,
     clock: Callable[[], datetime],
 ) -> Settlement:
     """End a journal's attempt, compute what it published, and take the reader baseline: in this order.
@@ -71,7 +71,7 @@ def settle(
     gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
-    holding = Holding(metastore, spec, manners)
+    holding = Holding(metastore, spec, policy)
     holding.give_back_left()
     states, errors = _states(open_storage, holding.hold_off, spec, here, ended)
     counting = [entry for entry in here if states.get(entry.partition) in _COUNTING]

@@ -107,19 +107,19 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
 
     @kopf.on.event(GROUP, VERSION, compaction_api.PLURAL, registry=registry)
     async def compaction(event: kopf.RawEvent, **_: Any) -> None:
-        controller.saw(Kind.COMPACTION, event["type"], event["object"])
+        controller.on_event(Kind.COMPACTION, event["type"], event["object"])
 
     @kopf.on.event(GROUP, VERSION, cleanup_api.PLURAL, registry=registry)
     async def cleanup(event: kopf.RawEvent, **_: Any) -> None:
-        controller.saw(Kind.CLEANUP, event["type"], event["object"])
+        controller.on_event(Kind.CLEANUP, event["type"], event["object"])
 
     @kopf.on.event("batch", "v1", "jobs", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:
-        controller.saw(Kind.JOB, event["type"], event["object"])
+        controller.on_event(Kind.JOB, event["type"], event["object"])
 
     @kopf.on.event("", "v1", "pods", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def pod(event: kopf.RawEvent, **_: Any) -> None:
-        controller.saw(Kind.POD, event["type"], event["object"])
+        controller.on_event(Kind.POD, event["type"], event["object"])
 
 
 async def _watched(controller: Controller) -> None:

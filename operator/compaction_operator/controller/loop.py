@@ -7,10 +7,12 @@ from typing import Any
 
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.cleanup.partitions import Trouble
-from compaction_operator.controller.cleanup.reader_watch import Gatekeeper
-from compaction_operator.controller.compaction.turns import Admission
+from compaction_operator.cleanup.gate import ReaderSnapshot
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
+from compaction_operator.controller.cleanup.reconcile import CleanupReconciler
+from compaction_operator.controller.compaction.reconcile import CompactionReconciler
+from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
@@ -19,7 +21,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Key, Kind, Ta
 from compaction_operator.controller.kube.times import Clock, backed_off
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.reconcile import CleanupReconciler, CompactionReconciler, Means
+from compaction_operator.controller.services import Services
 from compaction_operator.controller.work import Work
 
 log = logging.getLogger(__name__)
@@ -58,12 +60,12 @@ class Controller:
         self._cache = Cache(config.metastores())
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue()
-        self._gatekeeper = Gatekeeper()
-        self._admission = Admission(self._cache, config)
+        self._reader_watch = ReaderWatch()
+        self._turns = Turns(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
-        means = Means(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
-        self._compactions = CompactionReconciler(means, self._admission)
-        self._cleanups = CleanupReconciler(means, self._gatekeeper)
+        services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        self._compactions = CompactionReconciler(services, self._turns)
+        self._cleanups = CleanupReconciler(services, self._reader_watch)
         metrics.watch(self._cache, clock)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
@@ -80,19 +82,19 @@ class Controller:
         """
         for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
-                self.saw(kind, "ADDED", raw)
+                self.on_event(kind, "ADDED", raw)
 
-    def saw(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+    def on_event(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
         """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
         if event is None and kind in KINDS:
             self._history.doubt(kind)
         try:
             if kind is Kind.JOB:
-                self._saw_job(event, raw)
+                self._on_job(event, raw)
             elif kind is Kind.POD:
-                self._saw_driver(event, raw)
+                self._on_driver_pod(event, raw)
             else:
-                self._saw_resource(kind, event, raw)
+                self._on_resource(kind, event, raw)
         except ValueError as error:
             # The API server validates by the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
@@ -103,7 +105,7 @@ class Controller:
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
         while (key := self._queue.pop(now)) is not None:
             due.append(self._reconcile(key))
-        due += (self._look(name, tables) for name, tables in self._gatekeeper.start_due(now).items())
+        due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
             rested = [name for name in self._warehouses if name not in self._sweeping]
@@ -120,7 +122,7 @@ class Controller:
 
     def next_due(self) -> float:
         """Return when something is due next by itself."""
-        dues = (self._queue.next_due(), self._gatekeeper.next_due(), self._sweep_due)
+        dues = (self._queue.next_due(), self._reader_watch.next_due(), self._sweep_due)
         return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
@@ -136,7 +138,7 @@ class Controller:
             log.warning("cannot ask for the API server's history: %s", error)
             return
         for resource in gone:
-            self.saw(resource.kind, "DELETED", resource.raw)
+            self.on_event(resource.kind, "DELETED", resource.raw)
 
     async def _keep_watch(self) -> None:
         while True:
@@ -163,20 +165,20 @@ class Controller:
             else:
                 return
 
-    def _saw_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
-        view = self._cluster.saw_job(raw)
+    def _on_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        view = self._cluster.note_job(raw)
         if event == "DELETED":
-            self._cluster.lost_job(view.namespace, view.name)
+            self._cluster.forget_job(view.namespace, view.name)
         self._add(Key(Kind.COMPACTION, view.namespace, view.compaction))
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
             self._add(cleanup.key)
 
-    def _saw_driver(self, event: str | None, raw: Mapping[str, Any]) -> None:
+    def _on_driver_pod(self, event: str | None, raw: Mapping[str, Any]) -> None:
         if event == "DELETED":
-            self._cluster.lost_driver(raw)
+            self._cluster.forget_driver(raw)
             return
-        if not self._cluster.saw_driver(raw):
+        if not self._cluster.note_driver(raw):
             return
         uid = raw["metadata"]["labels"][LABEL_COMPACTION_UID]
         for key in self._cache.running:
@@ -184,7 +186,7 @@ class Controller:
             if compaction is not None and compaction.meta.uid == uid:
                 self._add(key, after=GATHER_PAUSE)
 
-    def _saw_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+    def _on_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         if event == "DELETED":
             key = Key(kind, metadata["namespace"], metadata["name"])
@@ -195,9 +197,9 @@ class Controller:
         if resource is not None:
             self._add(resource.key)
         if isinstance(resource, Cleanup):
-            self._tell_compaction(resource)
+            self._wake_compaction(resource)
 
-    def _tell_compaction(self, cleanup: Cleanup) -> None:
+    def _wake_compaction(self, cleanup: Cleanup) -> None:
         key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
         if key in self._cache.running:
             self._add(key)
@@ -205,7 +207,7 @@ class Controller:
     def _wake_waiting(self) -> None:
         if not self._cache.freed:
             return
-        for compaction in self._admission.woken_by(self._cache.freed):
+        for compaction in self._turns.woken_by(self._cache.freed):
             self._add(compaction.key)
         self._cache.freed.clear()
 
@@ -257,7 +259,7 @@ class Controller:
             self._resting[key] = self._ticks() + again
         cleanup = self._cache.cleanups.get(key)
         if cleanup is not None:
-            self._tell_compaction(cleanup)
+            self._wake_compaction(cleanup)
         return again
 
     def _rest(self, key: Key) -> float:
@@ -277,7 +279,7 @@ class Controller:
 
     async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
         """Look at tables of a warehouse and wake the cleanups for which something changed."""
-        answers: Mapping[TableKey, World | Trouble]
+        answers: Mapping[TableKey, ReaderSnapshot | Trouble]
         with self._metrics.looking(warehouse, tables=len(tables)):
             try:
                 answers = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.look, warehouse, tables)
@@ -285,7 +287,7 @@ class Controller:
                 log.exception("the look at warehouse %s failed", warehouse)
                 answers = dict.fromkeys(tables, Trouble(type(error).__name__, str(error)))
         self._metrics.not_answered(warehouse, "look", any(isinstance(answer, Trouble) for answer in answers.values()))
-        for key in self._gatekeeper.finish(answers, now=self._clock()):
+        for key in self._reader_watch.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanup.partitions import OVERDUE, STILL_NEEDED
+from compaction_operator.controller.answers import OVERDUE, STILL_NEEDED
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import Clock

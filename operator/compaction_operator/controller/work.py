@@ -15,19 +15,17 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, end_attempt
 from compaction_operator.cleanup.dead import end_dead_entries
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
-from compaction_operator.cleanup.reader_lock import Holding, Manners, Sightings
+from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, Sightings
 from compaction_operator.cleanup.readers import look_at_all
 from compaction_operator.cleanup.settle import Settlement, is_lost, settle
-from compaction_operator.controller.auto_compaction import Automatic
-from compaction_operator.controller.cleanup.partitions import Trouble
-from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.policy import may_use, readers_refusal
@@ -71,7 +69,7 @@ class NotAllowedError(MetastoreError):
 class Work(Protocol):
     """What the controller needs to have done. Errors are answers here: nothing is raised for what may be over later."""
 
-    def preflight(self, compaction: Compaction) -> Verdict:
+    def preflight(self, compaction: Compaction) -> Preflight:
         """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
 
     def end_attempt(self, compaction: Compaction) -> Trouble | None:
@@ -89,7 +87,7 @@ class Work(Protocol):
         Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
         """
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Return who reads each of a warehouse's tables now, or why nobody knows."""
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
@@ -147,11 +145,11 @@ class RealWork:
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self._lock = threading.Lock()
 
-    def preflight(self, compaction: Compaction) -> Verdict:
+    def preflight(self, compaction: Compaction) -> Preflight:
         """Return the verdict of the metastore, or of a Hudi table itself, before a pod is started for nothing."""
         return self._preflight_hudi(compaction.spec) if compaction.is_hudi else self._preflight_hive(compaction)
 
-    def _preflight_hudi(self, spec: TableCompactionSpec) -> Verdict:
+    def _preflight_hudi(self, spec: TableCompactionSpec) -> Preflight:
         own = spec.hudi or HudiOptions()
         try:
             location = spec.table.location or self._hudi_location(spec)
@@ -161,12 +159,12 @@ class RealWork:
             given = self._warehouse(spec.warehouse).hudi.options
             write_options(table, warehouse=given, own=own, partitions=spec.partitions)
         except (Refused, HudiError) as refused:
-            return Verdict(refused.reason, str(refused))
+            return Preflight(refused.reason, str(refused))
         except StorageError as error:
-            return Verdict(Reason.STORAGE_UNAVAILABLE, f"table {spec.table}: {error}")
+            return Preflight(Reason.STORAGE_UNAVAILABLE, f"table {spec.table}: {error}")
         except MetastoreError as error:
-            return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
-        return Verdict(location=local_path(location))
+            return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
+        return Preflight(location=local_path(location))
 
     def _hudi_location(self, spec: TableCompactionSpec) -> str:
         table = hudi_table(self._client(spec.warehouse), spec.table)
@@ -181,7 +179,7 @@ class RealWork:
             raise Refused(Reason.UNSUPPORTED_TABLE, f"table {location}: {unknown}") from unknown
         return read_table(storage, location)
 
-    def _preflight_hive(self, compaction: Compaction) -> Verdict:
+    def _preflight_hive(self, compaction: Compaction) -> Preflight:
         """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""
         ref, specs = compaction.spec.table, compaction.spec.partitions
         automatic = None
@@ -196,14 +194,14 @@ class RealWork:
             end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
-            return Verdict(refused.reason, str(refused), automatic)
+            return Preflight(refused.reason, str(refused), automatic)
         except StorageError as error:
-            return Verdict(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
+            return Preflight(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
         except MetastoreError as error:
-            return Verdict(Reason.METASTORE_UNAVAILABLE, str(error))
+            return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
         if busy:
-            return Verdict(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
-        return Verdict(automatic=automatic)
+            return Preflight(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
+        return Preflight(automatic=automatic)
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
@@ -260,9 +258,9 @@ class RealWork:
 
         NB: also where the configuration no longer allows its rule of readers: until this is done it holds the table.
         """
-        client, manners = self._client_for(cleanup), self._manners(cleanup)
+        client, policy = self._client_for(cleanup), self._policy(cleanup)
         whole = driver_ended or self._end_lost(client, cleanup)
-        return settle(self._storage, client, cleanup.spec, whole=whole, manners=manners, clock=self._clock)
+        return settle(self._storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
     def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
         """End a lost attempt in all partitions, not only in those of one journal; return whether it is one."""
@@ -272,7 +270,7 @@ class RealWork:
             self._end(client, attempt, table)
         return lost
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
@@ -295,24 +293,24 @@ class RealWork:
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...]:
         """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
-        manners = self._manners(cleanup).insistent() if insist else self._manners(cleanup)
+        policy = self._policy(cleanup).insisting() if insist else self._policy(cleanup)
         if cleanup.spec.quarantine is None:
-            return self._pass(cleanup, partitions, partial(delete_obsolete, manners=manners))
+            return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
         if purge:
             return self._pass(cleanup, partitions, purge_quarantined)
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
-        return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, manners=manners))
+        return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, policy=policy))
 
-    def _manners(self, cleanup: Cleanup) -> Manners:
+    def _policy(self, cleanup: Cleanup) -> LockPolicy:
         seen = self._seen[cleanup.spec.warehouse]
         known = self._config.warehouse(cleanup.spec.warehouse)
         shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
-        return Manners(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
+        return LockPolicy(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
     @_answering
     def release(self, cleanup: Cleanup) -> None:
         """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""
-        Holding(self._client_for(cleanup), cleanup.spec, self._manners(cleanup)).give_back_left()
+        Holding(self._client_for(cleanup), cleanup.spec, self._policy(cleanup)).give_back_left()
 
     @_answering
     def finish(self, cleanup: Cleanup) -> None:

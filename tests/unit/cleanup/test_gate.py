@@ -8,7 +8,7 @@ import pytest
 
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import World, blockers, distrust, grace_left, take_baseline
+from compaction_operator.cleanup.gate import ReaderSnapshot, blockers, distrust, grace_left, take_baseline
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
 from tests.unit.cleanup.worlds import NOON, lock, open_txns
 
@@ -16,7 +16,7 @@ PARTITIONED = {"prt=p1", "prt=p3"}
 
 
 def _lock_ids(*locks: object, partitions: set[str] = PARTITIONED, own: tuple[int, ...] = ()) -> tuple[int, ...]:
-    world = World(locks, open_txns(0))  # type: ignore[arg-type]
+    world = ReaderSnapshot(locks, open_txns(0))  # type: ignore[arg-type]
     return take_baseline(world, partitions=partitions, own_locks=own, now=NOON).lock_ids
 
 
@@ -30,7 +30,7 @@ def _left(
     locking: frozenset[int] = frozenset(),
     now: datetime = NOON,
 ) -> tuple[Blocker, ...]:
-    return blockers(baseline, World(tuple(locks), txns, elsewhere, locking), readers=readers, now=now)
+    return blockers(baseline, ReaderSnapshot(tuple(locks), txns, elsewhere, locking), readers=readers, now=now)
 
 
 def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
@@ -39,8 +39,8 @@ def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
 
 def test_a_metastore_whose_marks_went_back_says_nothing() -> None:
     """Behind another URI is one that lags, or another one: its "nobody" is about others."""
-    assert distrust(_baseline(mark=1000), World((), open_txns(999))) is not None
-    assert distrust(_baseline(mark=1000), World((), open_txns(1000))) is None
+    assert distrust(_baseline(mark=1000), ReaderSnapshot((), open_txns(999))) is not None
+    assert distrust(_baseline(mark=1000), ReaderSnapshot((), open_txns(1000))) is None
 
 
 def test_a_lock_on_the_whole_table_counts_for_a_partitioned_journal() -> None:
@@ -125,7 +125,7 @@ def test_a_lock_taken_after_the_baseline_in_a_transaction_from_before_still_bloc
 
 def test_the_baseline_stores_the_mark_and_the_time_in_utc() -> None:
     local = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    baseline = take_baseline(World((), open_txns(40, 39)), partitions={""}, own_locks=(), now=local)
+    baseline = take_baseline(ReaderSnapshot((), open_txns(40, 39)), partitions={""}, own_locks=(), now=local)
     assert (baseline.time, baseline.txn_high_water_mark) == ("2026-01-01T12:00:00.000Z", 40)
 
 

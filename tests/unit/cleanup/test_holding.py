@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import agent_info
 from compaction_operator.cleanup import reader_lock as holding
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
-from compaction_operator.cleanup.reader_lock import Holding, Manners, ReadersBusyError
+from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, ReadersBusyError
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockKind
 from compaction_operator.storage import LocalStorage
@@ -30,7 +30,7 @@ OWN = "compaction-operator/cleanup/u/1/"
 DRIVER = agent_info(uid="other", attempt=1, pod_uid="p")
 
 
-IMPATIENT = Manners(queue=0.0)
+IMPATIENT = LockPolicy(queue=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def table(tmp_path: Path) -> Path:
 
 def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
     return delete_obsolete(
-        storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED}, manners=IMPATIENT
+        storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED}, policy=IMPATIENT
     )[0]
 
 
@@ -121,7 +121,7 @@ def test_who_was_seen_to_read_for_long_has_listed(monkeypatch: pytest.MonkeyPatc
     """Else a stream of long queries, each begun before the last one ends, would hold up a deletion for ever."""
     moment = [1000.0]
     monkeypatch.setattr("compaction_operator.cleanup.reader_lock.time.monotonic", lambda: moment[0])
-    held = Holding(metastore(Path("/t"), locks=(lock(7),)), journal(Path("/t")), Manners(queue=-1.0, planning=30.0))
+    held = Holding(metastore(Path("/t"), locks=(lock(7),)), journal(Path("/t")), LockPolicy(queue=-1.0, planning=30.0))
     for seconds in (0.0, 29.0):
         moment[0] = 1000.0 + seconds
         with pytest.raises(ReadersBusyError), held.hold_off(""):
@@ -145,16 +145,16 @@ def test_a_lock_that_waits_has_not_begun_to_read() -> None:
 
 
 def test_who_insists_holds_new_readers_off_until_the_others_have_listed() -> None:
-    assert Manners(planning=20.0).insistent() == Manners(queue=20.0, planning=20.0)
+    assert LockPolicy(planning=20.0).insisting() == LockPolicy(queue=20.0, planning=20.0)
 
 
-SHARING = Manners(queue=0.0, planning=30.0, shares=True)
+SHARING = LockPolicy(queue=0.0, planning=30.0, shares=True)
 
 
 def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_dropped(table: Path) -> None:
     source = metastore(table)
     storage = _Watching(source)
-    (result,) = delete_obsolete(storage, source, journal(table), {"": PublishedState.PUBLISHED}, manners=SHARING)
+    (result,) = delete_obsolete(storage, source, journal(table), {"": PublishedState.PUBLISHED}, policy=SHARING)
     assert result.final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
     assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ]
@@ -189,7 +189,7 @@ def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
 def test_journals_of_one_attempt_leave_each_others_locks_alone(table: Path) -> None:
     """They are worked on at the same time: else readers begin between two renames."""
     source, spec = metastore(table), journal(table)
-    first, second = (Holding(source, spec, Manners(owner=owner)) for owner in ("one", "two"))
+    first, second = (Holding(source, spec, LockPolicy(owner=owner)) for owner in ("one", "two"))
     with first.hold_off(""):
         second.give_back_left()
         assert len(source.locks) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.cleanup.readers import look, look_at_all
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
@@ -76,13 +76,13 @@ def test_many_tables_cost_a_call_each_and_one_for_all_transactions() -> None:
     source = Counted(metastore(Path("/t"), locks=(lock(1),)))
     found = look_at_all(source, [TABLE, OTHER])
     assert source.calls == ["t", "other", "transactions"]
-    assert [isinstance(world, World) for world in found.values()] == [True, True]
+    assert [isinstance(world, ReaderSnapshot) for world in found.values()] == [True, True]
 
 
 def test_one_table_without_an_answer_does_not_hold_up_the_others() -> None:
     found = look_at_all(Counted(metastore(Path("/t")), silent=frozenset({"t"})), [TABLE, OTHER])
     assert isinstance(found[TABLE], MetastoreError)
-    assert isinstance(found[OTHER], World)
+    assert isinstance(found[OTHER], ReaderSnapshot)
 
 
 def test_a_silent_metastore_is_not_asked_for_every_table() -> None:
@@ -104,7 +104,10 @@ def test_transactions_that_compact_other_tables_are_told() -> None:
     )
     source = metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6), hive=Generation.HIVE4, queue=queue)
     found = look_at_all(source, [TABLE, OTHER])
-    assert [world.compacting_elsewhere for world in found.values() if isinstance(world, World)] == [{4}, frozenset()]
+    assert [world.compacting_elsewhere for world in found.values() if isinstance(world, ReaderSnapshot)] == [
+        {4},
+        frozenset(),
+    ]
 
 
 def test_all_locks_take_one_call_and_tell_who_has_locked_other_tables_only() -> None:
@@ -121,7 +124,7 @@ def test_all_locks_take_one_call_and_tell_who_has_locked_other_tables_only() -> 
     source = Counted(metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6, 7, 8), locks=locks))
     found = look_at_all(source, [TABLE, OTHER], all_locks=True)
     assert source.calls == ["all", "transactions"]
-    found_here, found_there = (world for world in found.values() if isinstance(world, World))
+    found_here, found_there = (world for world in found.values() if isinstance(world, ReaderSnapshot))
     assert [one.lock_id for one in found_here.locks] == [3, 5]
     assert found_here.locking_elsewhere - {0} == {4, 7}
     assert [one.lock_id for one in found_there.locks] == [1, 2, 4, 5, 7]

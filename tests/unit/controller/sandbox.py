@@ -21,12 +21,11 @@ from compaction_operator.api.config import (
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.lost import Holdings
 from compaction_operator.cleanup.settle import Settlement
-from compaction_operator.controller.cleanup.partitions import Trouble
-from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.client import AlreadyExistsError, ConflictError, GoneError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import (
@@ -161,8 +160,8 @@ def reader(lock_id: int = 12) -> LockInfo:
     )
 
 
-def world(*locks: int, txns: OpenTransactions | None = None) -> World:
-    return World(locks=tuple(reader(lock) for lock in locks), txns=txns or OpenTransactions(40, ()))
+def world(*locks: int, txns: OpenTransactions | None = None) -> ReaderSnapshot:
+    return ReaderSnapshot(locks=tuple(reader(lock) for lock in locks), txns=txns or OpenTransactions(40, ()))
 
 
 def baseline(*locks: int, time: datetime = NOON) -> ReaderBaseline:
@@ -367,7 +366,7 @@ class FakeWork:
     """A metastore and a file system that answer with their fields, and count what they are asked."""
 
     time: Time
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: Preflight = field(default_factory=Preflight)
     holding: bool = True
     last_heartbeat: datetime | None = None
     swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
@@ -385,11 +384,11 @@ class FakeWork:
     needed: set[str] = field(default_factory=set)
     during_preflight: Callable[[], None] = lambda: None
 
-    def preflight(self, compaction: Compaction) -> Verdict:
+    def preflight(self, compaction: Compaction) -> Preflight:
         self.calls.append("preflight")
         self.during_preflight()
         if self.metastore_down:
-            return Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
+            return Preflight(Reason.METASTORE_UNAVAILABLE, "connection refused")
         return self.verdict
 
     def end_attempt(self, compaction: Compaction) -> Trouble | None:
@@ -422,7 +421,7 @@ class FakeWork:
         gone = dict.fromkeys(states, self.gone) if self.gone else {}
         return settlement(states, baseline(*self.locks, time=self.time.now), gone=gone)
 
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
+    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         self.looks += 1
         self.calls += [f"look {table.table}" for table in tables]
         return {table: REFUSED if self.metastore_down else world(*self.locks) for table in tables}
@@ -499,13 +498,13 @@ class Sandbox:
             ticks=self.time.ticks,
             metrics=self.metrics,
         )
-        self.kube.watchers[:] = [self.controller.saw]
+        self.kube.watchers[:] = [self.controller.on_event]
 
     async def start(self, *, early: Sequence[Raw] = ()) -> None:
         """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
         self.create()
         for pod in early:
-            self.controller.saw(Kind.POD, None, pod)
+            self.controller.on_event(Kind.POD, None, pod)
         await self.controller.load()
         await self.run()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_operator.api.config import Metastore, Warehouse
-from compaction_operator.controller.compaction.turns import Admission
+from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.cache import Cache
 from tests.unit.controller.sandbox import CONFIG, NOON, cleanup_raw, compaction_raw
 
@@ -18,7 +18,7 @@ def test_two_warehouses_of_one_metastore_have_one_attempt_per_table(sea: tuple[s
     """Also while it is only claimed; and the one that waits is woken when the other is over."""
     config = CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, warehouse("sea", *sea))})
     cache = Cache(config.metastores())
-    admission = Admission(cache, config)
+    turns = Turns(cache, config)
     older, younger = (
         cache.put_compaction(compaction_raw(name, created=NOON.replace(minute=minute), warehouse=of))
         for minute, (name, of) in enumerate([("older", "lake"), ("younger", "sea")])
@@ -26,14 +26,14 @@ def test_two_warehouses_of_one_metastore_have_one_attempt_per_table(sea: tuple[s
     assert older is not None
     assert younger is not None
     waits = "compaction default/older, which is older" if same else None
-    assert admission.waits_for(younger, NOON) == waits
-    admission.claim(older)
+    assert turns.waits_for(younger, NOON) == waits
+    turns.claim(older)
     works = "compaction default/older, which works on the same table" if same else None
-    assert admission.waits_for(younger, NOON) == works
-    admission.release(older)
+    assert turns.waits_for(younger, NOON) == works
+    turns.release(older)
     cache.drop_compaction(older.key, older.meta.uid)
-    assert [one.key for one in admission.woken_by(cache.freed)] == ([younger.key] if same else [])
-    assert admission.waits_for(younger, NOON) is None
+    assert [one.key for one in turns.woken_by(cache.freed)] == ([younger.key] if same else [])
+    assert turns.waits_for(younger, NOON) is None
 
 
 @pytest.mark.parametrize("sea", [("metastore",), ("other",)])
@@ -43,7 +43,7 @@ def test_an_unsettled_cleanup_holds_the_table_in_all_warehouses_of_its_metastore
     cache.put_cleanup(cleanup_raw("one", warehouse="sea"))
     mine = cache.put_compaction(compaction_raw())
     assert mine is not None
-    waits = Admission(cache, config).waits_for(mine, NOON)
+    waits = Turns(cache, config).waits_for(mine, NOON)
     assert (waits is not None) == (sea == ("metastore",))
 
 
@@ -62,7 +62,7 @@ def waits_for(namespace: str) -> str | None:
     cache.put_cleanup(raw)
     mine = cache.put_compaction(compaction_raw())
     assert mine is not None
-    return Admission(cache, CONFIG).waits_for(mine, NOON)
+    return Turns(cache, CONFIG).waits_for(mine, NOON)
 
 
 def test_an_unsettled_cleanup_holds_the_table() -> None:
@@ -77,12 +77,12 @@ def test_a_cleanup_of_a_namespace_without_the_right_holds_up_nobody() -> None:
 def test_who_was_woken_while_the_table_was_still_claimed_is_woken_again() -> None:
     """What ended the older one is written before its claim is given back."""
     cache = Cache()
-    admission = Admission(cache, CONFIG)
+    turns = Turns(cache, CONFIG)
     older, younger = (cache.put_compaction(compaction_raw(name)) for name in ("a", "b"))
     assert older is not None
     assert younger is not None
-    admission.claim(older)
-    assert admission.waits_for(younger, NOON) is not None
+    turns.claim(older)
+    assert turns.waits_for(younger, NOON) is not None
     cache.freed.clear()
-    admission.release(older)
-    assert [one.key for one in admission.woken_by(cache.freed)] == [younger.key]
+    turns.release(older)
+    assert [one.key for one in turns.woken_by(cache.freed)] == [younger.key]

@@ -11,9 +11,10 @@ from compaction_operator.api.cleanup import Blocker, BlockerKind, PublishedState
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.settle import Settlement
-from compaction_operator.controller.cleanup.decide import Decision, decide
-from compaction_operator.controller.cleanup.observation import Action, Sight
-from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.decide import CleanupDecision, decide
+from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
+from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
@@ -41,15 +42,15 @@ class Way:
     published: frozenset[str] = frozenset()
     quarantined_at: float | None = None
 
-    def sees(self, sight: Sight, *, suspended: bool, approved: bool) -> Decision:
-        """Decide on a sight, check the decision, and keep its status as the API server would."""
-        if isinstance(sight.settled, Settlement):
+    def sees(self, observed: CleanupObservation, *, suspended: bool, approved: bool) -> CleanupDecision:
+        """Decide on an observation, check the decision, and keep its status as the API server would."""
+        if isinstance(observed.settled, Settlement):
             now_taken = baseline(12, time=NOON + timedelta(seconds=self.seconds))
-            sight = replace(sight, settled=replace(sight.settled, baseline=now_taken))
+            observed = replace(observed, settled=replace(observed.settled, baseline=now_taken))
         one = cleanup(entries=ENTRIES, status=self.status, suspend=suspended, approved=approved, **self.options)
         now = NOON + timedelta(seconds=self.seconds)
-        self._note(one.settled, one.ended, sight)
-        decision = decide(one, sight, settings=CleanupSettings(ttl=100.0), now=now)
+        self._note(one.settled, one.ended, observed)
+        decision = decide(one, observed, settings=CleanupSettings(ttl=100.0), now=now)
         self._check(decision, suspended=suspended, approved=approved)
         self.status = decision.status.to_json()
         if decision.status.quarantined_until and self.quarantined_at is None:
@@ -64,24 +65,30 @@ class Way:
 
     def require_end(self) -> None:
         """Let all go well from now on."""
-        sight = Sight()
+        observed = CleanupObservation()
         for _ in range(30):
-            decision = self.sees(sight, suspended=False, approved=True)
-            self.seconds += decision.again_in or 0.0
-            sight = first(self, decision)
+            decision = self.sees(observed, suspended=False, approved=True)
+            self.seconds += decision.requeue_after or 0.0
+            observed = first(self, decision)
         assert "completionTime" in self.status
 
-    def _note(self, settled: bool, ended: bool, sight: Sight) -> None:
-        running = sight.at_work
-        if not settled and not running and isinstance(sight.settled, Settlement):
+    def _note(self, settled: bool, ended: bool, observed: CleanupObservation) -> None:
+        running = observed.at_work
+        if not settled and not running and isinstance(observed.settled, Settlement):
             self.baseline_at = self.seconds
-            states = sight.settled.states
+            states = observed.settled.states
             self.published = frozenset(name for name in PARTITIONS if states[name] is not PublishedState.NOT_PUBLISHED)
-        if settled and not ended and sight.look is not None and not sight.look.error and not sight.look.blockers:
+        if (
+            settled
+            and not ended
+            and observed.look is not None
+            and not observed.look.error
+            and not observed.look.blockers
+        ):
             self.readers_gone = True
 
-    def _check(self, decision: Decision, *, suspended: bool, approved: bool) -> None:
-        if decision.action not in (Action.DELETE, Action.PURGE):
+    def _check(self, decision: CleanupDecision, *, suspended: bool, approved: bool) -> None:
+        if decision.action not in (CleanupAction.DELETE, CleanupAction.PURGE):
             return
         assert self.options["mode"] != "Never"
         assert self.options["mode"] != "Plan" or approved
@@ -90,7 +97,7 @@ class Way:
         assert self.baseline_at is not None
         assert self.seconds - self.baseline_at >= GRACE
         assert {entry.partition for entry in decision.partitions} <= self.published
-        if decision.action is Action.PURGE:
+        if decision.action is CleanupAction.PURGE:
             assert self.quarantined_at is not None
             assert self.seconds - self.quarantined_at >= QUARANTINE
         else:
@@ -125,7 +132,7 @@ def passes(draw: st.DrawFn) -> Pass:
 
 states = st.sampled_from(PublishedState)
 sights = st.builds(
-    Sight,
+    CleanupObservation,
     job=st.sampled_from([None, job(JobState.ACTIVE), job(JobState.FAILED)]),
     at_work=st.booleans(),
     lost=st.sampled_from([None, "lock 8 is silent"]),
@@ -151,24 +158,24 @@ options = st.fixed_dictionaries(
 @settings(max_examples=200, deadline=None)
 @given(options, st.lists(steps, min_size=5, max_size=20))
 def test_nothing_is_deleted_before_its_time(
-    chosen: dict[str, Any], seen: list[tuple[Sight, float, bool, bool]]
+    chosen: dict[str, Any], seen: list[tuple[CleanupObservation, float, bool, bool]]
 ) -> None:
     """Whatever is seen in whatever order, with what was not stored forgotten at each step, as after a restart."""
     way = Way(chosen)
-    for sight, pause, suspended, approved in seen:
-        way.sees(sight, suspended=suspended, approved=approved)
+    for observed, pause, suspended, approved in seen:
+        way.sees(observed, suspended=suspended, approved=approved)
         way.seconds += pause
 
 
 @settings(max_examples=100, deadline=None)
 @given(options, st.lists(st.tuples(steps, st.booleans()), max_size=15))
 def test_a_status_of_the_version_before_is_judged_right(
-    chosen: dict[str, Any], seen: list[tuple[tuple[Sight, float, bool, bool], bool]]
+    chosen: dict[str, Any], seen: list[tuple[tuple[CleanupObservation, float, bool, bool], bool]]
 ) -> None:
     """It has none of the fields that say what was seen: that is seen again, and nothing is deleted before its time."""
     way = Way(chosen)
-    for (sight, pause, suspended, approved), older in seen:
-        way.sees(sight, suspended=suspended, approved=approved)
+    for (observed, pause, suspended, approved), older in seen:
+        way.sees(observed, suspended=suspended, approved=approved)
         way.seconds += pause
         if older:
             way.upgrade()
@@ -176,28 +183,32 @@ def test_a_status_of_the_version_before_is_judged_right(
     way.require_end()
 
 
-def first(way: Way, decision: Decision) -> Sight:
+def first(way: Way, decision: CleanupDecision) -> CleanupObservation:
     """What the world answers to an action, when all goes well."""
     names = [entry.partition for entry in decision.partitions]
     gone = tuple(PartitionDeletion(name, deleted=DELTAS, final=True) for name in names)
     hidden = tuple(PartitionDeletion(name, quarantined=DELTAS, final=True) for name in names)
-    moved = hidden if "quarantine" in way.options and decision.action is Action.DELETE else gone
+    moved = hidden if "quarantine" in way.options and decision.action is CleanupAction.DELETE else gone
     return {
-        Action.SETTLE: Sight(settled=settlement(dict.fromkeys(PARTITIONS, PublishedState.PUBLISHED), baseline(12))),
-        Action.WATCH: Sight(look=Look()),
-        Action.PLAN: Sight(planned=()),
-        Action.FINISH: Sight(finished=True),
-        Action.DELETE: Sight(deletion=Pass().after(decision.partitions, moved)),
-        Action.PURGE: Sight(deletion=Pass().after(decision.partitions, gone)),
-    }.get(decision.action, Sight())
+        CleanupAction.SETTLE: CleanupObservation(
+            settled=settlement(dict.fromkeys(PARTITIONS, PublishedState.PUBLISHED), baseline(12))
+        ),
+        CleanupAction.WATCH: CleanupObservation(look=Look()),
+        CleanupAction.PLAN: CleanupObservation(planned=()),
+        CleanupAction.FINISH: CleanupObservation(finished=True),
+        CleanupAction.DELETE: CleanupObservation(deletion=Pass().after(decision.partitions, moved)),
+        CleanupAction.PURGE: CleanupObservation(deletion=Pass().after(decision.partitions, gone)),
+    }.get(decision.action, CleanupObservation())
 
 
 @settings(max_examples=100, deadline=None)
 @given(options, st.lists(steps, max_size=15))
-def test_it_ends_once_all_goes_well(chosen: dict[str, Any], seen: list[tuple[Sight, float, bool, bool]]) -> None:
+def test_it_ends_once_all_goes_well(
+    chosen: dict[str, Any], seen: list[tuple[CleanupObservation, float, bool, bool]]
+) -> None:
     """Nothing that was seen on the way keeps a cleanup from its end for good."""
     way = Way(chosen)
-    for sight, pause, suspended, approved in seen:
-        way.sees(sight, suspended=suspended, approved=approved)
+    for observed, pause, suspended, approved in seen:
+        way.sees(observed, suspended=suspended, approved=approved)
         way.seconds += pause
     way.require_end()

@@ -16,9 +16,10 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.controller.cleanup.decide import CHUNK, Decision, decide
-from compaction_operator.controller.cleanup.observation import Action, Sight
-from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.decide import CHUNK, CleanupDecision, decide
+from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
+from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, NOON, baseline, cleanup, entry_json, settlement
@@ -36,27 +37,27 @@ def blocker(id_: int = 12, *, heartbeat: str | None = None) -> Blocker:
 
 def step(
     status: CompactionCleanupStatus | None = None,
-    sight: Sight | None = None,
+    observed: CleanupObservation | None = None,
     *,
     now: datetime = NOON,
     suspended: bool = False,
     **fields: Any,
-) -> Decision:
+) -> CleanupDecision:
     one = cleanup(status=status.to_json() if status else {}, **fields)
-    return decide(one, sight or Sight(), settings=CleanupSettings(suspend=suspended), now=now)
+    return decide(one, observed or CleanupObservation(), settings=CleanupSettings(suspend=suspended), now=now)
 
 
 def settled(**fields: Any) -> CompactionCleanupStatus:
     """The status after the baseline: one partition published, lock 12 from before."""
-    return step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))), **fields).status
+    return step(None, CleanupObservation(settled=settlement({"": PUBLISHED}, baseline(12))), **fields).status
 
 
 def readers_gone(**fields: Any) -> CompactionCleanupStatus:
     """The status when deletion begins."""
-    return step(settled(**fields), Sight(look=Look()), **fields).status
+    return step(settled(**fields), CleanupObservation(look=Look()), **fields).status
 
 
-def summary(decision: Decision) -> tuple[str, str, str]:
+def summary(decision: CleanupDecision) -> tuple[str, str, str]:
     condition = find_condition(decision.status.conditions, "Succeeded")
     assert condition is not None
     return condition.status.value, condition.reason, decision.status.phase.value
@@ -69,23 +70,23 @@ def outcome(status: CompactionCleanupStatus, type_: str) -> str | None:
 
 def test_pending_while_the_job_runs() -> None:
     """The driver may still publish: nothing is fenced, listed or asked."""
-    decision = step(None, Sight(job=view(JobState.ACTIVE), at_work=True))
+    decision = step(None, CleanupObservation(job=view(JobState.ACTIVE), at_work=True))
     assert summary(decision) == ("Unknown", "JobRunning", "Pending")
-    assert (decision.action, decision.again_in) == (Action.NONE, 30.0)
+    assert (decision.action, decision.requeue_after) == (CleanupAction.NONE, 30.0)
 
 
 def test_a_driver_that_is_lost_is_settled_though_its_job_runs() -> None:
     """It may have published half of a pair, which readers see: it is settled, and once said why."""
     running = view(JobState.ACTIVE)
-    waiting = step(None, Sight(job=running, at_work=True))
-    assert (waiting.action, waiting.again_in, waiting.events) == (Action.NONE, 30.0, ())
-    lost = step(waiting.status, Sight(job=running, lost="lock 8 is silent"))
-    assert (lost.action, [event.reason for event in lost.events]) == (Action.SETTLE, ["DriverLost"])
+    waiting = step(None, CleanupObservation(job=running, at_work=True))
+    assert (waiting.action, waiting.requeue_after, waiting.events) == (CleanupAction.NONE, 30.0, ())
+    lost = step(waiting.status, CleanupObservation(job=running, lost="lock 8 is silent"))
+    assert (lost.action, [event.reason for event in lost.events]) == (CleanupAction.SETTLE, ["DriverLost"])
     assert "runs, but lock 8 is silent" in lost.events[0].message
-    failed = step(lost.status, Sight(job=running, settled=Trouble("UndecidedError", "half")))
-    again = step(failed.status, Sight(job=running, lost="lock 8 is silent"))
-    assert (again.action, again.events) == (Action.SETTLE, ())
-    done = step(again.status, Sight(job=running, settled=settlement({"": PUBLISHED}, baseline(12))))
+    failed = step(lost.status, CleanupObservation(job=running, settled=Trouble("UndecidedError", "half")))
+    again = step(failed.status, CleanupObservation(job=running, lost="lock 8 is silent"))
+    assert (again.action, again.events) == (CleanupAction.SETTLE, ())
+    done = step(again.status, CleanupObservation(job=running, settled=settlement({"": PUBLISHED}, baseline(12))))
     assert outcome(done.status, "Published") == "True"
 
 
@@ -93,49 +94,49 @@ def test_a_partition_that_cannot_be_reached_holds_up_the_others_for_a_minute_onl
     """Then nothing of it is deleted for this journal, and the next compaction of it records that again."""
     why = Change("StorageError", "/t/a is a symbolic link")
     found = settlement({"": PublishedState.NOT_PUBLISHED}, baseline(12), unreachable={"": why})
-    waiting = step(None, Sight(settled=found, failures=5))
+    waiting = step(None, CleanupObservation(settled=found, failures=5))
     assert (waiting.status.baseline, waiting.failed) == (None, True)
-    done = step(None, Sight(settled=found, failures=6))
+    done = step(None, CleanupObservation(settled=found, failures=6))
     assert done.status.baseline is not None
     assert [(part.reason, part.message) for part in done.status.partitions] == [(why.reason, why.message)]
 
 
 @pytest.mark.parametrize("job", [None, view(JobState.SUCCEEDED), view(JobState.FAILED)])
 def test_settled_once_the_job_has_ended_or_is_gone(job: JobView | None) -> None:
-    assert step(None, Sight(job=job)).action is Action.SETTLE
+    assert step(None, CleanupObservation(job=job)).action is CleanupAction.SETTLE
 
 
 @pytest.mark.parametrize(("failures", "pause"), [(0, 1), (1, 2), (3, 8), (9, 15)])
 def test_an_error_while_settling_stores_nothing(failures: int, pause: int) -> None:
     """The reason is shown and it is tried again, for ever, a little later each time."""
-    decision = step(None, Sight(settled=Trouble("MetastoreUnavailable", "refused"), failures=failures))
+    decision = step(None, CleanupObservation(settled=Trouble("MetastoreUnavailable", "refused"), failures=failures))
     assert summary(decision) == ("Unknown", "MetastoreUnavailable", "Pending")
     assert decision.status.baseline is None
-    assert (decision.again_in, decision.failed) == (pause, True)
+    assert (decision.requeue_after, decision.failed) == (pause, True)
 
 
 def test_states_and_baseline_are_stored_together() -> None:
-    decision = step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))))
+    decision = step(None, CleanupObservation(settled=settlement({"": PUBLISHED}, baseline(12))))
     assert decision.status.baseline == baseline(12)
     assert decision.status.partitions == (PartitionStatus(partition="", state=PUBLISHED, remaining=DELTAS),)
     assert outcome(decision.status, "Published") == "True"
-    assert decision.action is Action.WATCH
+    assert decision.action is CleanupAction.WATCH
     assert [event.reason for event in decision.events] == ["BaselineTaken"]
 
 
 def test_the_baseline_is_never_taken_again() -> None:
     """Whatever a later settling would find: it has happened once."""
     status = settled()
-    again = step(status, Sight(settled=settlement({"": MISSING}, baseline(99))))
+    again = step(status, CleanupObservation(settled=settlement({"": MISSING}, baseline(99))))
     assert again.status.baseline == baseline(12)
     assert again.status.partitions == status.partitions
 
 
 def test_what_was_not_published_is_never_deleted() -> None:
     """A later attempt may make the same directories obsolete, but for readers that this baseline does not have."""
-    decision = step(None, Sight(settled=settlement({"": MISSING}, baseline())))
+    decision = step(None, CleanupObservation(settled=settlement({"": MISSING}, baseline())))
     assert summary(decision) == ("True", "NotPublished", "Succeeded")
-    assert decision.action is Action.NONE
+    assert decision.action is CleanupAction.NONE
     assert outcome(decision.status, "Published") == "False"
     assert decision.status.partitions[0].remaining == DELTAS
     assert "not published" in (decision.status.partitions[0].message or "")
@@ -144,11 +145,11 @@ def test_what_was_not_published_is_never_deleted() -> None:
 def test_published_partitions_go_on_without_the_others() -> None:
     entries = [entry_json("prt=p1"), entry_json("prt=p2")]
     states = {"prt=p1": MISSING, "prt=p2": PUBLISHED}
-    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
+    status = step(None, CleanupObservation(settled=settlement(states, baseline())), entries=entries).status
     condition = find_condition(status.conditions, "Published")
     assert condition is not None
     assert condition.reason == "PartiallyPublished"
-    decision = step(status, Sight(look=Look()), entries=entries)
+    decision = step(status, CleanupObservation(look=Look()), entries=entries)
     assert [entry.partition for entry in decision.partitions] == ["prt=p2"]
 
 
@@ -156,12 +157,12 @@ def test_not_asked_yet_is_not_gone() -> None:
     decision = step(settled())
     assert summary(decision) == ("Unknown", "NotAskedYet", "WaitingForReaders")
     assert outcome(decision.status, "ReadersGone") == "Unknown"
-    assert decision.action is Action.WATCH
+    assert decision.action is CleanupAction.WATCH
 
 
 def test_readers_are_waited_for_by_name() -> None:
     found = tuple(blocker(id_) for id_ in range(12, 42))
-    decision = step(settled(), Sight(look=Look(found)))
+    decision = step(settled(), CleanupObservation(look=Look(found)))
     assert summary(decision) == ("Unknown", "ReadersFromBefore", "WaitingForReaders")
     assert outcome(decision.status, "ReadersGone") == "False"
     assert decision.status.conditions[-1].message == "waiting for lock 12 of alice@desk and 29 more"
@@ -171,28 +172,32 @@ def test_readers_are_waited_for_by_name() -> None:
 
 def test_heartbeats_are_no_news() -> None:
     """Else each tick would write each status."""
-    status = step(settled(), Sight(look=Look((blocker(),)))).status
-    later = step(status, Sight(look=Look((blocker(heartbeat="2026-01-01T12:00:00Z"),))), now=NOON + timedelta(hours=1))
+    status = step(settled(), CleanupObservation(look=Look((blocker(),)))).status
+    later = step(
+        status,
+        CleanupObservation(look=Look((blocker(heartbeat="2026-01-01T12:00:00Z"),))),
+        now=NOON + timedelta(hours=1),
+    )
     assert later.status == status
     assert later.events == ()
 
 
 def test_an_error_is_never_no_readers() -> None:
-    decision = step(settled(), Sight(look=Look(error="refused")))
+    decision = step(settled(), CleanupObservation(look=Look(error="refused")))
     assert outcome(decision.status, "ReadersGone") == "Unknown"
-    assert decision.action is Action.WATCH
+    assert decision.action is CleanupAction.WATCH
 
 
 def test_the_blockers_stay_named_while_the_metastore_is_down() -> None:
-    status = step(settled(), Sight(look=Look((blocker(),)))).status
-    assert step(status, Sight(look=Look(error="refused"))).status.blocker_count == 1
+    status = step(settled(), CleanupObservation(look=Look((blocker(),)))).status
+    assert step(status, CleanupObservation(look=Look(error="refused"))).status.blocker_count == 1
 
 
 def test_after_a_restart_the_readers_are_asked_for_again() -> None:
     """Who was named stays named until the first look."""
-    status = step(settled(), Sight(look=Look((blocker(),)))).status
+    status = step(settled(), CleanupObservation(look=Look((blocker(),)))).status
     decision = step(status)
-    assert (decision.status, decision.action) == (status, Action.WATCH)
+    assert (decision.status, decision.action) == (status, CleanupAction.WATCH)
 
 
 def test_readers_gone_is_remembered() -> None:
@@ -200,58 +205,62 @@ def test_readers_gone_is_remembered() -> None:
     status = readers_gone()
     assert outcome(status, "ReadersGone") == "True"
     assert (status.blockers, status.blocker_count) == ((), 0)
-    assert step(status).action is Action.DELETE
+    assert step(status).action is CleanupAction.DELETE
 
 
-@pytest.mark.parametrize(("passed", "action"), [(0.0, Action.NONE), (29.9, Action.NONE), (30.0, Action.DELETE)])
-def test_grace_period_counts_from_the_baseline(passed: float, action: Action) -> None:
+@pytest.mark.parametrize(
+    ("passed", "action"), [(0.0, CleanupAction.NONE), (29.9, CleanupAction.NONE), (30.0, CleanupAction.DELETE)]
+)
+def test_grace_period_counts_from_the_baseline(passed: float, action: CleanupAction) -> None:
     status = settled(gracePeriod="30s")
     now = NOON + timedelta(seconds=passed)
-    decision = step(status, Sight(look=Look()), gracePeriod="30s", now=now)
+    decision = step(status, CleanupObservation(look=Look()), gracePeriod="30s", now=now)
     assert decision.action is action
-    if action is Action.NONE:
+    if action is CleanupAction.NONE:
         assert decision.status.phase == "GracePeriod"
-        assert decision.again_in == pytest.approx(30.0 - passed)
+        assert decision.requeue_after == pytest.approx(30.0 - passed)
 
 
-@pytest.mark.parametrize("sight", [Sight(), Sight(look=Look()), Sight(look=Look((blocker(),)))])
+@pytest.mark.parametrize(
+    "observed", [CleanupObservation(), CleanupObservation(look=Look()), CleanupObservation(look=Look((blocker(),)))]
+)
 @pytest.mark.parametrize("where", [{"suspend": True}, {"suspended": True}])
-def test_suspended(sight: Sight, where: dict[str, Any]) -> None:
+def test_suspended(observed: CleanupObservation, where: dict[str, Any]) -> None:
     for status in (settled(), readers_gone()):
-        decision = step(status, sight, **where)
+        decision = step(status, observed, **where)
         assert summary(decision) == ("Unknown", "Suspended", "Suspended")
-        assert decision.action is Action.NONE
+        assert decision.action is CleanupAction.NONE
 
 
 def test_suspended_in_the_middle_of_a_deletion() -> None:
     """What is recorded so far is kept; the next chunk is not touched."""
     entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
     states = {entry["partition"]: PUBLISHED for entry in entries}
-    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
-    assert step(status, Sight(look=Look()), entries=entries, suspend=True).action is Action.NONE
+    status = step(None, CleanupObservation(settled=settlement(states, baseline())), entries=entries).status
+    assert step(status, CleanupObservation(look=Look()), entries=entries, suspend=True).action is CleanupAction.NONE
 
 
 def test_deletion_goes_chunk_by_chunk() -> None:
     """Each partition is visited once in a pass, and the progress is in the status between two chunks."""
     entries = [entry_json(f"prt=p{index}") for index in range(CHUNK + 5)]
     states = {entry["partition"]: PUBLISHED for entry in entries}
-    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
-    first = step(status, Sight(look=Look()), entries=entries)
+    status = step(None, CleanupObservation(settled=settlement(states, baseline())), entries=entries).status
+    first = step(status, CleanupObservation(look=Look()), entries=entries)
     assert len(first.partitions) == CHUNK
     results = tuple(
         PartitionDeletion(entry.partition, deleted=DELTAS, bytes_deleted=30, final=True) for entry in first.partitions
     )
     going = Pass().after(first.partitions, results)
-    second = step(first.status, Sight(deletion=going), entries=entries)
+    second = step(first.status, CleanupObservation(deletion=going), entries=entries)
     assert [entry.partition for entry in second.partitions] == [f"prt=p{CHUNK + index}" for index in range(5)]
     assert (second.status.directories_deleted, second.status.bytes_deleted) == (3 * CHUNK, 30 * CHUNK)
     assert summary(second) == ("Unknown", "Deleting", "Deleting")
 
 
-def delete(*results: PartitionDeletion, failures: int = 0, **fields: Any) -> Decision:
+def delete(*results: PartitionDeletion, failures: int = 0, **fields: Any) -> CleanupDecision:
     """Decide after one chunk of deletion with these results."""
     going = Pass().after(cleanup(**fields).spec.partitions, results)
-    return step(readers_gone(**fields), Sight(deletion=going, failures=failures), **fields)
+    return step(readers_gone(**fields), CleanupObservation(deletion=going, failures=failures), **fields)
 
 
 def test_all_deleted() -> None:
@@ -283,7 +292,7 @@ def test_where_others_had_deleted_all_there_was_nothing_to_delete() -> None:
 def test_what_it_has_deleted_itself_is_not_gone_already_in_the_next_pass() -> None:
     left = delete(PartitionDeletion("", deleted=DELTAS[:1], remaining={DELTAS[2]: "came back"}, gone=DELTAS[1:2]))
     rest = PartitionDeletion("", deleted=DELTAS[2:], gone=DELTAS[:2], final=True)
-    done = step(left.status, Sight(deletion=Pass().after(cleanup().spec.partitions, (rest,))))
+    done = step(left.status, CleanupObservation(deletion=Pass().after(cleanup().spec.partitions, (rest,))))
     (part,) = done.status.partitions
     assert (part.deleted, part.gone) == ((DELTAS[0], DELTAS[2]), DELTAS[1:2])
     assert done.status.directories_deleted == 2
@@ -295,23 +304,25 @@ def test_readers_are_rarely_held_off(failures: int, pause: int) -> None:
     busy = PartitionDeletion("", reason="ReadersBusy", skipped="lock 7 of ann@desk")
     decision = delete(busy, failures=failures)
     assert summary(decision) == ("Unknown", "ReadersBusy", "Deleting")
-    assert (decision.again_in, decision.failed) == (pause, True)
+    assert (decision.requeue_after, decision.failed) == (pause, True)
 
 
 @pytest.mark.parametrize(("failures", "insist"), [(7, False), (8, True)])
 def test_readers_never_hold_up_a_deletion_for_ever(failures: int, insist: bool) -> None:
-    decision = step(readers_gone(), Sight(failures=failures))
-    assert (decision.action, decision.insist) == (Action.DELETE, insist)
+    decision = step(readers_gone(), CleanupObservation(failures=failures))
+    assert (decision.action, decision.insist) == (CleanupAction.DELETE, insist)
 
 
 def test_what_was_not_obsolete_at_the_baseline_is_kept_for_good() -> None:
     """Who reads it until it is was never asked for: a later compaction records it again, with its own readers."""
     needed = {"": DELTAS[1:]}
-    stored = step(None, Sight(settled=settlement({"": PublishedState.PUBLISHED}, baseline(), needed=needed))).status
+    stored = step(
+        None, CleanupObservation(settled=settlement({"": PublishedState.PUBLISHED}, baseline(), needed=needed))
+    ).status
     (part,) = stored.partitions
     assert (part.kept, part.remaining) == (DELTAS[1:], DELTAS[:1])
     all_needed = settlement({"": PublishedState.PUBLISHED}, baseline(), needed={"": DELTAS})
-    ended = step(None, Sight(settled=all_needed))
+    ended = step(None, CleanupObservation(settled=all_needed))
     assert summary(ended) == ("False", "StillNeeded", "Failed")
 
 
@@ -330,10 +341,10 @@ def test_deleted_by_half() -> None:
     assert outcome(decision.status, "Deleted") == "False"
     assert decision.status.partitions[0].remaining == DELTAS[2:]
     assert decision.status.directories_deleted == 2
-    assert (decision.again_in, decision.failed, decision.action) == (4.0, True, Action.NONE)
+    assert (decision.requeue_after, decision.failed, decision.action) == (4.0, True, CleanupAction.NONE)
     rest = PartitionDeletion("", deleted=DELTAS, bytes_deleted=10, final=True)
     going = Pass().after(cleanup().spec.partitions, (rest,))
-    done = step(decision.status, Sight(deletion=going))
+    done = step(decision.status, CleanupObservation(deletion=going))
     assert (done.status.directories_deleted, done.status.bytes_deleted) == (3, 30)
 
 
@@ -347,9 +358,9 @@ def test_storage_error_in_one_partition() -> None:
 def test_metastore_down_breaks_a_pass_off() -> None:
     """The partitions not visited yet are not tried against a metastore that is down."""
     going = Pass().after(cleanup().spec.partitions, Trouble("MetastoreUnavailable", "refused"))
-    decision = step(readers_gone(), Sight(deletion=going))
+    decision = step(readers_gone(), CleanupObservation(deletion=going))
     assert summary(decision) == ("Unknown", "MetastoreUnavailable", "Deleting")
-    assert (decision.failed, decision.action) == (True, Action.NONE)
+    assert (decision.failed, decision.action) == (True, CleanupAction.NONE)
 
 
 def test_table_dropped_or_created_again() -> None:
@@ -365,43 +376,49 @@ def test_table_dropped_or_created_again() -> None:
 def test_partition_dropped_among_others() -> None:
     entries = [entry_json("prt=p1"), entry_json("prt=p2")]
     states = {"prt=p1": PUBLISHED, "prt=p2": NOTHING}
-    status = step(None, Sight(settled=settlement(states, baseline())), entries=entries).status
-    status = step(status, Sight(look=Look()), entries=entries).status
+    status = step(None, CleanupObservation(settled=settlement(states, baseline())), entries=entries).status
+    status = step(status, CleanupObservation(look=Look()), entries=entries).status
     results = (
         PartitionDeletion("prt=p1", skipped="partition prt=p1 was dropped", final=True),
         PartitionDeletion("prt=p2", deleted=DELTAS, bytes_deleted=30, final=True),
     )
     going = Pass().after(cleanup(entries=entries).spec.partitions, results)
-    decision = step(status, Sight(deletion=going), entries=entries)
+    decision = step(status, CleanupObservation(deletion=going), entries=entries)
     assert summary(decision) == ("True", "Deleted", "Succeeded")
     assert "kept: prt=p1: partition prt=p1 was dropped" in decision.status.conditions[-1].message
 
 
 def test_nothing_recorded() -> None:
     """A journal whose compaction made nothing obsolete ends at once."""
-    decision = step(None, Sight(settled=settlement({"": PUBLISHED}, baseline(12))), entries=[entry_json(obsolete=[])])
+    decision = step(
+        None, CleanupObservation(settled=settlement({"": PUBLISHED}, baseline(12))), entries=[entry_json(obsolete=[])]
+    )
     assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
 
 
 def test_an_ended_cleanup_is_never_touched_again() -> None:
     status = delete(PartitionDeletion("", deleted=DELTAS, final=True)).status
-    for sight in (Sight(), Sight(settled=settlement({"": MISSING}, baseline())), Sight(look=Look((blocker(),)))):
-        decision = step(status, sight, suspend=True)
-        assert (decision.status, decision.action, decision.events) == (status, Action.NONE, ())
+    for observed in (
+        CleanupObservation(),
+        CleanupObservation(settled=settlement({"": MISSING}, baseline())),
+        CleanupObservation(look=Look((blocker(),))),
+    ):
+        decision = step(status, observed, suspend=True)
+        assert (decision.status, decision.action, decision.events) == (status, CleanupAction.NONE, ())
 
 
 def test_deciding_again_on_what_was_written_changes_nothing() -> None:
-    """A crash after any write: the same sight gives the same status and the same action."""
+    """A crash after any write: the same observation gives the same status and the same action."""
     sights = [
-        Sight(job=view(JobState.ACTIVE)),
-        Sight(settled=Trouble("StorageError", "x")),
-        Sight(look=Look((blocker(),))),
-        Sight(look=Look()),
+        CleanupObservation(job=view(JobState.ACTIVE)),
+        CleanupObservation(settled=Trouble("StorageError", "x")),
+        CleanupObservation(look=Look((blocker(),))),
+        CleanupObservation(look=Look()),
     ]
     status: CompactionCleanupStatus | None = None
-    for sight in sights:
-        if sight.look is not None:
+    for observed in sights:
+        if observed.look is not None:
             status = settled()
-        written = step(status, sight)
-        again = step(written.status, sight, now=NOON + timedelta(minutes=1))
+        written = step(status, observed)
+        again = step(written.status, observed, now=NOON + timedelta(minutes=1))
         assert (again.status, again.action) == (written.status, written.action)

@@ -10,8 +10,14 @@ from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
-from compaction_operator.controller.auto_compaction import Automatic
-from compaction_operator.controller.compaction.decide import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.answers import Automatic, Preflight
+from compaction_operator.controller.compaction.decide import (
+    CompactionAction,
+    CompactionDecision,
+    CompactionObservation,
+    End,
+    decide,
+)
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
 from compaction_operator.controller.kube.job import JobState, JobView, job_name
 from compaction_operator.controller.kube.resources import Compaction, read_compaction
@@ -19,7 +25,7 @@ from compaction_operator.metastore.auto_compaction import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, REFUSED, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
-OK = Verdict()
+OK = Preflight()
 UNSCHEDULABLE = PodTrouble("Unschedulable", "0/1 nodes")
 
 
@@ -40,11 +46,13 @@ def journal(state: str | None = "Published", *, attempt: int = 1, partition: str
     return cleanup(name=f"nightly-{attempt}-0", attempt=attempt, entries=[entry_json(partition)], status=status)
 
 
-def step(status: dict[str, Any], sight: Sight, *, now: datetime = NOON, **fields: Any) -> Decision:
-    return decide(compaction(status=status, **fields), sight, config=CONFIG, now=now)
+def step(
+    status: dict[str, Any], observed: CompactionObservation, *, now: datetime = NOON, **fields: Any
+) -> CompactionDecision:
+    return decide(compaction(status=status, **fields), observed, config=CONFIG, now=now)
 
 
-def succeeded(decision: Decision) -> tuple[str, str, str]:
+def succeeded(decision: CompactionDecision) -> tuple[str, str, str]:
     condition = find_condition(decision.status.conditions, "Succeeded")
     assert condition is not None
     return condition.status.value, condition.reason, decision.status.phase.value
@@ -73,92 +81,96 @@ def test_what_the_configuration_does_not_allow_fails_for_good(
     fields: dict[str, Any], reason: str, named: str, status: dict[str, Any]
 ) -> None:
     """Before anything is asked of the metastore; also when the configuration was changed between two steps."""
-    decision = step(status, Sight(), **fields)
+    decision = step(status, CompactionObservation(), **fields)
     assert succeeded(decision) == ("False", reason, "Failed")
     assert named in decision.status.conditions[0].message
     assert decision.status.completion_time == "2026-01-01T12:00:00Z"
-    assert decision.action is Action.NONE
+    assert decision.action is CompactionAction.NONE
     assert decision.events[0].type == "Warning"
 
 
 def test_its_turn_asks_the_metastore_first() -> None:
     """Nothing is written yet: a restart asks again."""
-    decision = step({}, Sight())
-    assert decision.action is Action.PREFLIGHT
+    decision = step({}, CompactionObservation())
+    assert decision.action is CompactionAction.PREFLIGHT
     assert decision.status.attempt == 0
 
 
 @pytest.mark.parametrize("reason", sorted(FINAL_REASONS))
 def test_refused_by_the_preflight(reason: Reason) -> None:
-    decision = step({}, Sight(verdict=Verdict(reason, "table sales.orders is odd")))
+    decision = step({}, CompactionObservation(verdict=Preflight(reason, "table sales.orders is odd")))
     assert succeeded(decision) == ("False", reason.value, "Failed")
     assert decision.status.conditions[0].message == "table sales.orders is odd"
-    assert (decision.action, decision.status.attempt) == (Action.NONE, 0)
+    assert (decision.action, decision.status.attempt) == (CompactionAction.NONE, 0)
 
 
 def test_metastore_down() -> None:
     """Not failed, not counted, asked again soon."""
-    decision = step({}, Sight(verdict=Verdict(Reason.METASTORE_UNAVAILABLE, "refused")))
+    decision = step({}, CompactionObservation(verdict=Preflight(Reason.METASTORE_UNAVAILABLE, "refused")))
     assert succeeded(decision) == ("Unknown", "MetastoreUnavailable", "Waiting")
     assert decision.status.failed_attempts == 0
-    assert decision.again_in is not None
-    assert decision.again_in <= 5
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= 5
 
 
 def test_an_attempt_is_recorded_before_its_job_is_created() -> None:
-    decision = step({}, Sight(verdict=OK))
+    decision = step({}, CompactionObservation(verdict=OK))
     assert (decision.status.attempt, decision.status.job) == (1, None)
     assert decision.status.start_time == "2026-01-01T12:00:00Z"
-    assert decision.action is Action.CREATE_JOB
+    assert decision.action is CompactionAction.CREATE_JOB
     assert [event.reason for event in decision.events] == ["Started"]
 
 
 def test_the_next_attempt_forgets_the_last_ones_job() -> None:
     status = {**BACKING_OFF, "startTime": "2026-01-01T11:00:00Z"}
-    decision = step(status, Sight(verdict=OK), now=NOON + timedelta(seconds=10))
+    decision = step(status, CompactionObservation(verdict=OK), now=NOON + timedelta(seconds=10))
     assert (decision.status.attempt, decision.status.job, decision.status.next_attempt_time) == (2, None, None)
     assert decision.status.start_time == "2026-01-01T11:00:00Z"
 
 
 def test_queued_names_whom_it_waits_for() -> None:
-    decision = step({}, Sight(waits_for="compaction other/a, which is older"))
+    decision = step({}, CompactionObservation(waits_for="compaction other/a, which is older"))
     assert succeeded(decision) == ("Unknown", "Queued", "Queued")
     assert decision.status.conditions[0].message == "waits for compaction other/a, which is older"
-    assert decision.action is Action.NONE
+    assert decision.action is CompactionAction.NONE
 
 
 @pytest.mark.parametrize("status", [{}, BACKING_OFF])
 def test_suspended_starts_nothing(status: dict[str, Any]) -> None:
-    decision = step(status, Sight(), suspend=True, now=NOON + timedelta(hours=1))
+    decision = step(status, CompactionObservation(), suspend=True, now=NOON + timedelta(hours=1))
     assert succeeded(decision) == ("Unknown", "Suspended", "Suspended")
-    assert decision.action is Action.NONE
+    assert decision.action is CompactionAction.NONE
 
 
 def test_a_running_attempt_is_not_suspended() -> None:
-    assert succeeded(step(RUNNING, Sight(job=view()), suspend=True)) == ("Unknown", "Running", "Running")
+    assert succeeded(step(RUNNING, CompactionObservation(job=view()), suspend=True)) == (
+        "Unknown",
+        "Running",
+        "Running",
+    )
 
 
 def test_backing_off_keeps_saying_why() -> None:
-    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
-    later = step(failed.to_json(), Sight(), now=NOON + timedelta(seconds=4))
+    failed = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
+    later = step(failed.to_json(), CompactionObservation(), now=NOON + timedelta(seconds=4))
     assert later.status == failed
-    assert (later.action, later.again_in) == (Action.NONE, 6.0)
+    assert (later.action, later.requeue_after) == (CompactionAction.NONE, 6.0)
 
 
 def test_after_a_suspension_it_says_again_why_the_last_attempt_failed() -> None:
-    failed = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
-    held = step(failed.to_json(), Sight(), suspend=True).status
-    assert succeeded(step(held.to_json(), Sight())) == succeeded(Decision(failed)) == (
+    failed = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
+    held = step(failed.to_json(), CompactionObservation(), suspend=True).status
+    assert succeeded(step(held.to_json(), CompactionObservation())) == succeeded(CompactionDecision(failed)) == (
         "Unknown", "DriverFailed", "Waiting",
     )  # fmt: skip
 
 
 def test_a_status_of_an_older_version_says_when_it_goes_on() -> None:
     """It has no field for why it waits; it waits for as long, and counts what was counted."""
-    decision = step(BACKING_OFF, Sight())
+    decision = step(BACKING_OFF, CompactionObservation())
     assert succeeded(decision) == ("Unknown", "BackOff", "Waiting")
     assert decision.status.conditions[0].message == "next attempt at 2026-01-01T12:00:10Z"
-    assert (decision.again_in, decision.status.failed_attempts) == (10.0, 1)
+    assert (decision.requeue_after, decision.status.failed_attempts) == (10.0, 1)
 
 
 @pytest.mark.parametrize("said", ["InCompactionQueue", "Queued", "Suspended"])
@@ -168,27 +180,31 @@ def test_no_words_of_a_condition_decide_anything(said: str) -> None:
     held = {"attempt": 1, "nextAttemptTime": "2026-01-01T12:00:10Z", "backOff": {"reason": "InCompactionQueue"}}
     mine = compaction(status={**held, "conditions": [words]})
     assert mine.kept_out
-    assert succeeded(decide(mine, Sight(), config=CONFIG, now=NOON)) == ("Unknown", "InCompactionQueue", "Waiting")
+    assert succeeded(decide(mine, CompactionObservation(), config=CONFIG, now=NOON)) == (
+        "Unknown",
+        "InCompactionQueue",
+        "Waiting",
+    )
     assert not compaction(status={"attempt": 1, "conditions": [words]}).kept_out
 
 
 def test_crashed_before_the_job_was_created() -> None:
     """The attempt is recorded and there is no Job: it is created now, as the same attempt."""
-    decision = step({"attempt": 1}, Sight())
-    assert (decision.action, decision.status.attempt) == (Action.CREATE_JOB, 1)
+    decision = step({"attempt": 1}, CompactionObservation())
+    assert (decision.action, decision.status.attempt) == (CompactionAction.CREATE_JOB, 1)
     assert decision.events == ()
 
 
 def test_crashed_before_the_job_was_recorded() -> None:
-    decision = step({"attempt": 1}, Sight(job=view()))
-    assert (decision.status.job, decision.action) == (JOB, Action.NONE)
+    decision = step({"attempt": 1}, CompactionObservation(job=view()))
+    assert (decision.status.job, decision.action) == (JOB, CompactionAction.NONE)
 
 
 def test_a_driver_that_does_not_start_says_why() -> None:
-    decision = step(RUNNING, Sight(job=view(ready=False), pod=UNSCHEDULABLE))
+    decision = step(RUNNING, CompactionObservation(job=view(ready=False), pod=UNSCHEDULABLE))
     assert succeeded(decision) == ("Unknown", "Unschedulable", "Waiting")
     assert "Unschedulable: 0/1 nodes" in decision.status.conditions[0].message
-    assert decision.again_in == 5.0
+    assert decision.requeue_after == 5.0
 
 
 def test_a_driver_that_does_not_start_is_an_event_once() -> None:
@@ -198,7 +214,7 @@ def test_a_driver_that_does_not_start_is_an_event_once() -> None:
     starts = [PodTrouble("ContainerCreating"), None]
     told = []
     for pod in [*starts, *pulls, *starts, UNSCHEDULABLE, UNSCHEDULABLE]:
-        decision = step(status, Sight(job=view(ready=False), pod=pod))
+        decision = step(status, CompactionObservation(job=view(ready=False), pod=pod))
         told += [(event.reason, event.type.value) for event in decision.events]
         assert decision.status.phase == ("Running" if pod in starts else "Waiting")
         status = decision.status.to_json()
@@ -215,8 +231,8 @@ LOST = "its lock 4 had no heartbeat since 2026-01-01T12:00:00Z"
 
 def test_an_attempt_knows_when_it_was_started() -> None:
     """The next one counts from its own start."""
-    assert step({}, Sight(verdict=OK)).status.attempt_start_time == "2026-01-01T12:00:00Z"
-    again = step({**STARTED, **BACKING_OFF}, Sight(verdict=OK), now=NOON + timedelta(seconds=10)).status
+    assert step({}, CompactionObservation(verdict=OK)).status.attempt_start_time == "2026-01-01T12:00:00Z"
+    again = step({**STARTED, **BACKING_OFF}, CompactionObservation(verdict=OK), now=NOON + timedelta(seconds=10)).status
     assert (again.attempt_start_time, again.start_time) == ("2026-01-01T12:00:10Z", "2026-01-01T12:00:10Z")
 
 
@@ -226,10 +242,10 @@ def test_an_attempt_knows_when_it_was_started() -> None:
 )
 def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: timedelta) -> None:
     """Its own deadline, or else the warehouse's; why is recorded before the Job is deleted."""
-    before = step(STARTED, Sight(job=view()), now=NOON + most - timedelta(seconds=3), **fields)
-    assert (before.action, before.again_in, before.status.ending) == (Action.NONE, 3.0, None)
-    decision = step(STARTED, Sight(job=view()), now=NOON + most, **fields)
-    assert decision.action is Action.DELETE_JOB
+    before = step(STARTED, CompactionObservation(job=view()), now=NOON + most - timedelta(seconds=3), **fields)
+    assert (before.action, before.requeue_after, before.status.ending) == (CompactionAction.NONE, 3.0, None)
+    decision = step(STARTED, CompactionObservation(job=view()), now=NOON + most, **fields)
+    assert decision.action is CompactionAction.DELETE_JOB
     assert decision.status.ending is not None
     assert decision.status.ending.reason == "DeadlineExceeded"
     assert succeeded(decision) == ("Unknown", "DeadlineExceeded", "Running")
@@ -237,28 +253,30 @@ def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: t
 
 
 @pytest.mark.parametrize(
-    ("sight", "seen"),
+    ("observed", "seen"),
     [
-        (Sight(job=view(ready=False), pod=UNSCHEDULABLE), "its driver waits: Unschedulable: 0/1 nodes"),
-        (Sight(job=view()), "its driver runs, and has reported no progress"),
+        (CompactionObservation(job=view(ready=False), pod=UNSCHEDULABLE), "its driver waits: Unschedulable: 0/1 nodes"),
+        (CompactionObservation(job=view()), "its driver runs, and has reported no progress"),
         (
-            Sight(job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"),
+            CompactionObservation(
+                job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"
+            ),
             "its driver runs (0/3 partitions, 0%); its executors wait: Unschedulable: 0/1 nodes",
         ),
-        (Sight(refused="exceeded quota"), "its job cannot be created: exceeded quota"),
+        (CompactionObservation(refused="exceeded quota"), "its job cannot be created: exceeded quota"),
     ],
 )
-def test_an_attempt_that_is_ended_says_what_was_seen_of_it(sight: Sight, seen: str) -> None:
-    status = STARTED if sight.job else {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
-    decision = step(status, sight, now=NOON + DAY)
+def test_an_attempt_that_is_ended_says_what_was_seen_of_it(observed: CompactionObservation, seen: str) -> None:
+    status = STARTED if observed.job else {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
+    decision = step(status, observed, now=NOON + DAY)
     assert decision.status.ending is not None
     assert decision.status.ending.message == f"not done at 2026-01-02T12:00:00Z, its deadline: {seen}"
     assert decision.status.job == JOB
 
 
 def test_an_attempt_whose_driver_is_lost_is_ended() -> None:
-    decision = step(STARTED, Sight(job=view(), lost=LOST))
-    assert decision.action is Action.DELETE_JOB
+    decision = step(STARTED, CompactionObservation(job=view(), lost=LOST))
+    assert decision.action is CompactionAction.DELETE_JOB
     assert decision.status.ending is not None
     assert decision.status.ending.to_json() == {"reason": "DriverLost", "message": LOST}
     assert decision.events[0].message == f"attempt 1 is ended: {LOST}"
@@ -270,19 +288,22 @@ OVERDUE = {**STARTED, "ending": {"reason": "DeadlineExceeded", "message": "not d
 
 def test_ending_goes_on_after_a_restart() -> None:
     """From the record alone: nothing of what it rests on has to be seen again, nor is it said again."""
-    decision = step(ENDING, Sight(job=view()))
-    assert (decision.action, decision.events) == (Action.DELETE_JOB, ())
-    waits = step(ENDING, Sight(job=view(), job_deleted=True))
-    assert (waits.action, waits.again_in) == (Action.NONE, 5.0)
+    decision = step(ENDING, CompactionObservation(job=view()))
+    assert (decision.action, decision.events) == (CompactionAction.DELETE_JOB, ())
+    waits = step(ENDING, CompactionObservation(job=view(), job_deleted=True))
+    assert (waits.action, waits.requeue_after) == (CompactionAction.NONE, 5.0)
     unborn = {name: value for name, value in ENDING.items() if name != "job"}
-    assert step(unborn, Sight()).action is Action.LOOK_AT_END
+    assert step(unborn, CompactionObservation()).action is CompactionAction.LOOK_AT_END
 
 
 def test_an_ended_attempt_is_judged_when_all_is_known_and_nothing_is_left_of_it() -> None:
     """Not before its cleanups know what it published, and its locks and staging are gone."""
-    unsettled = step(ENDING, Sight(job=None, end=end(cleanups=[journal(None)])))
+    unsettled = step(ENDING, CompactionObservation(job=None, end=end(cleanups=[journal(None)])))
     assert succeeded(unsettled) == ("Unknown", "Settling", "Running")
-    assert step(ENDING, Sight(job=None, end=end(cleanups=[journal()]))).action is Action.END_ATTEMPT
+    assert (
+        step(ENDING, CompactionObservation(job=None, end=end(cleanups=[journal()]))).action
+        is CompactionAction.END_ATTEMPT
+    )
 
 
 @pytest.mark.parametrize(("status", "reason", "failed"), [(ENDING, "DriverLost", 0), (OVERDUE, "DeadlineExceeded", 1)])
@@ -292,7 +313,7 @@ def test_a_lost_driver_is_not_counted_and_one_that_takes_too_long_is(
 ) -> None:
     """Whatever the driver says while it is being ended."""
     said = DriverResult(reason=Reason.LOCK_LOST, message="lost")
-    decision = step(status, Sight(job=job, end=end(result=said), attempt_ended=True))
+    decision = step(status, CompactionObservation(job=job, end=end(result=said), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", reason, "Waiting")
     assert (decision.status.failed_attempts, decision.status.ending) == (failed, None)
     assert decision.status.next_attempt_time is not None
@@ -304,18 +325,22 @@ def test_a_driver_that_was_lost_and_came_back_is_not_counted(said: Reason) -> No
     ended = journal("NotPublished")
     lost = replace(ended, status=ended.status.model_copy(update={"driver_lost_time": "2026-01-01T11:59:00Z"}))
     result = DriverResult(reason=said, message="gone")
-    failed = Sight(job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), attempt_ended=True)
+    failed = CompactionObservation(
+        job=view(JobState.FAILED), end=end(cleanups=[lost], result=result), attempt_ended=True
+    )
     decision = step(RUNNING, failed)
     assert succeeded(decision) == ("Unknown", "DriverLost", "Waiting")
     assert decision.status.failed_attempts == 0
-    other = Sight(job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), attempt_ended=True)
+    other = CompactionObservation(
+        job=view(JobState.FAILED), end=end(cleanups=[ended], result=result), attempt_ended=True
+    )
     assert step(RUNNING, other).status.failed_attempts == 1
 
 
 def test_the_last_attempt_that_takes_too_long() -> None:
-    decision = step({**OVERDUE, "failedAttempts": 2}, Sight(job=None, end=end(), attempt_ended=True))
+    decision = step({**OVERDUE, "failedAttempts": 2}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("False", "DeadlineExceeded", "Failed")
-    partly = Sight(job=None, end=end(cleanups=[journal()]), attempt_ended=True)
+    partly = CompactionObservation(job=None, end=end(cleanups=[journal()]), attempt_ended=True)
     published = step({**OVERDUE, "failedAttempts": 2}, partly)
     assert succeeded(published) == ("False", "PartiallyPublished", "Failed")
 
@@ -323,7 +348,9 @@ def test_the_last_attempt_that_takes_too_long() -> None:
 def test_an_overlap_is_said_although_something_is_published() -> None:
     """Rows count twice: to compact the rest is not what helps."""
     overlap = DriverResult(reason=Reason.OVERLAPPED, message="base_3 and delta_1_5 overlap")
-    seen = Sight(job=view(JobState.FAILED), end=end(cleanups=[journal()], result=overlap), attempt_ended=True)
+    seen = CompactionObservation(
+        job=view(JobState.FAILED), end=end(cleanups=[journal()], result=overlap), attempt_ended=True
+    )
     decision = step(RUNNING, seen)
     assert succeeded(decision) == ("False", "OverlappingCompaction", "Failed")
     (told,) = decision.status.conditions
@@ -331,38 +358,38 @@ def test_an_overlap_is_said_although_something_is_published() -> None:
 
 
 def test_a_driver_that_was_done_before_its_job_was_deleted_has_succeeded() -> None:
-    decision = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])))
+    decision = step(ENDING, CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])))
     assert succeeded(decision) == ("True", "Compacted", "Succeeded")
     assert decision.status.ending is None
     left = end(cleanups=[journal(), journal("NotPublished", partition="prt=p2")])
-    fenced = step(ENDING, Sight(job=view(JobState.SUCCEEDED), end=left, attempt_ended=True))
+    fenced = step(ENDING, CompactionObservation(job=view(JobState.SUCCEEDED), end=left, attempt_ended=True))
     assert succeeded(fenced) == ("Unknown", "DriverLost", "Waiting")
 
 
 def test_an_attempt_of_an_older_version_is_given_its_time_from_now_on() -> None:
-    decision = step(RUNNING, Sight(job=view()), now=NOON + 7 * DAY)
-    assert (decision.action, decision.status.attempt_start_time) == (Action.NONE, "2026-01-08T12:00:00Z")
+    decision = step(RUNNING, CompactionObservation(job=view()), now=NOON + 7 * DAY)
+    assert (decision.action, decision.status.attempt_start_time) == (CompactionAction.NONE, "2026-01-08T12:00:00Z")
 
 
 @pytest.mark.parametrize("job", [view(JobState.SUCCEEDED), view(JobState.FAILED), None])
 def test_an_ended_or_vanished_job_is_looked_at(job: JobView | None) -> None:
-    assert step(RUNNING, Sight(job=job)).action is Action.LOOK_AT_END
+    assert step(RUNNING, CompactionObservation(job=job)).action is CompactionAction.LOOK_AT_END
 
 
 @pytest.mark.parametrize("taken", [{"namespace": "kube-system"}, {"table": {"database": "hr", "name": "t"}}])
 def test_an_attempt_whose_right_was_taken_away_is_ended_and_holds_nothing(taken: dict[str, Any]) -> None:
     """Its cleanups never find out what it published: it is ended without them, which completes a pair (H3)."""
-    seen = Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal(None)]))
-    assert step(RUNNING, seen, **taken).action is Action.END_ATTEMPT
+    seen = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal(None)]))
+    assert step(RUNNING, seen, **taken).action is CompactionAction.END_ATTEMPT
     decision = step(RUNNING, replace(seen, attempt_ended=True), **taken)
     assert succeeded(decision) == ("False", "NotAllowed", "Failed")
 
 
 def test_not_judged_before_every_cleanup_knows_what_is_published() -> None:
     found = end(cleanups=[journal(), journal(None, attempt=1, partition="prt=p2")])
-    decision = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=found))
+    decision = step(RUNNING, CompactionObservation(job=view(JobState.SUCCEEDED), end=found))
     assert succeeded(decision) == ("Unknown", "Settling", "Running")
-    assert decision.action is Action.NONE
+    assert decision.action is CompactionAction.NONE
 
 
 @pytest.mark.parametrize(
@@ -377,41 +404,47 @@ def test_not_judged_before_every_cleanup_knows_what_is_published() -> None:
 )
 def test_success(cleanups: list[Any], reason: str) -> None:
     """What counts is what is published; an earlier attempt's unpublished entries do not."""
-    decision = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups)))
+    decision = step(RUNNING, CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups)))
     assert succeeded(decision) == ("True", reason, "Succeeded")
     assert decision.status.completion_time
-    assert decision.action is Action.NONE
+    assert decision.action is CompactionAction.NONE
     assert [event.reason for event in decision.events] == [reason]
 
 
 def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
     cleanups = [journal(attempt=0), journal("NotPublished", attempt=0, partition="prt=p2"), journal(partition="prt=p2")]
-    totals = step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups))).status.totals
+    totals = step(
+        RUNNING, CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=cleanups))
+    ).status.totals
     assert totals is not None
     assert (totals.partitions, totals.rows_in, totals.files_out) == (2, 12, 2)
 
 
 FAILURES = [
-    (Sight(job=view(JobState.FAILED), end=end()), "DriverFailed"),
-    (Sight(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
+    (CompactionObservation(job=view(JobState.FAILED), end=end()), "DriverFailed"),
+    (CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal("NotPublished")])), "DriverFailed"),
     (
-        Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))),
+        CompactionObservation(
+            job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.COMPACTED, message="done"))
+        ),
         "DriverFailed",
     ),
     (
-        Sight(job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.LOCK_LOST, message="lost"))),
+        CompactionObservation(
+            job=view(JobState.FAILED), end=end(result=DriverResult(reason=Reason.LOCK_LOST, message="lost"))
+        ),
         "LockLost",
     ),
 ]
 
 
-@pytest.mark.parametrize(("sight", "reason"), FAILURES)
-def test_a_failed_attempt_is_cleaned_up_after_then_counted(sight: Sight, reason: str) -> None:
+@pytest.mark.parametrize(("observed", "reason"), FAILURES)
+def test_a_failed_attempt_is_cleaned_up_after_then_counted(observed: CompactionObservation, reason: str) -> None:
     """Before its staging and locks are gone nothing is counted; a restart in between does the same again."""
-    first = step(RUNNING, sight)
-    assert first.action is Action.END_ATTEMPT
+    first = step(RUNNING, observed)
+    assert first.action is CompactionAction.END_ATTEMPT
     assert first.status == compaction(status=RUNNING).status
-    decision = step(RUNNING, Sight(job=sight.job, end=sight.end, attempt_ended=True))
+    decision = step(RUNNING, CompactionObservation(job=observed.job, end=observed.end, attempt_ended=True))
     assert succeeded(decision) == ("Unknown", reason, "Waiting")
     assert decision.status.failed_attempts == 1
     assert decision.status.next_attempt_time == "2026-01-01T12:00:10Z"
@@ -419,39 +452,39 @@ def test_a_failed_attempt_is_cleaned_up_after_then_counted(sight: Sight, reason:
 
 
 def test_cleaning_up_that_does_not_work_is_tried_again() -> None:
-    decision = step(RUNNING, Sight(job=None, end=end(), attempt_ended=REFUSED))
+    decision = step(RUNNING, CompactionObservation(job=None, end=end(), attempt_ended=REFUSED))
     assert succeeded(decision) == ("Unknown", "CleaningUp", "Waiting")
     assert decision.status.failed_attempts == 0
-    assert decision.again_in
-    assert step(decision.status.to_json(), Sight(job=None)).action is Action.LOOK_AT_END
+    assert decision.requeue_after
+    assert step(decision.status.to_json(), CompactionObservation(job=None)).action is CompactionAction.LOOK_AT_END
 
 
 @pytest.mark.parametrize(("failed", "pause"), [(0, 10), (1, 20), (2, 40), (5, 320), (7, 600), (60, 600)])
 def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
     status = {**RUNNING, "failedAttempts": failed}
-    sight = Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)
-    decision = step(status, sight, retry={"maxAttempts": 100, "backoff": "10s"})
-    assert decision.again_in == pause
+    observed = CompactionObservation(job=view(JobState.FAILED), end=end(), attempt_ended=True)
+    decision = step(status, observed, retry={"maxAttempts": 100, "backoff": "10s"})
+    assert decision.requeue_after == pause
 
 
 @pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
 def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
     """Its driver may have done all there was to do: nobody knows, and the next attempt finds out at little cost."""
-    decision = step({**RUNNING, "attempt": attempt}, Sight(job=None, end=end(), attempt_ended=True))
+    decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert decision.status.failed_attempts == 0
-    assert decision.again_in == pause
+    assert decision.requeue_after == pause
 
 
 def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
     """A drained node is nobody's fault; what the driver itself gave as its reason counts all the same."""
     seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
-    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
+    decision = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
-    assert (decision.status.failed_attempts, decision.again_in) == (0, 10.0)
+    assert (decision.status.failed_attempts, decision.requeue_after) == (0, 10.0)
     said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
     found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
-    counted = step(RUNNING, Sight(job=view(JobState.FAILED), end=found, attempt_ended=True))
+    counted = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True))
     assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
 
 
@@ -465,8 +498,10 @@ def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_coun
     ],
 )
 def test_the_last_attempt(result: DriverResult | None, cleanups: list[Any], reason: str) -> None:
-    sight = Sight(job=view(JobState.FAILED), end=end(result=result, cleanups=cleanups), attempt_ended=True)
-    decision = step({**RUNNING, "failedAttempts": 2}, sight)
+    observed = CompactionObservation(
+        job=view(JobState.FAILED), end=end(result=result, cleanups=cleanups), attempt_ended=True
+    )
+    decision = step({**RUNNING, "failedAttempts": 2}, observed)
     assert succeeded(decision) == ("False", reason, "Failed")
     assert "(3 of 3)" in decision.status.conditions[0].message
     assert decision.status.completion_time
@@ -476,7 +511,9 @@ def test_the_last_attempt(result: DriverResult | None, cleanups: list[Any], reas
 @pytest.mark.parametrize("reason", sorted(FINAL_REASONS))
 def test_a_drivers_final_reason_ends_it_at_once(reason: Reason) -> None:
     result = DriverResult(reason=reason, message="it is so")
-    decision = step(RUNNING, Sight(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True))
+    decision = step(
+        RUNNING, CompactionObservation(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True)
+    )
     assert succeeded(decision) == ("False", reason.value, "Failed")
 
 
@@ -484,7 +521,9 @@ def test_a_drivers_final_reason_ends_it_at_once(reason: Reason) -> None:
 def test_a_drivers_waiting_reason_is_not_counted(reason: Reason) -> None:
     result = DriverResult(reason=reason, message="held by lock 12 of alice@desk")
     status = {**RUNNING, "failedAttempts": 2}
-    decision = step(status, Sight(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True))
+    decision = step(
+        status, CompactionObservation(job=view(JobState.FAILED), end=end(result=result), attempt_ended=True)
+    )
     assert succeeded(decision) == ("Unknown", reason.value, "Waiting")
     assert decision.status.failed_attempts == 2
     assert decision.status.next_attempt_time
@@ -496,33 +535,40 @@ ENDED = {"attempt": 1, "completionTime": "2026-01-01T12:00:00Z", "observedGenera
 
 def test_an_ended_compaction_is_never_touched_again() -> None:
     """Not even when its Job or its warehouse goes; only the observed generation follows."""
-    for sight in (Sight(), Sight(job=view()), Sight(job=view(JobState.FAILED), end=end(), attempt_ended=True)):
-        decision = step(ENDED, sight, warehouse="gone", suspend=True)
-        assert decision == Decision(TableCompactionStatus.model_validate(ENDED))
+    for observed in (
+        CompactionObservation(),
+        CompactionObservation(job=view()),
+        CompactionObservation(job=view(JobState.FAILED), end=end(), attempt_ended=True),
+    ):
+        decision = step(ENDED, observed, warehouse="gone", suspend=True)
+        assert decision == CompactionDecision(TableCompactionStatus.model_validate(ENDED))
     raw = dict(compaction().raw)
     raw = {**raw, "metadata": {**raw["metadata"], "generation": 2}, "status": ENDED}
-    decision = decide(read_compaction(raw), Sight(), config=CONFIG, now=NOON)
+    decision = decide(read_compaction(raw), CompactionObservation(), config=CONFIG, now=NOON)
     assert decision.status == TableCompactionStatus.model_validate({**ENDED, "observedGeneration": 2})
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
-    running = step({"attempt": 1}, Sight(job=view())).status
-    trouble = Sight(job=view(ready=False), pod=PodTrouble("ErrImagePull"))
+    running = step({"attempt": 1}, CompactionObservation(job=view())).status
+    trouble = CompactionObservation(job=view(ready=False), pod=PodTrouble("ErrImagePull"))
     later = step(running.to_json(), trouble, now=NOON + timedelta(hours=1))
     assert later.status.conditions[0].last_transition_time == "2026-01-01T12:00:00Z"
 
 
 def test_the_same_sight_gives_the_same_status() -> None:
     """No write without news: deciding again on what was just written changes nothing."""
-    sights = [Sight(waits_for="x"), Sight(verdict=Verdict(Reason.METASTORE_UNAVAILABLE, "refused"))]
-    for sight in sights:
-        written = step({}, sight).status
-        assert step(written.to_json(), sight, now=NOON + timedelta(hours=1)).status == written
+    sights = [
+        CompactionObservation(waits_for="x"),
+        CompactionObservation(verdict=Preflight(Reason.METASTORE_UNAVAILABLE, "refused")),
+    ]
+    for observed in sights:
+        written = step({}, observed).status
+        assert step(written.to_json(), observed, now=NOON + timedelta(hours=1)).status == written
 
 
 def test_round_trip() -> None:
     """A status survives the API server."""
-    status = step(RUNNING, Sight(job=None, end=end(), attempt_ended=True)).status
+    status = step(RUNNING, CompactionObservation(job=None, end=end(), attempt_ended=True)).status
     assert isinstance(compaction(status=status.to_json()), Compaction)
     assert compaction(status=status.to_json()).status == status
 
@@ -532,7 +578,7 @@ def progress(partitions: int, *, bytes_done: int = 0) -> Progress:
 
 
 def test_progress_is_shown_at_once_the_first_time() -> None:
-    shown = step(RUNNING, Sight(job=view(), progress=progress(3, bytes_done=456))).status.progress
+    shown = step(RUNNING, CompactionObservation(job=view(), progress=progress(3, bytes_done=456))).status.progress
     assert shown is not None
     assert shown.to_json() == {
         "partitionsDone": 3,
@@ -546,25 +592,25 @@ def test_progress_is_shown_at_once_the_first_time() -> None:
 
 def test_progress_is_written_every_ten_seconds_at_most() -> None:
     """News within them wait for the rest of them; without news there is neither a write nor a time."""
-    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
-    for seconds, partitions, expected, again_in in [(4, 4, 3, 6.0), (10, 4, 4, 30.0), (60, 3, 3, 30.0)]:
+    first = step(RUNNING, CompactionObservation(job=view(), progress=progress(3))).status
+    for seconds, partitions, expected, requeue_after in [(4, 4, 3, 6.0), (10, 4, 4, 30.0), (60, 3, 3, 30.0)]:
         now = NOON + timedelta(seconds=seconds)
-        later = step(first.to_json(), Sight(job=view(), progress=progress(partitions)), now=now)
+        later = step(first.to_json(), CompactionObservation(job=view(), progress=progress(partitions)), now=now)
         assert later.status.progress is not None
-        assert (later.status.progress.partitions_done, later.again_in) == (expected, again_in)
+        assert (later.status.progress.partitions_done, later.requeue_after) == (expected, requeue_after)
         assert (later.status == first) == (expected == 3)
 
 
 def test_a_driver_that_is_not_ready_is_looked_at_all_the_same() -> None:
-    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
-    sight = Sight(job=view(ready=False), progress=progress(4))
-    assert step(first.to_json(), sight, now=NOON + timedelta(seconds=1)).again_in == 5.0
+    first = step(RUNNING, CompactionObservation(job=view(), progress=progress(3))).status
+    observed = CompactionObservation(job=view(ready=False), progress=progress(4))
+    assert step(first.to_json(), observed, now=NOON + timedelta(seconds=1)).requeue_after == 5.0
 
 
 def test_progress_that_is_not_known_any_more_stays() -> None:
     """As after a restart, before the watch has brought the pod again."""
-    first = step(RUNNING, Sight(job=view(), progress=progress(3))).status
-    assert step(first.to_json(), Sight(job=view())).status == first
+    first = step(RUNNING, CompactionObservation(job=view(), progress=progress(3))).status
+    assert step(first.to_json(), CompactionObservation(job=view())).status == first
 
 
 SHOWN = {**progress(11, bytes_done=990).to_json(), "summary": "", "lastUpdateTime": "2026-01-01T11:59:59Z"}
@@ -572,56 +618,63 @@ SHOWN = {**progress(11, bytes_done=990).to_json(), "summary": "", "lastUpdateTim
 
 def test_success_completes_the_progress() -> None:
     """Also where the driver's last word on it was lost."""
-    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.SUCCEEDED), end=end()))
+    decision = step({**RUNNING, "progress": SHOWN}, CompactionObservation(job=view(JobState.SUCCEEDED), end=end()))
     assert decision.status.progress is not None
     assert decision.status.progress.summary == "12/12 partitions, 100%"
     assert decision.status.progress.bytes_done == 1000
-    assert step(RUNNING, Sight(job=view(JobState.SUCCEEDED), end=end())).status.progress is None
+    assert step(RUNNING, CompactionObservation(job=view(JobState.SUCCEEDED), end=end())).status.progress is None
 
 
 def test_failure_keeps_the_last_progress() -> None:
     """The driver's last word counts, however soon it came; the next attempt starts anew."""
     found = End(DriverEnd(None, "killed", progress(12, bytes_done=1000)), ())
-    decision = step({**RUNNING, "progress": SHOWN}, Sight(job=view(JobState.FAILED), end=found, attempt_ended=True))
+    decision = step(
+        {**RUNNING, "progress": SHOWN}, CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True)
+    )
     assert decision.status.progress is not None
     assert decision.status.progress.partitions_done == 12
     status = {**BACKING_OFF, "progress": SHOWN}
-    again = step(status, Sight(verdict=OK), now=NOON + timedelta(seconds=10))
+    again = step(status, CompactionObservation(verdict=OK), now=NOON + timedelta(seconds=10))
     assert (again.status.attempt, again.status.progress) == (2, None)
 
 
-QUEUED = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated")
+QUEUED = Preflight(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated")
 
 
 @pytest.mark.parametrize(("waits", "pause"), [(0, 10), (1, 20), (3, 80), (60, 120)])
 def test_a_table_in_hives_own_queue_is_waited_for(waits: int, pause: int) -> None:
     """Not failed, no attempt, a little later each time, and the reason says whose entry it is."""
     before = {"backOff": {"reason": "InCompactionQueue", "waits": waits}} if waits else {}
-    decision = step(before, Sight(verdict=QUEUED))
+    decision = step(before, CompactionObservation(verdict=QUEUED))
     assert succeeded(decision) == ("Unknown", "InCompactionQueue", "Waiting")
-    assert (decision.again_in, decision.status.attempt, decision.status.failed_attempts) == (pause, 0, 0)
+    assert (decision.requeue_after, decision.status.attempt, decision.status.failed_attempts) == (pause, 0, 0)
     assert decision.status.conditions[-1].message == QUEUED.message
 
 
 def test_until_the_queue_is_asked_again_nothing_is_asked_or_written() -> None:
-    held = step({}, Sight(verdict=QUEUED)).status
-    later = step(held.to_json(), Sight(), now=NOON + timedelta(seconds=4))
-    assert later == Decision(held, again_in=6.0)
-    assert step(held.to_json(), Sight(), now=NOON + timedelta(seconds=10)).action is Action.PREFLIGHT
+    held = step({}, CompactionObservation(verdict=QUEUED)).status
+    later = step(held.to_json(), CompactionObservation(), now=NOON + timedelta(seconds=4))
+    assert later == CompactionDecision(held, requeue_after=6.0)
+    assert (
+        step(held.to_json(), CompactionObservation(), now=NOON + timedelta(seconds=10)).action
+        is CompactionAction.PREFLIGHT
+    )
 
 
 def test_an_attempt_that_starts_forgets_why_it_waited() -> None:
-    held = {**step({}, Sight(verdict=QUEUED)).status.to_json(), "attempt": 1}
+    held = {**step({}, CompactionObservation(verdict=QUEUED)).status.to_json(), "attempt": 1}
     assert compaction(status=held).kept_out
-    started = step(held, Sight(verdict=OK), now=NOON + timedelta(seconds=10)).status
+    started = step(held, CompactionObservation(verdict=OK), now=NOON + timedelta(seconds=10)).status
     assert started.back_off is None
     assert not compaction(status=started.to_json()).kept_out
 
 
-BY_ITSELF, MARKED = (Verdict(automatic=Automatic(found)) for found in (AutoCompaction.ON, AutoCompaction.OFF_BY_TABLE))
+BY_ITSELF, MARKED = (
+    Preflight(automatic=Automatic(found)) for found in (AutoCompaction.ON, AutoCompaction.OFF_BY_TABLE)
+)
 
 
-def auto_compaction(decision: Decision) -> tuple[str, str]:
+def auto_compaction(decision: CompactionDecision) -> tuple[str, str]:
     condition = find_condition(decision.status.conditions, "AutoCompactionOff")
     assert condition is not None
     return condition.status.value, condition.reason
@@ -629,8 +682,8 @@ def auto_compaction(decision: Decision) -> tuple[str, str]:
 
 def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     """It goes on all the same; the statement that ends the warning is said in full."""
-    decision = step({}, Sight(verdict=BY_ITSELF))
-    assert decision.action is Action.CREATE_JOB
+    decision = step({}, CompactionObservation(verdict=BY_ITSELF))
+    assert decision.action is CompactionAction.CREATE_JOB
     assert auto_compaction(decision) == ("False", "NoAutoCompactionMissing")
     assert [(event.reason, event.type) for event in decision.events] == [
         ("NoAutoCompactionMissing", "Warning"),
@@ -639,12 +692,12 @@ def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     statement = "ALTER TABLE sales.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')"
     assert decision.events[0].message.endswith(statement)
     again = {**decision.status.to_json(), **BACKING_OFF}
-    later = step(again, Sight(verdict=BY_ITSELF), now=NOON + timedelta(hours=1))
+    later = step(again, CompactionObservation(verdict=BY_ITSELF), now=NOON + timedelta(hours=1))
     assert [event.reason for event in later.events] == ["Started"]
-    mended = step(again, Sight(verdict=MARKED), now=NOON + timedelta(hours=1))
+    mended = step(again, CompactionObservation(verdict=MARKED), now=NOON + timedelta(hours=1))
     assert auto_compaction(mended) == ("True", "NoAutoCompactionSet")
 
 
 def test_what_is_not_known_of_auto_compaction_is_not_said() -> None:
-    decision = step({}, Sight(verdict=OK))
+    decision = step({}, CompactionObservation(verdict=OK))
     assert find_condition(decision.status.conditions, "AutoCompactionOff") is None

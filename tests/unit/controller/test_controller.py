@@ -13,14 +13,13 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.cleanup.gate import World, blockers
+from compaction_operator.cleanup.gate import ReaderSnapshot, blockers
 from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.cleanup.decide import decide
-from compaction_operator.controller.cleanup.observation import Sight
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.cleanup.observation import CleanupObservation
 from compaction_operator.controller.cleanup.reader_watch import Look
-from compaction_operator.controller.compaction.decide import Verdict
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind, TableKey
@@ -595,7 +594,7 @@ async def test_deleted_compaction_cancels_no_cleanup_but_holds_the_table() -> No
 async def test_final_problems_cost_no_pod() -> None:
     """A table that does not exist: failed for good, with the metastore's message."""
     box = Sandbox()
-    box.work.verdict = Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
+    box.work.verdict = Preflight(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
     box.kube.apply(Kind.COMPACTION, compaction_raw())
     await box.start()
     assert condition(box.compaction())["reason"] == "TableNotFound"
@@ -626,7 +625,7 @@ async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
-    assert not box.controller._gatekeeper._tables
+    assert not box.controller._reader_watch._tables
 
 
 @runs
@@ -712,7 +711,7 @@ async def test_progress_is_found_again_after_a_restart() -> None:
         (pod,) = box.kube.all(Kind.POD)
         await box.start(early=[pod] if early else [])
         if not early:
-            box.controller.saw(Kind.POD, None, pod)
+            box.controller.on_event(Kind.POD, None, pod)
         await box.pass_time(1)
         assert box.compaction()["progress"]["summary"] == "2/4 partitions, 50%"
 
@@ -865,13 +864,13 @@ async def test_what_cannot_be_deleted_is_tried_with_pauses() -> None:
 @runs
 async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
     box = Sandbox()
-    box.work.verdict = Verdict(Reason.IN_COMPACTION_QUEUE, "entry 5 is initiated")
+    box.work.verdict = Preflight(Reason.IN_COMPACTION_QUEUE, "entry 5 is initiated")
     box.kube.apply(Kind.COMPACTION, compaction_raw())
     await box.start()
     await box.pass_time(10 + 20 + 40)
     assert box.work.count("preflight") == 4
     assert condition(box.compaction())["reason"] == "InCompactionQueue"
-    box.work.verdict = Verdict()
+    box.work.verdict = Preflight()
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
 
@@ -879,9 +878,9 @@ async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
 def kept_out(box: Sandbox, *names: str) -> None:
     """From now on the metastore's queue keeps these compactions out."""
 
-    def preflight(compaction: Compaction) -> Verdict:
+    def preflight(compaction: Compaction) -> Preflight:
         held = compaction.meta.name in names
-        return Verdict(Reason.IN_COMPACTION_QUEUE, "entry 7 is ready for cleaning") if held else Verdict()
+        return Preflight(Reason.IN_COMPACTION_QUEUE, "entry 7 is ready for cleaning") if held else Preflight()
 
     box.work.preflight = preflight  # type: ignore[method-assign]
 
@@ -952,10 +951,10 @@ SETTLED = settlement({"": PublishedState.PUBLISHED}, baseline(12))
 def settled_status() -> dict[str, Any]:
     """The status of a cleanup that waits for lock 12, and has said so."""
     found = blockers(baseline(12), world(12), readers=Readers.LOCKS_AND_TRANSACTIONS, now=NOON)
-    sight = Sight(look=Look(found))
-    taken = decide(cleanup(), Sight(settled=SETTLED), settings=CONFIG.cleanup, now=NOON).status
+    observed = CleanupObservation(look=Look(found))
+    taken = decide(cleanup(), CleanupObservation(settled=SETTLED), settings=CONFIG.cleanup, now=NOON).status
     status: dict[str, Any] = decide(
-        cleanup(status=taken.to_json()), sight, settings=CONFIG.cleanup, now=NOON
+        cleanup(status=taken.to_json()), observed, settings=CONFIG.cleanup, now=NOON
     ).status.to_json()
     return status
 
@@ -970,7 +969,7 @@ async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
     box.pools = Pools(Inline(), pools, pools["lake"])
     look = box.work.look
 
-    def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, World | Trouble]:
+    def hang(warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         if warehouse == "sea":
             hung.set()
             free.wait(60)
@@ -1002,13 +1001,13 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
         box.kube.apply(Kind.COMPACTION, compaction_raw(name))
     box.kube.apply(Kind.CLEANUP, journal())
     await box.start()
-    assert box.controller._admission._waiting
+    assert box.controller._turns._waiting
     for name in ("nightly", "a", "b"):
         box.kube.delete(Kind.COMPACTION, "default", name)
     box.kube.delete(Kind.CLEANUP, "default", "nightly-1-0")
     await box.run()
-    assert not box.controller._admission._waiting
-    assert not box.controller._gatekeeper._tables
+    assert not box.controller._turns._waiting
+    assert not box.controller._reader_watch._tables
     assert not (box.controller._failures or box.controller._resting)
 
 

@@ -1,9 +1,9 @@
-"""The gatekeeper: what ten thousand waiting cleanups cost, who is told when, and which answers count."""
+"""The reader watch: what ten thousand waiting cleanups cost, who is told when, and which answers count."""
 
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import World
-from compaction_operator.controller.cleanup.partitions import Trouble
-from compaction_operator.controller.cleanup.reader_watch import Gatekeeper, Look
+from compaction_operator.cleanup.gate import ReaderSnapshot
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.reader_watch import Look, ReaderWatch
 from compaction_operator.controller.kube.resources import Key, Kind, TableKey
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
@@ -16,7 +16,7 @@ def key(name: object = "c") -> Key:
 
 
 def watch(
-    gate: Gatekeeper,
+    gate: ReaderWatch,
     name: object = "c",
     *,
     now: float,
@@ -28,30 +28,30 @@ def watch(
     gate.watch(key(name), table, baseline(*locks), readers=readers, interval=interval, now=now)
 
 
-def seen(gate: Gatekeeper, name: object = "c") -> Look:
+def seen(gate: ReaderWatch, name: object = "c") -> Look:
     look = gate.view(key(name))
     assert look is not None
     return look
 
 
-def due(gate: Gatekeeper) -> float:
+def due(gate: ReaderWatch) -> float:
     time = gate.next_due()
     assert time is not None
     return time
 
 
-def finish(gate: Gatekeeper, answer: World | Trouble) -> list[Key]:
+def finish(gate: ReaderWatch, answer: ReaderSnapshot | Trouble) -> list[Key]:
     return gate.finish({ORDERS: answer}, now=NOON)
 
 
-def tick(gate: Gatekeeper, now: float, answer: World | Trouble) -> list[Key]:
+def tick(gate: ReaderWatch, now: float, answer: ReaderSnapshot | Trouble) -> list[Key]:
     """One tick: look at what is due, tell whom it concerns."""
     tables = [table for due in gate.start_due(now).values() for table in due]
     return gate.finish(dict.fromkeys(tables, answer), now=NOON)
 
 
 def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_looks_a_tick() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     tables = [TableKey("lake", "sales", f"t{index}") for index in range(100)]
     for index in range(10_000):
         watch(gate, index, now=index / 10_000, table=tables[index % 100])
@@ -66,7 +66,7 @@ def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_looks_
 
 def test_one_look_at_a_time_per_table() -> None:
     """A metastore that takes longer than the interval is not asked again before it has answered."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0)
     assert gate.start_due(0.0) == {"lake": [ORDERS]}
     assert gate.start_due(60.0) == {}
@@ -75,7 +75,7 @@ def test_one_look_at_a_time_per_table() -> None:
 
 
 def test_each_cleanup_is_told_at_its_own_interval() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, "quick", now=0.0, interval=2.0)
     watch(gate, "slow", now=0.0, interval=5.0)
     assert tick(gate, 0.0, world(12)) == [key("quick"), key("slow")]
@@ -88,7 +88,7 @@ def test_each_cleanup_is_told_at_its_own_interval() -> None:
 
 def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> None:
     """The answer may lack a lock that the baseline has: it was taken after the question was put."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, "first", now=0.0)
     gate.start_due(0.0)
     watch(gate, "second", now=0.1)
@@ -100,7 +100,7 @@ def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> No
 
 def test_only_changes_are_told() -> None:
     """The same readers, with other heartbeats, are no news; one less is, and so is an error."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0, locks=(12, 13))
     assert tick(gate, 0.0, world(12, 13)) == [key()]
     assert tick(gate, 2.0, world(12, 13)) == []
@@ -110,7 +110,7 @@ def test_only_changes_are_told() -> None:
 
 
 def test_errors_slow_the_looks_down_within_bounds() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0)
     times: list[float] = []
     now = 0.0
@@ -125,7 +125,7 @@ def test_errors_slow_the_looks_down_within_bounds() -> None:
 
 
 def test_an_interval_above_the_cap_stays_as_it_is_on_errors() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0, interval=60.0)
     tick(gate, 0.0, REFUSED)
     assert gate.next_due() == 60.0
@@ -133,7 +133,7 @@ def test_an_interval_above_the_cap_stays_as_it_is_on_errors() -> None:
 
 def test_watching_again_changes_nothing() -> None:
     """Each reconcile says that it waits; only a new interval starts anew."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0)
     tick(gate, 0.0, world(12))
     watch(gate, now=1.0)
@@ -142,7 +142,7 @@ def test_watching_again_changes_nothing() -> None:
 
 
 def test_forgotten_cleanups_cost_nothing() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0)
     gate.forget(key())
     gate.forget(key())
@@ -152,7 +152,7 @@ def test_forgotten_cleanups_cost_nothing() -> None:
 
 
 def test_forgotten_during_a_look() -> None:
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0)
     gate.start_due(0.0)
     gate.forget(key())
@@ -161,7 +161,7 @@ def test_forgotten_during_a_look() -> None:
 
 def test_a_warehouses_tables_are_looked_at_together() -> None:
     """Whoever began to wait when: after its first look each table joins the others' tick."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     tables = [TableKey(warehouse, "sales", f"t{index}") for warehouse in ("lake", "sea") for index in range(3)]
     for index, table in enumerate(tables):
         watch(gate, index, now=index / 7, table=table)
@@ -171,7 +171,7 @@ def test_a_warehouses_tables_are_looked_at_together() -> None:
 
 def test_new_readers_never_starve_a_cleanup() -> None:
     """Each tick shows other readers, with locks and with transactions, but none of the baseline's."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0.0, locks=(12,))
     for number in range(1, 100):
         newer = OpenTransactions(40 + number, (TxnInfo(txn=40 + number, user="bob", host="desk", state="OPEN"),))
@@ -181,7 +181,7 @@ def test_new_readers_never_starve_a_cleanup() -> None:
 
 def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
     """Else memory would grow with each table that ever was: also where the last one went during the look."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     for index in range(100):
         watch(gate, index, now=0.0, table=TableKey("lake", "sales", f"t{index}"))
     due = gate.start_due(0.0)
@@ -195,7 +195,7 @@ def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
 
 def test_a_look_at_another_metastore_is_an_error() -> None:
     """Whose transactions do not reach the baseline's mark knows nothing of its readers."""
-    gate = Gatekeeper()
+    gate = ReaderWatch()
     watch(gate, now=0)
-    tick(gate, 0, World((), OpenTransactions(0, ())))
+    tick(gate, 0, ReaderSnapshot((), OpenTransactions(0, ())))
     assert seen(gate).error is not None

@@ -36,7 +36,7 @@ def list_again(box: Sandbox) -> None:
     """Let the watch list all there is, as it does when its version is too old to go on from."""
     for kind in (Kind.CLEANUP, Kind.COMPACTION):
         for raw in box.kube.all(kind):
-            box.controller.saw(kind, None, raw)
+            box.controller.on_event(kind, None, raw)
 
 
 @pytest.mark.parametrize("bumped", [False, True], ids=["lower versions", "versions bumped"])
@@ -66,7 +66,7 @@ async def test_a_restore_that_is_soon_overtaken_is_noticed_by_the_first_write() 
     key = (Kind.COMPACTION, "default", "nightly")
     raw = copied(box.kube.objects[key])
     raw["metadata"] = {**raw["metadata"], "generation": 2, "resourceVersion": str(box.kube.version)}
-    box.controller.saw(Kind.COMPACTION, "MODIFIED", raw)
+    box.controller.on_event(Kind.COMPACTION, "MODIFIED", raw)
     await box.run()
     with pytest.raises(WentBackError):
         await box.controller.check_history()
@@ -108,8 +108,8 @@ async def test_the_watch_never_goes_back() -> None:
     box = Sandbox()
     old = box.kube.apply(Kind.COMPACTION, compaction_raw())
     await box.start()
-    box.controller.saw(Kind.COMPACTION, None, old)
-    box.controller.saw(Kind.COMPACTION, "MODIFIED", old)
+    box.controller.on_event(Kind.COMPACTION, None, old)
+    box.controller.on_event(Kind.COMPACTION, "MODIFIED", old)
     await box.run()
     assert box.kube.jobs() == [job()]
     await box.controller.check_history()

@@ -11,7 +11,14 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import HudiSettings, OperatorConfig
 from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
-from compaction_operator.controller.compaction.decide import Action, Decision, End, Sight, Verdict, decide
+from compaction_operator.controller.answers import Preflight
+from compaction_operator.controller.compaction.decide import (
+    CompactionAction,
+    CompactionDecision,
+    CompactionObservation,
+    End,
+    decide,
+)
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView, job_manifest, job_name, job_request
@@ -99,7 +106,7 @@ def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
 async def test_one_attempt_per_place_whatever_it_is_called() -> None:
     """Two names of the metastore and the location itself, in two namespaces: one after the other."""
     box = Sandbox()
-    box.work.verdict = Verdict(location=PLACE)
+    box.work.verdict = Preflight(location=PLACE)
     named = {**BY_NAME, "table": {"database": "sales", "name": "orders_ro"}}
     for minute, (name, namespace, spec) in enumerate(
         [("nightly", "default", BY_NAME), ("a", "other", named), ("b", "default", BY_LOCATION)]
@@ -131,12 +138,12 @@ def test_who_waits_for_a_name_is_woken_when_it_becomes_a_place() -> None:
 
 def test_the_place_is_written_down_before_an_attempt_is_recorded() -> None:
     """Only then is it known whom it waits for."""
-    first = step({}, Sight(verdict=Verdict(location=PLACE)))
-    assert (first.status.location, first.status.attempt, first.action) == (PLACE, 0, Action.NONE)
-    assert first.again_in == 0
-    second = step(first.status.to_json(), Sight(verdict=Verdict(location=PLACE)))
-    assert (second.status.attempt, second.action) == (1, Action.CREATE_JOB)
-    moved = step(first.status.to_json(), Sight(verdict=Verdict(location="/warehouse/lake/moved")))
+    first = step({}, CompactionObservation(verdict=Preflight(location=PLACE)))
+    assert (first.status.location, first.status.attempt, first.action) == (PLACE, 0, CompactionAction.NONE)
+    assert first.requeue_after == 0
+    second = step(first.status.to_json(), CompactionObservation(verdict=Preflight(location=PLACE)))
+    assert (second.status.attempt, second.action) == (1, CompactionAction.CREATE_JOB)
+    moved = step(first.status.to_json(), CompactionObservation(verdict=Preflight(location="/warehouse/lake/moved")))
     assert (moved.status.location, moved.status.attempt) == ("/warehouse/lake/moved", 0)
 
 
@@ -167,7 +174,7 @@ def hudi_table(place: Path, **properties: str) -> Path:
 
 def preflight(
     place: Path | str, *, hudi: dict[str, Any] | None = None, config: OperatorConfig = CONFIG, metastore: Any = None
-) -> Verdict:
+) -> Preflight:
     work = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore or Metastore(None)))
     table = BY_NAME["table"] if metastore else {"location": str(place)}
     return work.preflight(compaction(table=table, type="LogCompaction", **({"hudi": hudi} if hudi else {})))
@@ -176,7 +183,7 @@ def preflight(
 def test_a_table_by_location_is_asked_itself(tmp_path: Path) -> None:
     """The metastore may be down: nobody needs it."""
     place = hudi_table(tmp_path)
-    assert preflight(f"file://{place}") == Verdict(location=str(place))
+    assert preflight(f"file://{place}") == Preflight(location=str(place))
 
 
 def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
@@ -185,7 +192,7 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
         database="sales", name="orders_rt", location=f"file:{place}", create_time=1, columns=(), serde="",
         input_format="org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
     )  # fmt: skip
-    assert preflight(place, metastore=Metastore(table)) == Verdict(location=str(place))
+    assert preflight(place, metastore=Metastore(table)) == Preflight(location=str(place))
     plain = replace(table, input_format="org.apache.hadoop.mapred.TextInputFormat")
     assert preflight(place, metastore=Metastore(plain)).reason is Reason.WRONG_FORMAT
     assert preflight(place, metastore=Metastore(None)).reason is Reason.METASTORE_UNAVAILABLE
@@ -265,16 +272,18 @@ def view(state: JobState) -> JobView:
     return JobView(namespace="default", name=JOB, resource_version=5, compaction="nightly", state=state)
 
 
-def step(status: dict[str, Any], sight: Sight, **fields: Any) -> Decision:
-    return decide(compaction(status=status, **{**BY_LOCATION, **fields}), sight, config=CONFIG, now=NOON)
+def step(status: dict[str, Any], observed: CompactionObservation, **fields: Any) -> CompactionDecision:
+    return decide(compaction(status=status, **{**BY_LOCATION, **fields}), observed, config=CONFIG, now=NOON)
 
 
-def ended(result: DriverResult | None, *, ok: bool = True, attempt_ended: bool = False) -> Sight:
+def ended(result: DriverResult | None, *, ok: bool = True, attempt_ended: bool = False) -> CompactionObservation:
     end = End(DriverEnd(result, "the driver exited with code 1"), ())
-    return Sight(job=view(JobState.SUCCEEDED if ok else JobState.FAILED), end=end, attempt_ended=attempt_ended)
+    return CompactionObservation(
+        job=view(JobState.SUCCEEDED if ok else JobState.FAILED), end=end, attempt_ended=attempt_ended
+    )
 
 
-def said(decision: Decision) -> tuple[str, str, str]:
+def said(decision: CompactionDecision) -> tuple[str, str, str]:
     found = find_condition(decision.status.conditions, "Succeeded")
     assert found is not None
     return found.status.value, found.reason, found.message
@@ -326,7 +335,7 @@ def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
 async def test_a_cleanup_that_claims_to_be_of_a_hudi_compaction_says_nothing_of_it() -> None:
     """None is ever made for one; anybody who may write resources may name any UID."""
     box = Sandbox()
-    box.work.verdict = Verdict(location=PLACE)
+    box.work.verdict = Preflight(location=PLACE)
     box.work.published = False
     box.kube.apply(Kind.COMPACTION, compaction_raw(**BY_LOCATION))
     await box.start()

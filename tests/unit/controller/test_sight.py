@@ -2,8 +2,9 @@
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.cleanup.observation import Sight
-from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.observation import CleanupObservation
+from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.job import JobState, JobView
 from tests.unit.controller.sandbox import DELTAS, baseline, cleanup, settlement
@@ -13,13 +14,13 @@ DONE = Pass().after(cleanup().spec.partitions, (PartitionDeletion("", deleted=DE
 
 
 def test_what_was_seen_before_the_baseline_says_nothing_of_those_who_are_in_it() -> None:
-    before = Sight(look=Look(), planned=(), deletion=DONE, finished=True, left=True, failures=3)
-    assert before.since_baseline() == Sight(left=True, failures=3)
+    before = CleanupObservation(look=Look(), planned=(), deletion=DONE, finished=True, left=True, failures=3)
+    assert before.since_baseline() == CleanupObservation(left=True, failures=3)
 
 
 def test_what_is_in_the_status_by_then_counts_once() -> None:
     """Of a pass that goes on, who was visited, and what was in the way, still do."""
-    seen = Sight(settled=settlement({"": PublishedState.PUBLISHED}, baseline()), planned=(), deletion=DONE)
+    seen = CleanupObservation(settled=settlement({"": PublishedState.PUBLISHED}, baseline()), planned=(), deletion=DONE)
     after = seen.answered(left=False)
     assert (after.settled, after.planned) == (None, None)
     assert after.deletion == Pass(visited=frozenset({""}))
@@ -27,6 +28,10 @@ def test_what_is_in_the_status_by_then_counts_once() -> None:
 
 def test_an_answer_does_not_end_what_was_answered_before() -> None:
     """The queue's entries are ended before the locks are given back."""
-    assert Sight(left=True).answered(finished=True).answered(left=False) == Sight(finished=True)
+    assert CleanupObservation(left=True).answered(finished=True).answered(left=False) == CleanupObservation(
+        finished=True
+    )
     trouble = Trouble("MetastoreUnavailable", "refused")
-    assert Sight(finished=True, left=True).answered(left=trouble) == Sight(finished=True, left=trouble)
+    assert CleanupObservation(finished=True, left=True).answered(left=trouble) == CleanupObservation(
+        finished=True, left=trouble
+    )

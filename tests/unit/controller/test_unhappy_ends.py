@@ -6,7 +6,7 @@ from typing import Any
 
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.compaction.decide import Decision, End, Sight, decide
+from compaction_operator.controller.compaction.decide import CompactionDecision, CompactionObservation, End, decide
 from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView
@@ -52,7 +52,7 @@ async def test_a_job_that_the_api_server_refuses_is_said_and_tried_again() -> No
     assert sandbox.compaction()["attempt"] == 1
 
 
-def ended(reason: Reason, *states: str) -> Decision:
+def ended(reason: Reason, *states: str) -> CompactionDecision:
     """Judge an attempt whose driver ended with that reason, and whose partitions are in these states."""
     partitions = [{"partition": f"prt=p{number}", "state": state} for number, state in enumerate(states)]
     settled = {"baseline": baseline().to_json(), "partitions": partitions}
@@ -61,7 +61,7 @@ def ended(reason: Reason, *states: str) -> Decision:
     end = End(DriverEnd(DriverResult(reason=reason, message="/w/p9: a/b is not a bucket file"), ""), (journal,))
     job = JobView(namespace="default", name="j", resource_version=5, compaction="nightly", state=JobState.FAILED)
     running = compaction(status={"attempt": 1, "job": "j"})
-    return decide(running, Sight(job=job, end=end, attempt_ended=True), config=CONFIG, now=NOON)
+    return decide(running, CompactionObservation(job=job, end=end, attempt_ended=True), config=CONFIG, now=NOON)
 
 
 def test_what_can_never_be_compacted_beside_what_was_is_partly_published() -> None:

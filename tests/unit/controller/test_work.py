@@ -9,12 +9,11 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
-from compaction_operator.cleanup.gate import World
+from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.cleanup.lost import Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
 from compaction_operator.cleanup.settle import Settlement
-from compaction_operator.controller.cleanup.partitions import Trouble
-from compaction_operator.controller.compaction.decide import Verdict
+from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
@@ -160,7 +159,7 @@ def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Pat
 
 def test_preflight_of_a_table_that_does_not_exist() -> None:
     verdict = work(Metastore(None)).preflight(compaction())
-    assert verdict == Verdict(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
+    assert verdict == Preflight(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +185,7 @@ def test_preflight_of_partitions(
 
 def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
     verdict = work(Metastore(table(tmp_path), down=True)).preflight(compaction())
-    assert verdict == Verdict(Reason.METASTORE_UNAVAILABLE, "connection refused")
+    assert verdict == Preflight(Reason.METASTORE_UNAVAILABLE, "connection refused")
 
 
 INITIATOR, CLEANER = "hive.compactor.initiator.on", "hive.compactor.cleaner.on"
@@ -441,7 +440,7 @@ def test_look(tmp_path: Path) -> None:
     seen = work(metastore).look("lake", keys)
     for key in keys:
         world = seen[key]
-        assert isinstance(world, World)
+        assert isinstance(world, ReaderSnapshot)
         assert [lock.lock_id for lock in world.locks] == [12]
     metastore.down = True
     assert work(metastore).look("lake", keys) == dict.fromkeys(keys, REFUSED)

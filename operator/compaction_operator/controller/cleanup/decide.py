@@ -25,9 +25,10 @@ from compaction_operator.api.model import counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
 from compaction_operator.cleanup.gate import grace_left
 from compaction_operator.cleanup.settle import STORAGE_ERROR
+from compaction_operator.controller.answers import OVERDUE, Trouble
 from compaction_operator.controller.cleanup import partitions as outcomes
-from compaction_operator.controller.cleanup.observation import Action, Sight
-from compaction_operator.controller.cleanup.partitions import NOT_DELETED_YET, OVERDUE, Pass, Trouble, Verdict, is_done
+from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
+from compaction_operator.controller.cleanup.partitions import NOT_DELETED_YET, Pass, Verdict, is_done
 from compaction_operator.controller.cleanup.reader_watch import identities
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.events import Event, EventType
@@ -58,19 +59,21 @@ _NOT_ASKED = (_UNKNOWN, "NotAskedYet", "the metastore was not asked yet who read
 
 
 @dataclass(frozen=True)
-class Decision:
+class CleanupDecision:
     """The status to write first, then what to do, and when to look again without being told."""
 
     status: CompactionCleanupStatus
-    action: Action = Action.NONE
+    action: CleanupAction = CleanupAction.NONE
     partitions: tuple[PartitionEntry, ...] = ()
     insist: bool = False
-    again_in: float | None = None
+    requeue_after: float | None = None
     events: tuple[Event, ...] = ()
     failed: bool = False
 
 
-def decide(cleanup: Cleanup, sight: Sight, *, settings: CleanupSettings, now: datetime) -> Decision:
+def decide(
+    cleanup: Cleanup, observed: CleanupObservation, *, settings: CleanupSettings, now: datetime
+) -> CleanupDecision:
     """Return the next step of a cleanup: what the first phase asks for that is not over.
 
     Each decision goes through all phases from the first one on, so what holds one holds all that come after it. The
@@ -78,52 +81,55 @@ def decide(cleanup: Cleanup, sight: Sight, *, settings: CleanupSettings, now: da
     observed generation; once its time is over, the record goes, unless it failed or kept something that a person should
     know of.
     """
-    way = _Way(cleanup, sight, settings, now)
+    step = _Step(cleanup, observed, settings, now)
     if cleanup.ended:
-        return way.after_the_end()
-    way.note_pass()
-    way.note_approval()
-    for phase in _phases(way):
+        return step.after_the_end()
+    step.note_pass()
+    step.note_approval()
+    for phase in _phases(step):
         if phase.is_over():
             continue
-        way.phase = phase.name
+        step.phase = phase.name
         trouble = phase.take_answer()
         if trouble is not None:
-            return way.try_later(trouble)
+            return step.try_later(trouble)
         if not phase.is_over():
             return phase.ask()
-    return way.end()
+    return step.end()
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """A stretch of the way: until `is_over`, `take_answer` puts what was seen into the status, and `ask` asks for more.
+    """One phase: until `is_over`, `take_answer` writes what was observed into the status, and `ask` asks for more.
 
-    What `take_answer` returns was in the way: it is asked for again later.
+    If `take_answer` returns a Trouble, the phase is tried again later.
     """
 
     name: CleanupPhase
     is_over: Callable[[], bool]
     take_answer: Callable[[], Trouble | None]
-    ask: Callable[[], Decision]
+    ask: Callable[[], CleanupDecision]
 
 
-def _phases(way: "_Way") -> tuple[_Phase, ...]:
-    """Return the way of every cleanup. Those from SUSPENDED to the quarantine's end are over once nothing is left."""
+def _phases(step: "_Step") -> tuple[_Phase, ...]:
+    """Return the phases of every cleanup, in order.
+
+    Those from SUSPENDED to the quarantine's end are over once nothing is left.
+    """
     is_phase = CleanupPhase
     return (
         #      name                  is over when ...          its answer ...        it asks for ...
-        _Phase(is_phase.PENDING,     way.driver_is_done,       _nothing,             way.wait_for_driver),
-        _Phase(is_phase.PENDING,     way.is_settled,           way.take_settlement,  way.ask_to_settle),
-        _Phase(is_phase.SUSPENDED,   way.may_delete,           way.take_release,     way.stay_suspended),
-        _Phase(is_phase.WAITING,     way.readers_are_gone,     way.take_look,        way.ask_for_readers),
-        _Phase(is_phase.GRACE,       way.grace_is_over,        _nothing,             way.sit_out_grace),
-        _Phase(is_phase.APPROVAL,    way.is_approved,          way.take_plan,        way.ask_for_approval),
-        _Phase(is_phase.DELETING,    way.nothing_remains,      way.take_pass,        way.ask_to_delete),
-        _Phase(is_phase.QUARANTINED, way.quarantine_is_over,   way.begin_quarantine, way.sit_out_quarantine),
-        _Phase(is_phase.DELETING,    way.nothing_is_hidden,    way.take_pass,        way.ask_to_purge),
-        _Phase(is_phase.DELETING,    way.queue_is_ended,       way.take_finish,      way.ask_to_finish),
-        _Phase(is_phase.DELETING,    way.nothing_is_held,      way.take_release,     way.ask_to_release),
+        _Phase(is_phase.PENDING,     step.driver_is_done,       _nothing,             step.wait_for_driver),
+        _Phase(is_phase.PENDING,     step.is_settled,           step.take_settlement,  step.ask_to_settle),
+        _Phase(is_phase.SUSPENDED,   step.may_delete,           step.take_release,     step.stay_suspended),
+        _Phase(is_phase.WAITING,     step.readers_are_gone,     step.take_look,        step.ask_for_readers),
+        _Phase(is_phase.GRACE,       step.grace_is_over,        _nothing,             step.sit_out_grace),
+        _Phase(is_phase.APPROVAL,    step.is_approved,          step.take_plan,        step.ask_for_approval),
+        _Phase(is_phase.DELETING,    step.nothing_remains,      step.take_pass,        step.ask_to_delete),
+        _Phase(is_phase.QUARANTINED, step.quarantine_is_over,   step.begin_quarantine, step.sit_out_quarantine),
+        _Phase(is_phase.DELETING,    step.nothing_is_hidden,    step.take_pass,        step.ask_to_purge),
+        _Phase(is_phase.DELETING,    step.queue_is_ended,       step.take_finish,      step.ask_to_finish),
+        _Phase(is_phase.DELETING,    step.nothing_is_held,      step.take_release,     step.ask_to_release),
     )  # fmt: skip
 
 
@@ -131,13 +137,15 @@ def _nothing() -> None:
     """What a phase that only waits has for an answer."""
 
 
-class _Way:
+class _Step:
     """One decision while it is made: what it goes by, and the pieces of each phase in the order of the phases."""
 
-    def __init__(self, cleanup: Cleanup, sight: Sight, settings: CleanupSettings, now: datetime) -> None:
+    def __init__(
+        self, cleanup: Cleanup, observed: CleanupObservation, settings: CleanupSettings, now: datetime
+    ) -> None:
         self._cleanup = cleanup
         self._spec = cleanup.spec
-        self._sight = sight
+        self._observed = observed
         self._settings = settings
         self._now = now
         self._draft = Draft(cleanup, now)
@@ -160,20 +168,20 @@ class _Way:
         are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there all
         the time, publishes nothing more of these partitions, and fails.
         """
-        return self.is_settled() or not self._sight.at_work
+        return self.is_settled() or not self._observed.at_work
 
-    def wait_for_driver(self) -> Decision:
-        return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", again_in=JOB_CHECK)
+    def wait_for_driver(self) -> CleanupDecision:
+        return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", requeue_after=JOB_CHECK)
 
     def is_settled(self) -> bool:
         return self.status.baseline is not None
 
     def take_settlement(self) -> Trouble | None:
         """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
-        settled = self._sight.settled
+        settled = self._observed.settled
         if settled is None or isinstance(settled, Trouble):
             return settled
-        if settled.unreachable and self._sight.failures < UNREACHABLE_TRIES:
+        if settled.unreachable and self._observed.failures < UNREACHABLE_TRIES:
             return Trouble(STORAGE_ERROR, next(change.message for change in settled.unreachable.values()))
         partitions = tuple(outcomes.first_status(entry, settled) for entry in self._spec.partitions)
         self._draft.update(baseline=settled.baseline, partitions=partitions)
@@ -181,17 +189,17 @@ class _Way:
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
         who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
         self._draft.event("BaselineTaken", who)
-        self._sight = self._sight.since_baseline()
+        self._observed = self._observed.since_baseline()
         self.note_approval()
         return None
 
-    def ask_to_settle(self) -> Decision:
-        lost = self._sight.lost
+    def ask_to_settle(self) -> CleanupDecision:
+        lost = self._observed.lost
         if lost is not None and self.status.driver_lost_time is None:
             self._draft.update(driver_lost_time=rfc3339(self._now))
             message = f"job {self._spec.compaction.job} runs, but {lost}: what it published is determined now"
             self._draft.event("DriverLost", message, EventType.WARNING)
-        return self._decision(Action.SETTLE)
+        return self._decision(CleanupAction.SETTLE)
 
     # --- What holds every deletion
 
@@ -202,11 +210,13 @@ class _Way:
     def may_delete(self) -> bool:
         return self.nothing_is_left() or not (self._settings.suspend or self._spec.suspend)
 
-    def stay_suspended(self) -> Decision:
+    def stay_suspended(self) -> CleanupDecision:
         message = "nothing is deleted while " + (
             "spec.suspend is set" if self._spec.suspend else "the operator's cleanup.suspend is set"
         )
-        return self._stay("Suspended", message, action=Action.RELEASE if self._sight.left else Action.NONE)
+        return self._stay(
+            "Suspended", message, action=CleanupAction.RELEASE if self._observed.left else CleanupAction.NONE
+        )
 
     def readers_are_gone(self) -> bool:
         """Whether that was seen once: nobody joins the readers from before."""
@@ -214,7 +224,7 @@ class _Way:
 
     def take_look(self) -> None:
         """Keep who is waited for. NB: heartbeats alone are no change, or every tick would write every status."""
-        look = self._sight.look
+        look = self._observed.look
         if look is None or look.error is not None:  # An error is never "no readers".
             return
         if not look.blockers:
@@ -228,9 +238,9 @@ class _Way:
             self._draft.update(blockers=look.blockers[:MAX_BLOCKERS])
         self._draft.update(blocker_count=len(look.blockers))
 
-    def ask_for_readers(self) -> Decision:
+    def ask_for_readers(self) -> CleanupDecision:
         """Say who is waited for, or why nobody knows, and go on watching."""
-        look = self._sight.look
+        look = self._observed.look
         if look is not None and look.error is not None:
             verdict = _UNKNOWN, "MetastoreUnavailable", look.error
         elif self.status.blockers:
@@ -238,14 +248,14 @@ class _Way:
         else:
             verdict = _NOT_ASKED
         self._draft.set(READERS_GONE, *verdict)
-        return self._stay(*verdict[1:], action=Action.WATCH)
+        return self._stay(*verdict[1:], action=CleanupAction.WATCH)
 
     def grace_is_over(self) -> bool:
         return self.nothing_is_left() or self._grace_left() <= 0
 
-    def sit_out_grace(self) -> Decision:
+    def sit_out_grace(self) -> CleanupDecision:
         left = self._grace_left()
-        return self._stay("GracePeriod", f"{left:.0f} s of the grace period are left", again_in=left)
+        return self._stay("GracePeriod", f"{left:.0f} s of the grace period are left", requeue_after=left)
 
     def _grace_left(self) -> float:
         assert self.status.baseline is not None
@@ -267,7 +277,7 @@ class _Way:
 
     def take_plan(self) -> Trouble | None:
         """Keep what would be deleted, and ask, once. NB: what is deleted in the end is computed again."""
-        planned = self._sight.planned
+        planned = self._observed.planned
         if planned is None or isinstance(planned, Trouble):
             return planned
         by_name = {result.partition: result for result in planned}
@@ -278,9 +288,9 @@ class _Way:
             self._draft.event("WaitingForApproval", self._what_is_asked())
         return None
 
-    def ask_for_approval(self) -> Decision:
+    def ask_for_approval(self) -> CleanupDecision:
         if self.status.listed_time is None:
-            return self._decision(Action.PLAN)
+            return self._decision(CleanupAction.PLAN)
         return self._stay("WaitingForApproval", self._what_is_asked())
 
     def _what_is_asked(self) -> str:
@@ -308,7 +318,7 @@ class _Way:
 
     def note_pass(self) -> None:
         """Keep what a pass has deleted, whatever holds the deletion by now."""
-        results = self._sight.deletion.latest if self._sight.deletion is not None else ()
+        results = self._observed.deletion.latest if self._observed.deletion is not None else ()
         by_name = {result.partition: result for result in results}
         old = self.status.partitions
         partitions = tuple(outcomes.progressed(part, by_name.get(part.partition)) for part in old)
@@ -318,17 +328,17 @@ class _Way:
             directories_deleted=self.status.directories_deleted + gained,
             bytes_deleted=self.status.bytes_deleted + sum(result.bytes_deleted for result in results),
         )
-        self._tell_kept([new for new, before in zip(partitions, old, strict=True) if new.reason != before.reason])
+        self._report_kept([new for new, before in zip(partitions, old, strict=True) if new.reason != before.reason])
 
-    def _tell_kept(self, partitions: list[PartitionStatus]) -> None:
+    def _report_kept(self, partitions: list[PartitionStatus]) -> None:
         if partitions:
             more = f" (and {len(partitions) - 1} more)" if len(partitions) > 1 else ""
             first = f"{partitions[0].reason}: {partitions[0].partition or 'table'}: {partitions[0].message}"
             self._draft.event("DeletionRefused", first + more, EventType.WARNING)
 
     def take_pass(self) -> Trouble | None:
-        """Return what is in the way once a pass is through, or broken off: another one follows after a pause."""
-        going = self._sight.deletion
+        """Return the trouble once a pass is through, or broken off: another one follows after a pause."""
+        going = self._observed.deletion
         if going is None or not (going.broken_off or going.visited.issuperset(self._left())):
             return None
         trouble = going.trouble or Trouble(NOT_DELETED_YET, "what is left is looked at again")
@@ -336,30 +346,30 @@ class _Way:
             self._draft.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
         return trouble
 
-    def ask_to_delete(self) -> Decision:
+    def ask_to_delete(self) -> CleanupDecision:
         what = "deletes {}" if self._spec.quarantine is None else "moves {} into the quarantine"
-        return self._go_on(Action.DELETE, what)
+        return self._go_on(CleanupAction.DELETE, what)
 
-    def ask_to_purge(self) -> Decision:
-        return self._go_on(Action.PURGE, "deletes {} from the quarantine")
+    def ask_to_purge(self) -> CleanupDecision:
+        return self._go_on(CleanupAction.PURGE, "deletes {} from the quarantine")
 
-    def _go_on(self, action: Action, what: str) -> Decision:
+    def _go_on(self, action: CleanupAction, what: str) -> CleanupDecision:
         """Take the next chunk; say once that deletion begins.
 
-        NB: the status that is written before each chunk is new, so that a suspension nobody saw yet is a conflict.
+        NB: each chunk writes a new status first, so that an unseen suspension becomes a conflict.
         """
         if self.status.deletion_start_time is None:
             self._draft.update(deletion_start_time=rfc3339(self._now))
             names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
             self._draft.event("Deleting", what.format(f"{names} (directories and original files)"))
-        left, going = self._left(), self._sight.deletion or Pass()
+        left, going = self._left(), self._observed.deletion or Pass()
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         message = f"{len(left)} of {len(self.status.partitions)} partitions are left, from {chunk[0] or 'the table'} on"
         known = self._draft.find(DELETED)
         if known is None or known.status is not _FALSE:
             self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
         entries = tuple(entry for entry in self._spec.partitions if entry.partition in chunk)
-        insist = self._sight.failures >= INSIST_AFTER
+        insist = self._observed.failures >= INSIST_AFTER
         return self._stay("Deleting", message, action=action, partitions=entries, insist=insist)
 
     def quarantine_is_over(self) -> bool:
@@ -376,40 +386,40 @@ class _Way:
             names = sum(len(partition.quarantined) for partition in self.status.partitions)
             self._draft.event("Quarantined", f"{names} (directories and original files) until {until}")
 
-    def sit_out_quarantine(self) -> Decision:
+    def sit_out_quarantine(self) -> CleanupDecision:
         until = self.status.quarantined_until or ""
         message = f"what is obsolete lies in the quarantine until {until}"
         self._draft.set(DELETED, _UNKNOWN, "Quarantined", message)
-        return self._stay("Quarantined", message, again_in=seconds_until(parse_time(until), self._now))
+        return self._stay("Quarantined", message, requeue_after=seconds_until(parse_time(until), self._now))
 
     # --- The end
 
     def queue_is_ended(self) -> bool:
         """Whether the queue of a Hive 4 metastore has no entries any more of what was published."""
-        if self._spec.mode is CleanupMode.NEVER or self._sight.finished is True:
+        if self._spec.mode is CleanupMode.NEVER or self._observed.finished is True:
             return True
         states = {part.partition: part.state for part in self.status.partitions}
         mine = (entry.partition for entry in self._spec.partitions if entry.queue_id is not None)
         return all(states[partition] is PublishedState.NOT_PUBLISHED for partition in mine)
 
     def take_finish(self) -> Trouble | None:
-        return self._sight.finished if isinstance(self._sight.finished, Trouble) else None
+        return self._observed.finished if isinstance(self._observed.finished, Trouble) else None
 
-    def ask_to_finish(self) -> Decision:
+    def ask_to_finish(self) -> CleanupDecision:
         self._verdict()
-        return self._decision(Action.FINISH)
+        return self._decision(CleanupAction.FINISH)
 
     def nothing_is_held(self) -> bool:
         """Whether no lock is left that readers would wait for."""
-        return self._sight.left is False
+        return self._observed.left is False
 
     def take_release(self) -> Trouble | None:
-        return self._sight.left if isinstance(self._sight.left, Trouble) else None
+        return self._observed.left if isinstance(self._observed.left, Trouble) else None
 
-    def ask_to_release(self) -> Decision:
-        return self._decision(Action.RELEASE)
+    def ask_to_release(self) -> CleanupDecision:
+        return self._decision(CleanupAction.RELEASE)
 
-    def end(self) -> Decision:
+    def end(self) -> CleanupDecision:
         """Say what came of it, for good."""
         outcome, reason, message = self._verdict()
         self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
@@ -426,37 +436,39 @@ class _Way:
         self._draft.set(DELETED, *verdict)
         return verdict
 
-    def after_the_end(self) -> Decision:
+    def after_the_end(self) -> CleanupDecision:
         """Nothing is left to do but to forget it, when it tells nobody anything any more."""
         ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
         if ended is None or outcome is None or outcome.status is not _TRUE or outcomes.kept(self.status.partitions):
-            return Decision(self.status)
+            return CleanupDecision(self.status)
         left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self._now)
         if left > 0:
-            return Decision(self.status, again_in=left)
-        if self._sight.needed:
-            return Decision(self.status, again_in=NEEDED_CHECK)
-        return Decision(self.status, Action.DISCARD)
+            return CleanupDecision(self.status, requeue_after=left)
+        if self._observed.needed:
+            return CleanupDecision(self.status, requeue_after=NEEDED_CHECK)
+        return CleanupDecision(self.status, CleanupAction.DISCARD)
 
     # --- The answer
 
-    def try_later(self, trouble: Trouble) -> Decision:
-        """Say what was in the way, and come again a little later each time."""
+    def try_later(self, trouble: Trouble) -> CleanupDecision:
+        """Report the trouble and retry with a growing delay."""
         base, cap = (BUSY_RETRY, BUSY_RETRY_CAP) if trouble.reason == READERS_BUSY else (RETRY, RETRY_CAP)
-        pause = backed_off(base, self._sight.failures + 1, cap=cap)
-        return self._stay(trouble.reason, trouble.message, again_in=pause, failed=True)
+        pause = backed_off(base, self._observed.failures + 1, cap=cap)
+        return self._stay(trouble.reason, trouble.message, requeue_after=pause, failed=True)
 
-    def _stay(self, reason: str, message: str, **more: Any) -> Decision:
+    def _stay(self, reason: str, message: str, **more: Any) -> CleanupDecision:
         self._draft.set(SUCCEEDED, _UNKNOWN, reason, message)
         if not self.is_settled():
             self._draft.set(PUBLISHED, _UNKNOWN, reason, message)
         self._draft.update(phase=self.phase)
         return self._decision(**more)
 
-    def _decision(self, action: Action = Action.NONE, *, again_in: float | None = None, **more: Any) -> Decision:
-        dues = [due for due in (again_in, self._deadline()) if due is not None]
+    def _decision(
+        self, action: CleanupAction = CleanupAction.NONE, *, requeue_after: float | None = None, **more: Any
+    ) -> CleanupDecision:
+        dues = [due for due in (requeue_after, self._deadline()) if due is not None]
         events = tuple(self._draft.events)
-        return Decision(self.status, action, again_in=min(dues, default=None), events=events, **more)
+        return CleanupDecision(self.status, action, requeue_after=min(dues, default=None), events=events, **more)
 
     def _overdue_no_more(self) -> None:
         if self._draft.find(OVERDUE) is not None:

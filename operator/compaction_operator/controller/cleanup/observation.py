@@ -6,12 +6,13 @@ from typing import Any
 
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.settle import Settlement
-from compaction_operator.controller.cleanup.partitions import Pass, Trouble
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.job import JobView
 
 
-class Action(StrEnum):
+class CleanupAction(StrEnum):
     """What is to be done once the status is written."""
 
     NONE = "none"
@@ -26,7 +27,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sight:
+class CleanupObservation:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
     `at_work` says that the attempt's driver runs and may be at work on what is recorded, `lost` why it is lost although
@@ -48,12 +49,12 @@ class Sight:
     needed: bool = False
     failures: int = 0
 
-    def since_baseline(self) -> "Sight":
+    def since_baseline(self) -> "CleanupObservation":
         """Return what counts once the baseline is taken: nothing from before it tells of the readers that are in it."""
-        return Sight(job=self.job, left=self.left, failures=self.failures)
+        return CleanupObservation(job=self.job, left=self.left, failures=self.failures)
 
-    def answered(self, **answer: Any) -> "Sight":
-        """Return the sight with an action's answer, once the status of the decision that asked for it is written.
+    def answered(self, **answer: Any) -> "CleanupObservation":
+        """Return the observation with an action's answer, once the status of the decision that asked for it is written.
 
         That status has what was new by then: so a settlement, a listing, and each result of a pass count once.
         """

@@ -8,25 +8,16 @@ from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.settle import Settlement
+from compaction_operator.controller.answers import STILL_NEEDED, Trouble
 
 Verdict = tuple[ConditionStatus, str, str]
 """A condition's status, reason and message."""
 
 RESTORED = "Restored"
 NOT_PUBLISHED = "NotPublished"
-STILL_NEEDED = "StillNeeded"
 NOT_DELETED_YET = "NotDeletedYet"
-OVERDUE = "Overdue"
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Why something did not work this time."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import Blocker, ReaderBaseline
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import World, blockers, distrust
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.cleanup.gate import ReaderSnapshot, blockers, distrust
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Key, TableKey
 
 NEVER = float("inf")
@@ -64,7 +64,7 @@ class _Table:
     failures: int = 0
 
 
-class Gatekeeper:
+class ReaderWatch:
     """Knows who waits, when which table is to be looked at, and what the last look meant for each."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Gatekeeper:
                 due[key.warehouse].append(key)
         return dict(due)
 
-    def finish(self, answers: Mapping[TableKey, World | Trouble], *, now: datetime) -> list[Key]:
+    def finish(self, answers: Mapping[TableKey, ReaderSnapshot | Trouble], *, now: datetime) -> list[Key]:
         """Take a look's answers (or errors) by table; return the cleanups for which something changed."""
         return [key for table, answer in answers.items() for key in self._finish(table, answer, now)]
 
@@ -113,7 +113,7 @@ class Gatekeeper:
         """Return when the next table is to be looked at, None when nobody waits."""
         return min((table.due for table in self._tables.values() if not table.busy), default=None)
 
-    def _finish(self, key: TableKey, answer: World | Trouble, now: datetime) -> list[Key]:
+    def _finish(self, key: TableKey, answer: ReaderSnapshot | Trouble, now: datetime) -> list[Key]:
         table = self._tables[key]
         table.busy = False
         table.failures = table.failures + 1 if isinstance(answer, Trouble) else 0
@@ -135,7 +135,7 @@ class Gatekeeper:
             del self._tables[key]
 
 
-def _tell(waiting: _Waiting, answer: World | Trouble, failures: int, started: float, now: datetime) -> bool:
+def _tell(waiting: _Waiting, answer: ReaderSnapshot | Trouble, failures: int, started: float, now: datetime) -> bool:
     waiting.due = _next(waiting.interval, failures, started)
     look = _meaning(waiting, answer, now)
     changed = not look.same_as(waiting.look)
@@ -143,7 +143,7 @@ def _tell(waiting: _Waiting, answer: World | Trouble, failures: int, started: fl
     return changed
 
 
-def _meaning(waiting: _Waiting, answer: World | Trouble, now: datetime) -> Look:
+def _meaning(waiting: _Waiting, answer: ReaderSnapshot | Trouble, now: datetime) -> Look:
     if isinstance(answer, Trouble):
         return Look(error=answer.message)
     strange = distrust(waiting.baseline, answer)

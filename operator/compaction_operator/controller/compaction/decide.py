@@ -1,7 +1,8 @@
 """What to do next about a TableCompaction: one pure function of its status and of what was seen of the world.
 
 The status is written before the action is taken, so `decide` on the status of any earlier moment asks for the same
-action again. What `decide` cannot know yet it asks for with an action; the answer comes back in the `Sight`.
+action again. What `decide` cannot know yet it asks for with an action; the answer comes back in the
+`CompactionObservation`.
 """
 
 from collections.abc import Iterator
@@ -16,8 +17,7 @@ from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
-from compaction_operator.controller.auto_compaction import Automatic
-from compaction_operator.controller.cleanup.partitions import Trouble
+from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
 from compaction_operator.controller.kube.events import Event, EventType
@@ -44,7 +44,7 @@ _OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TA
 """What a driver says that wakes after its attempt was ended: its lock, its transaction or its staging is gone."""
 
 
-class Action(StrEnum):
+class CompactionAction(StrEnum):
     """What is to be done once the status is written."""
 
     NONE = "none"
@@ -53,20 +53,6 @@ class Action(StrEnum):
     DELETE_JOB = "delete job"
     LOOK_AT_END = "look at the attempt's end"
     END_ATTEMPT = "end the attempt"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
-
-    `automatic` says what Hive's own compactor does to the table, None when it was not asked for. `location` is where
-    a Hudi table lies.
-    """
-
-    reason: Reason | None = None
-    message: str = ""
-    automatic: Automatic | None = None
-    location: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +74,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Sight:
+class CompactionObservation:
     """What was seen of the world. `job` None means that the API server has none: it was asked.
 
     `refused` is why its Job cannot be created, `pod` what keeps its driver from running, `executors` its executors,
@@ -103,24 +89,26 @@ class Sight:
     lost: str | None = None
     job_deleted: bool = False
     progress: Progress | None = None
-    verdict: Verdict | None = None
+    verdict: Preflight | None = None
     end: End | None = None
     attempt_ended: bool | Trouble = False
 
 
 @dataclass(frozen=True)
-class Decision:
+class CompactionDecision:
     """The status to write first, then what to do, and when to look again without being told."""
 
     status: TableCompactionStatus
-    action: Action = Action.NONE
-    again_in: float | None = None
+    action: CompactionAction = CompactionAction.NONE
+    requeue_after: float | None = None
     events: tuple[Event, ...] = field(default=())
 
 
-def decide(compaction: Compaction, sight: Sight, *, config: OperatorConfig, now: datetime) -> Decision:
+def decide(
+    compaction: Compaction, observed: CompactionObservation, *, config: OperatorConfig, now: datetime
+) -> CompactionDecision:
     """Return the next step of a compaction. An ended one is never touched again but for the observed generation."""
-    step = _Step(compaction, sight, config, now)
+    step = _Step(compaction, observed, config, now)
     if compaction.ended:
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
@@ -136,10 +124,12 @@ def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime
 class _Step:
     """One decision: the arguments of `decide` and the pieces of its answer."""
 
-    def __init__(self, compaction: Compaction, sight: Sight, config: OperatorConfig, now: datetime) -> None:
+    def __init__(
+        self, compaction: Compaction, observed: CompactionObservation, config: OperatorConfig, now: datetime
+    ) -> None:
         self._compaction = compaction
         self._spec = compaction.spec
-        self._sight = sight
+        self._observed = observed
         self._config = config
         self._now = now
         self._draft = Draft(compaction, now)
@@ -150,11 +140,13 @@ class _Step:
         """The status as decided so far."""
         return self._draft.status
 
-    def decision(self, action: Action = Action.NONE, *, again_in: float | None = None) -> Decision:
+    def decision(
+        self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
+    ) -> CompactionDecision:
         """Return what was decided so far, with what to do then."""
-        return Decision(self.status, action, again_in, tuple(self._draft.events))
+        return CompactionDecision(self.status, action, requeue_after, tuple(self._draft.events))
 
-    def between_attempts(self) -> Decision:
+    def between_attempts(self) -> CompactionDecision:
         """No attempt runs: fail, wait, or start the next one."""
         refused = refusal(self._compaction, self._config)
         if refused is not None:
@@ -164,13 +156,15 @@ class _Step:
         due = self.status.next_attempt_time
         if due is not None and parse_time(due) > self._now:
             return self._back_off(parse_time(due))
-        if self._sight.waits_for is not None:
-            return self._wait(Phase.QUEUED, "Queued", f"waits for {self._sight.waits_for}", again_in=QUEUE_CHECK)
+        if self._observed.waits_for is not None:
+            return self._wait(
+                Phase.QUEUED, "Queued", f"waits for {self._observed.waits_for}", requeue_after=QUEUE_CHECK
+            )
         return self._preflight()
 
-    def attempt_running(self) -> Decision:
+    def attempt_running(self) -> CompactionDecision:
         """An attempt is recorded: see that its Job exists, and judge it once that has ended."""
-        job, recorded = self._sight.job, self.status.job is not None
+        job, recorded = self._observed.job, self.status.job is not None
         if self.status.attempt_start_time is None:  # an older version's: it counts from now on
             self._draft.update(attempt_start_time=rfc3339(self._now))
         if job is None and not recorded and self.status.ending is None:
@@ -178,21 +172,21 @@ class _Step:
         self._draft.update(job=current_job(self._compaction))
         if job is not None and not job.ended:
             return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
-        if self._sight.end is None:
-            return self.decision(Action.LOOK_AT_END)
-        unsettled = self._sight.end.unsettled
+        if self._observed.end is None:
+            return self.decision(CompactionAction.LOOK_AT_END)
+        unsettled = self._observed.end.unsettled
         # NB: without the right, which may have been taken away meanwhile, they never are settled.
         if unsettled and may_use(self._compaction, self._config):
             message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
-            return self._wait(Phase.RUNNING, "Settling", message, again_in=SETTLING_CHECK)
-        return self._judge(self._sight.end)
+            return self._wait(Phase.RUNNING, "Settling", message, requeue_after=SETTLING_CHECK)
+        return self._judge(self._observed.end)
 
-    def _preflight(self) -> Decision:
-        verdict = self._sight.verdict
+    def _preflight(self) -> CompactionDecision:
+        verdict = self._observed.verdict
         if verdict is None:
-            return self.decision(Action.PREFLIGHT)
+            return self.decision(CompactionAction.PREFLIGHT)
         if verdict.automatic is not None:
-            self._say_what_hive_does(verdict.automatic)
+            self._report_automatic(verdict.automatic)
         if verdict.reason is None:
             return self._start() if verdict.location == self.status.location else self._note_location(verdict)
         said = DriverResult(reason=verdict.reason, message=verdict.message)
@@ -200,19 +194,19 @@ class _Step:
             return self._fail(said)
         if verdict.reason is Reason.IN_COMPACTION_QUEUE:
             return self._let_others(said)
-        return self._wait(Phase.WAITING, verdict.reason, verdict.message, again_in=METASTORE_RETRY)
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, requeue_after=METASTORE_RETRY)
 
-    def _let_others(self, busy: DriverResult) -> Decision:
+    def _let_others(self, busy: DriverResult) -> CompactionDecision:
         """Others are at work on the table: until the next look at the queue this one holds up no younger one."""
         waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
         return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
-    def _note_location(self, verdict: Verdict) -> Decision:
+    def _note_location(self, verdict: Preflight) -> CompactionDecision:
         """Before anything is started it is known which table that is: others may go by another name of it."""
         self._draft.update(location=verdict.location)
-        return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", again_in=0.0)
+        return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", requeue_after=0.0)
 
-    def _say_what_hive_does(self, automatic: Automatic) -> None:
+    def _report_automatic(self, automatic: Automatic) -> None:
         """Say whether Hive compacts the table by itself; where it may, with an event when that is news."""
         outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
         known = self._draft.find(AUTO_COMPACTION_OFF)
@@ -220,7 +214,7 @@ class _Step:
             self._draft.event(reason, message, EventType.WARNING)
         self._draft.set(AUTO_COMPACTION_OFF, outcome, reason, message)
 
-    def _start(self) -> Decision:
+    def _start(self) -> CompactionDecision:
         """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""
         attempt = self.status.attempt + 1
         self._draft.update(
@@ -235,42 +229,42 @@ class _Step:
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
         self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
         self._draft.event("Started", message)
-        return self.decision(Action.CREATE_JOB)
+        return self.decision(CompactionAction.CREATE_JOB)
 
-    def _create_job(self) -> Decision:
+    def _create_job(self) -> CompactionDecision:
         refused = refusal(self._compaction, self._config)
         if refused is not None:
             return self._fail(refused)
-        if self._sight.refused is None:
-            return self.decision(Action.CREATE_JOB)
-        why = f"its job cannot be created: {self._sight.refused}"
+        if self._observed.refused is None:
+            return self.decision(CompactionAction.CREATE_JOB)
+        why = f"its job cannot be created: {self._observed.refused}"
         if self._is_overdue():
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
         message = f"attempt {self.status.attempt}: {why}"
-        return self._wait(Phase.WAITING, "JobNotCreated", message, again_in=STARTING_CHECK)
+        return self._wait(Phase.WAITING, "JobNotCreated", message, requeue_after=STARTING_CHECK)
 
-    def _watch_job(self, job: JobView) -> Decision:
-        if self._sight.lost is not None:
-            return self._give_up(Reason.DRIVER_LOST, self._sight.lost)
+    def _watch_job(self, job: JobView) -> CompactionDecision:
+        if self._observed.lost is not None:
+            return self._give_up(Reason.DRIVER_LOST, self._observed.lost)
         if self._is_overdue():
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(self._seen_of_driver()))
-        again_in = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
+        requeue_after = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
         if self._deadline is not None:
-            again_in = min(again_in, seconds_until(self._deadline, self._now))
-        trouble = self._sight.pod
+            requeue_after = min(requeue_after, seconds_until(self._deadline, self._now))
+        trouble = self._observed.pod
         what = f"waits: {trouble}" if trouble else "runs"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
         if trouble is None or trouble.passing:
             self._draft.update(pod_trouble=None)
-            return self._wait(Phase.RUNNING, "Running", message, again_in=again_in)
-        return self._cannot_start(trouble, message, again_in)
+            return self._wait(Phase.RUNNING, "Running", message, requeue_after=requeue_after)
+        return self._cannot_start(trouble, message, requeue_after)
 
-    def _cannot_start(self, trouble: PodTrouble, message: str, again_in: float) -> Decision:
+    def _cannot_start(self, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
         """Say so, once as an event. NB: one trouble has several names in turn (ErrImagePull, ImagePullBackOff)."""
         if self.status.pod_trouble is None:
             self._draft.event(trouble.reason, message, EventType.WARNING)
         self._draft.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
-        return self._wait(Phase.WAITING, trouble.reason, message, again_in=again_in)
+        return self._wait(Phase.WAITING, trouble.reason, message, requeue_after=requeue_after)
 
     def _is_overdue(self) -> bool:
         return self._deadline is not None and self._deadline <= self._now
@@ -280,29 +274,29 @@ class _Step:
 
     def _seen_of_driver(self) -> str:
         """Say what an attempt was doing at its deadline."""
-        if self._sight.pod is not None:
-            return f"its driver waits: {self._sight.pod}"
-        progress = self._sight.progress or self.status.progress
+        if self._observed.pod is not None:
+            return f"its driver waits: {self._observed.pod}"
+        progress = self._observed.progress or self.status.progress
         far = f"its driver runs ({progress})" if progress else "its driver runs, and has reported no progress"
-        return f"{far}; its executors wait: {self._sight.executors}" if self._sight.executors else far
+        return f"{far}; its executors wait: {self._observed.executors}" if self._observed.executors else far
 
-    def _give_up(self, reason: Reason, why: str) -> Decision:
+    def _give_up(self, reason: Reason, why: str) -> CompactionDecision:
         """Record that the attempt is ended, and why. NB: only then is its Job deleted, so that a restart goes on."""
         ending = Why(reason=reason, message=why)
         self._draft.update(ending=ending, job=current_job(self._compaction))
         self._draft.event(reason, f"attempt {self.status.attempt} is ended: {why}", EventType.WARNING)
         return self._delete_job(ending)
 
-    def _delete_job(self, ending: Why) -> Decision:
+    def _delete_job(self, ending: Why) -> CompactionDecision:
         """Have the Job deleted; it may take a while to go (finalizers of others), and is asked about until it has."""
         self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"being ended: {ending.message}")
-        if self._sight.job_deleted:
-            return self.decision(again_in=STARTING_CHECK)
-        return self.decision(Action.DELETE_JOB)
+        if self._observed.job_deleted:
+            return self.decision(requeue_after=STARTING_CHECK)
+        return self.decision(CompactionAction.DELETE_JOB)
 
     def _follow_progress(self) -> float:
         """Show the driver's progress if that is news and its time has come; return when there is more to show."""
-        seen, shown = self._sight.progress, self.status.progress
+        seen, shown = self._observed.progress, self.status.progress
         if seen is None or (shown is not None and shown.shows(seen)):
             return JOB_CHECK
         if shown is not None:
@@ -317,7 +311,7 @@ class _Step:
         if shown is None or not shown.shows(progress):
             self._draft.update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
 
-    def _judge(self, end: End) -> Decision:
+    def _judge(self, end: End) -> CompactionDecision:
         if end.driver.progress is not None:
             self._show(end.driver.progress)
         if self._compaction.is_hudi:
@@ -327,8 +321,8 @@ class _Step:
         failure = self._failure(end)
         if failure is None:
             return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
-        if self._sight.attempt_ended is not True:
-            return self._end_attempt(self._sight.attempt_ended)
+        if self._observed.attempt_ended is not True:
+            return self._end_attempt(self._observed.attempt_ended)
         if failure.reason in FINAL_REASONS:
             return self._fail(self._at_last(failure, end))
         return self._pause(failure) if failure.reason in WAITING_REASONS else self._count(failure, end)
@@ -347,7 +341,7 @@ class _Step:
         """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
         if end.unsettled:
             return refusal(self._compaction, self._config)
-        job, ending = self._sight.job, self.status.ending
+        job, ending = self._observed.job, self.status.ending
         succeeded = job is not None and job.state is JobState.SUCCEEDED
         missing = [entry for one in self._of_attempt(end) for entry in _entries(one, PublishedState.NOT_PUBLISHED)]
         if succeeded and not missing:
@@ -377,12 +371,12 @@ class _Step:
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
 
-    def _end_attempt(self, trouble: Literal[False] | Trouble) -> Decision:
+    def _end_attempt(self, trouble: Literal[False] | Trouble) -> CompactionDecision:
         """Before a failed attempt is judged, its staging and its locks go; until that has worked, it is tried again."""
         if trouble is False:
-            return Decision(self._compaction.status, Action.END_ATTEMPT)
+            return CompactionDecision(self._compaction.status, CompactionAction.END_ATTEMPT)
         message = f"attempt {self.status.attempt} failed; removing what it left behind: {trouble.message}"
-        return self._wait(Phase.WAITING, "CleaningUp", message, again_in=SETTLING_CHECK)
+        return self._wait(Phase.WAITING, "CleaningUp", message, requeue_after=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:
         if not end.published:
@@ -394,17 +388,17 @@ class _Step:
         lost = "the driver ended well, but its report is lost: the table's timeline has what it did"
         return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
 
-    def _succeed(self, done: DriverResult) -> Decision:
+    def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:
             # NB: the driver's last word on it may have been lost; that it ended well says that all is done.
             self._show(self.status.progress.completed())
         return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done)
 
-    def _pause(self, failure: DriverResult) -> Decision:
+    def _pause(self, failure: DriverResult) -> CompactionDecision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
         return self._hold_off(failure, pause)
 
-    def _count(self, failure: DriverResult, end: End) -> Decision:
+    def _count(self, failure: DriverResult, end: End) -> CompactionDecision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
         self._draft.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
@@ -415,7 +409,7 @@ class _Step:
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
         return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
 
-    def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> Decision:
+    def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> CompactionDecision:
         """Start nothing for so many seconds, and keep in mind why."""
         self._draft.update(
             next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
@@ -423,7 +417,7 @@ class _Step:
             ending=None,
             pod_trouble=None,
         )
-        return self._wait(Phase.WAITING, why.reason, why.message, again_in=pause)
+        return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=pause)
 
     def _at_last(self, failure: DriverResult, end: End) -> DriverResult:
         """Return with what a compaction ends that fails for good: some of it may be published.
@@ -435,10 +429,10 @@ class _Step:
         text = f"{self.status.totals or Totals()}; the rest is not published: {failure.message}"
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
-    def _fail(self, why: DriverResult) -> Decision:
+    def _fail(self, why: DriverResult) -> CompactionDecision:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why)
 
-    def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> Decision:
+    def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> CompactionDecision:
         self._draft.update(
             completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
         )
@@ -447,14 +441,16 @@ class _Step:
         self._draft.event(why.reason, why.message, event_type)
         return self.decision()
 
-    def _back_off(self, due: datetime) -> Decision:
+    def _back_off(self, due: datetime) -> CompactionDecision:
         """Say why it waits. NB: a status of a version before this one does not know it."""
         why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
-        return self._wait(Phase.WAITING, why.reason, why.message, again_in=seconds_until(due, self._now))
+        return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self._now))
 
-    def _wait(self, phase: Phase, reason: str, message: str, *, again_in: float | None = None) -> Decision:
+    def _wait(
+        self, phase: Phase, reason: str, message: str, *, requeue_after: float | None = None
+    ) -> CompactionDecision:
         self._set(phase, ConditionStatus.UNKNOWN, reason, message)
-        return self.decision(again_in=again_in)
+        return self.decision(requeue_after=requeue_after)
 
     def _set(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
         self._draft.set(SUCCEEDED, outcome, reason, message)

@@ -10,7 +10,7 @@ from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.policy import may_use
 
 
-class Admission:
+class Turns:
     """Tells compactions whom they wait for. A claim holds a table between the decision and the recorded attempt."""
 
     def __init__(self, cache: Cache, config: OperatorConfig) -> None:

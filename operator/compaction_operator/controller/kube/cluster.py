@@ -107,7 +107,7 @@ class Cluster:
         if raw is None:
             self._jobs.pop((namespace, name), None)
             return None
-        return self.saw_job(raw)
+        return self.note_job(raw)
 
     async def discard(self, cleanup: Cleanup) -> None:
         """Delete a cleanup's record, if nobody changed it meanwhile."""
@@ -117,7 +117,7 @@ class Cluster:
     async def create_job(self, manifest: Raw) -> None:
         """Create a Job; one of its name is the same attempt's, from before a restart."""
         try:
-            self.saw_job(await run_in(self._pool, self._kube.create_job, manifest))
+            self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
         except AlreadyExistsError:
             log.info("job %s exists already", manifest["metadata"]["name"])
 
@@ -127,9 +127,9 @@ class Cluster:
             await run_in(self._pool, self._kube.delete_job, namespace, name)
         except GoneError:
             log.info("job %s/%s is gone already", namespace, name)
-        self.lost_job(namespace, name)
+        self.forget_job(namespace, name)
 
-    def saw_job(self, raw: Mapping[str, Any]) -> JobView:
+    def note_job(self, raw: Mapping[str, Any]) -> JobView:
         """Keep a Job that the watch or a call brought, unless a newer version is known; return what is known."""
         view = view_job(raw)
         old, _ = self._jobs.get((view.namespace, view.name), (None, 0.0))
@@ -137,11 +137,11 @@ class Cluster:
         self._jobs[(view.namespace, view.name)] = (newest, self._ticks())
         return newest
 
-    def lost_job(self, namespace: str, name: str) -> None:
+    def forget_job(self, namespace: str, name: str) -> None:
         """Forget a Job that was deleted."""
         self._jobs.pop((namespace, name), None)
 
-    def saw_driver(self, raw: Mapping[str, Any]) -> bool:
+    def note_driver(self, raw: Mapping[str, Any]) -> bool:
         """Keep what a driver's pod that the watch brought says of its progress; return whether that is news."""
         seen, job = driver_progress(raw), _job_of(raw)
         if seen is None or seen == self._progress.get(job):
@@ -149,7 +149,7 @@ class Cluster:
         self._progress[job] = seen
         return True
 
-    def lost_driver(self, raw: Mapping[str, Any]) -> None:
+    def forget_driver(self, raw: Mapping[str, Any]) -> None:
         """Forget a driver's pod that was deleted."""
         self._progress.pop(_job_of(raw), None)
 

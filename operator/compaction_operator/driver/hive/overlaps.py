@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from compaction_operator.acid.plan import CompactionPlan, overlapping_inputs, require_alone
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.deletion import hives_own_work
+from compaction_operator.cleanup.deletion import open_worker_entries
 from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
 from compaction_operator.driver.hive.context import Attempt
 from compaction_operator.driver.hive.queue_guard import in_queue
@@ -70,7 +70,7 @@ class Overlaps:
         """Yield what was published and overlaps, or may do so soon. Asks the queue first, then lists."""
         if not published:
             return
-        working = hives_own_work(self._client, self._table)
+        working = open_worker_entries(self._client, self._table)
         for item in published:
             at_work = [entry for entry in working if entry.concerns([item.target.partition])]
             try:

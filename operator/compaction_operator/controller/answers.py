@@ -1,10 +1,16 @@
-"""What the metastore's own compactor does to a table, in the words of condition AutoCompactionOff."""
+"""Answers of the controller's work with metastore and storage: values, or why there is none."""
 
 from dataclasses import dataclass
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.request import Reason
 from compaction_operator.metastore.auto_compaction import AutoCompaction
+
+OVERDUE = "Overdue"
+"""Condition of a cleanup that has passed its deadline."""
+STILL_NEEDED = "StillNeeded"
+"""Why a recorded name stays: it was not obsolete when its readers were counted."""
 
 _OFF = {
     AutoCompaction.OFF_BY_TABLE: ("NoAutoCompactionSet", "NO_AUTO_COMPACTION is set on the table"),
@@ -48,3 +54,25 @@ class Automatic:
         reason = "NoAutoCompactionMissing" if known else "InitiatorUnknown"
         may = "Hive's Initiator is on: it may compact" if known else "nobody knows whether Hive compacts"
         return reason, f"{may} {table} at the same time{_CLEANER[self.cleaner]}; to prevent that: {statement}"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why something did not work this time."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
+
+    `automatic` says what Hive's own compactor does to the table, None when it was not asked for. `location` is where
+    a Hudi table lies.
+    """
+
+    reason: Reason | None = None
+    message: str = ""
+    automatic: Automatic | None = None
+    location: str | None = None

@@ -1,0 +1,123 @@
+"""Reconciler of CompactionCleanups: observe, decide, write the status, act; each answer goes into the next decision."""
+
+from functools import partial
+
+from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.cleanup.decide import CleanupDecision, decide
+from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
+from compaction_operator.controller.cleanup.partitions import Pass
+from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.services import Services
+
+_NOTHING_TO_SEE = frozenset({CleanupAction.NONE, CleanupAction.WATCH, CleanupAction.DISCARD})
+"""Actions after which nothing is known that would change the decision."""
+
+
+class CleanupReconciler:
+    """Takes CompactionCleanups from step to step."""
+
+    def __init__(self, services: Services, reader_watch: ReaderWatch) -> None:
+        self._services = services
+        self._cluster = services.cluster
+        self._reader_watch = reader_watch
+
+    async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
+        """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
+
+        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        """
+        cleanup = self._services.cache.cleanups.get(key)
+        if cleanup is None:
+            self._reader_watch.forget(key)
+            return None, False
+        observed = await self._look(cleanup, failures)
+        while True:
+            decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
+            before, cleanup = cleanup, await self._cluster.write_cleanup(cleanup, decision.status)
+            self._services.metrics.deleted(before, cleanup)
+            await self._cluster.emit(decision.events, cleanup.raw)
+            self._watch(cleanup, decision.action)
+            if decision.action is CleanupAction.DISCARD:
+                await self._cluster.discard(cleanup)
+            if decision.action in _NOTHING_TO_SEE:
+                return decision.requeue_after, decision.failed
+            observed = await self._act(decision, cleanup, observed)
+
+    async def _look(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
+        if cleanup.ended:
+            return CleanupObservation(needed=self._needed(cleanup))
+        if cleanup.settled:
+            return CleanupObservation(look=self._reader_watch.view(cleanup.key), left=True, failures=failures)
+        job = await self._cluster.job(cleanup.meta.namespace, cleanup.spec.compaction.job)
+        if job is None or job.ended:
+            return CleanupObservation(job=job, failures=failures)
+        held = await self._services.ask(cleanup, "held", self._services.work.held)
+        if isinstance(held, Trouble):
+            return CleanupObservation(job=job, at_work=True, failures=failures)
+        lost = held.silence(self._services.clock())
+        return CleanupObservation(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
+
+    def _owner(self, cleanup: Cleanup) -> Compaction | None:
+        """Return the compaction that a cleanup names, from its own namespace: only with that may it end an attempt.
+
+        One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
+        """
+        ref = cleanup.spec.compaction
+        compaction = self._services.cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
+
+    def _needed(self, cleanup: Cleanup) -> bool:
+        """Whether the compaction still counts with what its attempts published."""
+        owner = self._owner(cleanup)
+        return owner is not None and not owner.ended
+
+    def _watch(self, cleanup: Cleanup, action: CleanupAction) -> None:
+        baseline = cleanup.status.baseline
+        if action is not CleanupAction.WATCH or baseline is None:
+            self._reader_watch.forget(cleanup.key)
+            return
+        interval = (
+            cleanup.spec.interval if cleanup.spec.interval is not None else self._services.config.cleanup.interval
+        )
+        self._reader_watch.watch(
+            cleanup.key,
+            cleanup.table,
+            baseline,
+            readers=cleanup.spec.readers,
+            interval=interval,
+            now=self._services.ticks(),
+        )
+
+    async def _act(
+        self, decision: CleanupDecision, cleanup: Cleanup, observed: CleanupObservation
+    ) -> CleanupObservation:
+        if decision.action is CleanupAction.SETTLE:
+            ended = (observed.job is None or observed.job.ended) and self._owner(cleanup) is not None
+            settle = partial(self._services.work.settle, driver_ended=ended)
+            return observed.answered(settled=await self._services.ask(cleanup, "settle", settle))
+        if decision.action is CleanupAction.PLAN:
+            plan = partial(self._services.work.plan, partitions=cleanup.spec.partitions)
+            return observed.answered(planned=await self._services.ask(cleanup, "plan", plan))
+        if decision.action is CleanupAction.FINISH:
+            return observed.answered(
+                finished=await self._services.ask(cleanup, "finish", self._services.work.finish) or True
+            )
+        if decision.action is CleanupAction.RELEASE:
+            return observed.answered(
+                left=await self._services.ask(cleanup, "release", self._services.work.release) or False
+            )
+        going = observed.deletion or Pass()
+        return observed.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
+
+    async def _delete(self, decision: CleanupDecision, cleanup: Cleanup) -> tuple[PartitionDeletion, ...] | Trouble:
+        purge = decision.action is CleanupAction.PURGE
+        delete = partial(
+            self._services.work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist
+        )
+        pool = self._services.pools.of_warehouse(cleanup.spec.warehouse).deletion
+        outcome = await self._services.ask(cleanup, "delete", delete, pool=pool)
+        if not isinstance(outcome, Trouble):
+            self._services.metrics.refused(outcome)
+        return outcome

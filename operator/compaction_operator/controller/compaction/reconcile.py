@@ -1,0 +1,141 @@
+"""Reconciler of TableCompactions: observe, decide, write the status, act; each answer goes into the next decision."""
+
+from dataclasses import replace
+
+from compaction_operator.cleanup.lost import Watch
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.compaction.decide import (
+    JOB_CHECK,
+    CompactionAction,
+    CompactionObservation,
+    End,
+    attempt_deadline,
+    decide,
+)
+from compaction_operator.controller.compaction.turns import Turns
+from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.driver_pod import driver_end, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.job import current_job, job_manifest, job_request
+from compaction_operator.controller.kube.resources import Compaction, Key
+from compaction_operator.controller.services import Services
+from compaction_operator.controller.work import attempt_of
+
+
+class CompactionReconciler:
+    """Takes TableCompactions from step to step."""
+
+    def __init__(self, services: Services, turns: Turns) -> None:
+        self._services = services
+        self._cluster = services.cluster
+        self._turns = turns
+        self._asked: dict[Key, float] = {}
+        self._drivers = Watch()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Do what can be done now; return in how many seconds to come again.
+
+        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        """
+        compaction = self._services.cache.compactions.get(key)
+        if compaction is None or compaction.ended:
+            self._turns.forget(key)
+            self._asked.pop(key, None)
+        if compaction is None:
+            return None
+        try:
+            return await self._steps(compaction)
+        finally:
+            self._turns.release(compaction)
+
+    async def _steps(self, compaction: Compaction) -> float | None:
+        observed = await self._look(compaction)
+        while True:
+            decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
+            if decision.action is CompactionAction.PREFLIGHT:
+                self._turns.claim(compaction)
+            before, compaction = compaction, await self._cluster.write_compaction(compaction, decision.status)
+            self._services.metrics.judged(before, compaction)
+            await self._cluster.emit(decision.events, compaction.raw)
+            if decision.action is CompactionAction.NONE:
+                return decision.requeue_after
+            observed = await self._act(decision.action, compaction, observed)
+
+    async def _look(self, compaction: Compaction) -> CompactionObservation:
+        if not compaction.attempt_running:
+            self._forget_driver(compaction)
+            waits_for = None if compaction.ended else self._turns.waits_for(compaction, self._services.clock())
+            return CompactionObservation(waits_for=waits_for)
+        meta = compaction.meta
+        name = current_job(compaction)
+        job = await self._cluster.job(meta.namespace, name)
+        progress = self._cluster.progress(meta.namespace, name)
+        if job is None or job.ended:
+            return CompactionObservation(job=job)
+        pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
+        executors = await self._executors(compaction, name) if job.ready else None
+        if pod is not None:
+            self._forget_driver(compaction)
+        lost = await self._lost(compaction) if pod is None else None
+        return CompactionObservation(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
+
+    def _forget_driver(self, compaction: Compaction) -> None:
+        """Begin from the start when the driver's pod runs: one that waits for a node, say, cannot hold anything."""
+        self._asked.pop(compaction.key, None)
+        self._drivers.forget(attempt_of(compaction))
+
+    async def _executors(self, compaction: Compaction, job: str) -> str | None:
+        """Look at an attempt's executors once its deadline is over: without them its driver waits for ever."""
+        deadline = attempt_deadline(compaction, self._services.config)
+        if deadline is None or deadline > self._services.clock() or not compaction.spec.spark.executors.instances:
+            return None
+        return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+
+    async def _lost(self, compaction: Compaction) -> str | None:
+        """Ask the metastore, not too often, whether the driver is lost; return why it is."""
+        now = self._services.ticks()
+        if compaction.is_hudi or now - self._asked.setdefault(compaction.key, now) < JOB_CHECK:
+            return None
+        self._asked[compaction.key] = now
+        held = await self._services.ask(compaction, "held", self._services.work.held)
+        if isinstance(held, Trouble):
+            return None
+        return self._drivers.lost(attempt_of(compaction), held, now=self._services.clock(), ticks=now)
+
+    async def _act(
+        self, action: CompactionAction, compaction: Compaction, observed: CompactionObservation
+    ) -> CompactionObservation:
+        if action is CompactionAction.PREFLIGHT:
+            return replace(
+                observed, verdict=await self._services.ask(compaction, "preflight", self._services.work.preflight)
+            )
+        if action is CompactionAction.CREATE_JOB:
+            return await self._create_job(compaction)
+        if action is CompactionAction.DELETE_JOB:
+            name = compaction.status.job or ""
+            await self._cluster.delete_job(compaction.meta.namespace, name)
+            job = await self._cluster.job(compaction.meta.namespace, name)
+            return replace(observed, job=job, job_deleted=True)
+        if action is CompactionAction.LOOK_AT_END:
+            return replace(observed, end=await self._end(compaction, observed))
+        trouble = await self._services.ask(compaction, "end", self._services.work.end_attempt)
+        return replace(observed, attempt_ended=trouble or True)
+
+    async def _create_job(self, compaction: Compaction) -> CompactionObservation:
+        request = job_request(compaction, self._services.config)
+        try:
+            await self._cluster.create_job(job_manifest(request, ttl=self._services.config.job_ttl))
+        except KubeError as error:
+            # The condition shows it, as a log would not reach the user: a quota, for example, or an admission policy.
+            return CompactionObservation(refused=str(error))
+        job = await self._cluster.job(request.namespace, request.job)
+        if job is None:
+            raise KubeError(f"job {request.job} was deleted as soon as it was created")
+        return CompactionObservation(job=job)
+
+    async def _end(self, compaction: Compaction, observed: CompactionObservation) -> End:
+        meta = compaction.meta
+        pods = await self._cluster.pods(meta.namespace, compaction.status.job or "")
+        message = observed.job.message if observed.job is not None else "its job is gone"
+        # NB: an attempt on a Hudi table makes none, whatever somebody may have written into one.
+        found = () if compaction.is_hudi else await self._cluster.cleanups_of(compaction)
+        return End(driver_end(pods, job_message=message), found)

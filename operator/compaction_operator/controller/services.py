@@ -1,0 +1,47 @@
+"""Services of the controller that both reconcilers use, and the one way in which they ask the worker threads."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.answers import Preflight, Trouble
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.work import Work
+
+A = TypeVar("A")
+ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
+
+
+@dataclass(frozen=True)
+class Services:
+    """Configuration, caches and adapters that both reconcilers share."""
+
+    config: OperatorConfig
+    cache: Cache
+    cluster: Cluster
+    work: Work
+    pools: Pools
+    clock: Clock
+    ticks: Callable[[], float]
+    metrics: Metrics
+
+    async def ask(
+        self, resource: ResourceT, operation: str, work: Callable[[ResourceT], A], *, pool: Executor | None = None
+    ) -> A:
+        """Have something done in a thread, and count it when it was not answered."""
+        warehouse = resource.spec.warehouse
+        answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
+        self.metrics.not_answered(warehouse, operation, _is_trouble(answer))
+        return answer
+
+
+def _is_trouble(answer: object) -> bool:
+    unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
+    return unavailable or isinstance(answer, Trouble)
