@@ -16,7 +16,7 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.gate import ReaderSnapshot, blockers
+from compaction_operator.cleanup.readers import ReaderSnapshot, blockers
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Meta

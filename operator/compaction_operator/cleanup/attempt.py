@@ -1,4 +1,4 @@
-"""Ends an attempt: its staging, its locks, and on Hive 4 its transactions and queue entries. The one way to do it.
+"""An attempt of a compaction as others see it: whether its driver is alive, and the one way to end it.
 
 Whose each of them is, its name says: a staging folder, a lock's or transaction's agent and a queue entry's pool carry
 the compaction's UID and the attempt, as its drivers gave them. Ids in a journal prove nothing: a forged one could name
@@ -8,19 +8,21 @@ a stranger's.
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.compaction import CompactionType, TableRef
-from compaction_operator.api.request import agent_info, queue_pool
+from compaction_operator.api.request import agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.fence import fence_those
 from compaction_operator.cleanup.identity import Place
 from compaction_operator.cleanup.staging import StagingFolder
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
+from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.locks import LockInfo, TxnInfo
 from compaction_operator.metastore.partition_names import lock_name
-from compaction_operator.storage import Storage, StorageError
+from compaction_operator.storage import Storage, StorageError, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -172,3 +174,118 @@ def queue_job(entry: QueueEntry) -> QueueJob:
         worker=entry.worker,
         highest_write_id=entry.highest_write_id,
     )
+
+
+SILENT_AFTER = timedelta(seconds=90)
+"""A driver beats every 20 s. NB: well before hive.txn.timeout (300 s), which takes the EXCLUSIVE lock away behind which
+half of a pair may lie, and longer than a look between two nodes whose clocks differ by a few seconds can err."""
+
+
+NOTHING_HELD = 300.0
+"""Seconds. A driver that works holds something at every moment. Before its first lock it only looks the table up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What an attempt has of a table in the metastore: locks, waiting ones too, and (Hive 4) open transactions.
+
+    An entry of the compaction queue is not counted: nobody takes it from a dead driver.
+    """
+
+    locks: tuple[LockInfo, ...] = ()
+    txns: tuple[TxnInfo, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.locks or self.txns)
+
+    def __str__(self) -> str:
+        return f"lock {self.locks[0].lock_id}" if self.locks else f"transaction {self.txns[0].txn}"
+
+    @property
+    def last_heartbeat(self) -> datetime | None:
+        """The newest heartbeat of any of them; None where the metastore tells none."""
+        # The metastore keeps the heartbeats of a transaction's locks with the transaction.
+        beats = (*(lock.last_heartbeat for lock in self.locks), *(txn.last_heartbeat for txn in self.txns))
+        return max((beat for beat in beats if beat is not None), default=None)
+
+    def silence(self, now: datetime) -> str | None:
+        """Return why their driver is lost, None while it is alive or nobody can tell."""
+        beat = self.last_heartbeat
+        if beat is None or now - beat <= SILENT_AFTER:
+            return None
+        return f"{self} of its driver has had no heartbeat since {beat.isoformat(timespec='seconds')}"
+
+
+def holdings(metastore: Metastore, attempt: Attempt, table: TableRef) -> Holdings:
+    """Return what the attempt holds now. Raises the client's errors."""
+    locks = metastore.show_locks(table.database, table.name)
+    txns = metastore.open_transactions().open
+    own_locks = tuple(lock for lock in locks if attempt.holds(lock.agent))
+    return Holdings(own_locks, tuple(txn for txn in txns if attempt.holds(txn.agent)))
+
+
+class Watch:
+    """Judges drivers look by look; the clock of what holds nothing is this process's own (seconds, monotonic)."""
+
+    def __init__(self) -> None:
+        self._bare_since: dict[Attempt, float] = {}
+
+    def lost(self, attempt: Attempt, held: Holdings, *, now: datetime, ticks: float) -> str | None:
+        """Return why the attempt's driver is lost, None while it may be alive."""
+        if held:
+            self.forget(attempt)
+            return held.silence(now)
+        bare = ticks - self._bare_since.setdefault(attempt, ticks)
+        if bare < NOTHING_HELD:
+            return None
+        return f"its driver has held nothing in the metastore for {bare:.0f} s"
+
+    def forget(self, attempt: Attempt) -> None:
+        """Begin from the start when the attempt is asked for again."""
+        self._bare_since.pop(attempt, None)
+
+
+TAKEN_FOR_DEAD = timedelta(minutes=10)
+"""For how long a driver may have an entry, but no transaction: it opens one right after it has taken its entry."""
+
+
+def end_dead_entries(metastore: Metastore, table: TableRef, *, last: Attempt, now: datetime) -> None:
+    """End the entries that keep a table busy though nobody works on it; Hive would wait for them for ever.
+
+    `last` is the last attempt of a compaction of which none runs: it is dead, and so are those before it. The drivers
+    of other compactions may be another cluster's, alive: their entries are ended where the metastore itself shows that
+    nothing can be published any more, or no transaction has come for long. Raises the client's errors.
+    """
+    for number in sorted({owner.number for _, owner in _unpublished(metastore, table) if _is_over(owner, last)}):
+        # NB: their staging went when they were judged.
+        end_attempt(open_storage, metastore, Attempt(last.uid, number), table, ())
+    if not (before := dict(_unpublished(metastore, table))):
+        return
+    opened = metastore.open_transactions().open
+    # NB: asked for again, as a transaction that is not open any more may have been committed just now.
+    after = _unpublished(metastore, table)
+    end_entries(metastore, [one for one, owner in after if one in before and _is_dead(one, owner, opened, now)])
+
+
+def _unpublished(metastore: Metastore, table: TableRef) -> Sequence[tuple[QueueEntry, Attempt]]:
+    """Return the entries that drivers put into pools of their own, and that were neither committed nor ended."""
+    entries = metastore.compactions(table.database, table.name)
+    left = (entry for entry in entries if not entry.is_ended and entry.committed is None)
+    owned = ((entry, Attempt(*owner)) for entry in left if (owner := pool_owner(entry.pool)))
+    return [(entry, owner) for entry, owner in owned if owner.queued(entry)]
+
+
+def _is_over(owner: Attempt, last: Attempt) -> bool:
+    return owner.uid == last.uid and owner.number <= last.number
+
+
+def _is_dead(entry: QueueEntry, owner: Attempt, opened: Sequence[TxnInfo], now: datetime) -> bool:
+    """Whether its driver can publish nothing more: what has neither been committed nor is open was aborted."""
+    if entry.state is QueueState.UNKNOWN:
+        return False
+    if entry.txn:
+        return entry.txn not in {txn.txn for txn in opened}
+    times = [time for time in (entry.enqueued, entry.started) if time]
+    # A driver that waits for its lock has a transaction, but the entry does not name it yet.
+    waits = any(owner.holds(txn.agent) for txn in opened)
+    return bool(times) and now - max(times) > TAKEN_FOR_DEAD and not waits

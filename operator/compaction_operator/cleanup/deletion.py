@@ -4,27 +4,31 @@ A name must be recorded, a direct child of the location that the metastore gives
 the current write ids: no resource can name a directory into deletion.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
-from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import may_become_obsolete
-from compaction_operator.acid.plan import require_alone
-from compaction_operator.acid.snapshot import obsolete_now, visibility
-from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, TableIdentity
+from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.identity import Change, TableGoneError, Today, resolve_today
+from compaction_operator.cleanup.identity import Change, TableGoneError
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, LockPolicy, ReadersBusyError
-from compaction_operator.cleanup.staging import TRASH_PREFIX
+from compaction_operator.cleanup.recorded import (
+    Now,
+    empty_trash,
+    hide,
+    list_directory,
+    names_in,
+    needed_of,
+    resolve_now,
+    volume_of,
+)
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.interface import Metastore
-from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, is_below, join
+from compaction_operator.storage import Storage, StorageError
 
 READERS_BUSY = "ReadersBusy"
 """Why an entry was skipped: readers may be listing its directory just now."""
@@ -60,40 +64,6 @@ class PartitionDeletion:
     reason: str | None = None
     skipped: str | None = None
     final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """The table as the metastore has it in this pass. All of it was asked for before anything is listed."""
-
-    today: Today
-    write_ids: ValidWriteIdList
-    valid_txns: ValidTxnList
-
-    def what_changed(self, entry: PartitionEntry) -> Change | None:
-        """Return what became of an entry's partition, None while it is the recorded one.
-
-        NB: write ids that went back betray another table only where the table has no id. Hive 4 says the lowest
-        invalid one where no valid one is left in its tables (GetValidWriteIdsForTableFunction).
-        """
-        changed = self.today.what_changed(entry)
-        mark = self.write_ids.high_watermark
-        if changed is None and self.today.table_id is None and mark < entry.highest_write_id:
-            why = f"write ids went back to {mark}: it is not the table that was compacted"
-            return Change("TableRecreated", why)
-        return changed
-
-    def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
-        """Return name and reason of what nobody needs any more up to the entry's highest write id.
-
-        Raises ValueError where nobody can tell, also where another compactor's directory overlaps a published output:
-        what both were made from is all that can mend it.
-        """
-        require_alone(entry.outputs, listing, visible=visibility(self.valid_txns))
-        found = obsolete_now(
-            listing, self.write_ids, valid_txns=self.valid_txns, highest_write_id=entry.highest_write_id
-        )
-        return {name: reason for name, reason in found.items() if may_become_obsolete(name)}
 
 
 HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
@@ -170,14 +140,6 @@ def _unless_at_work(
     return visit(entry)
 
 
-def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
-    """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
-    today = resolve_today(metastore, recorded, entries)
-    txns = metastore.valid_txns()
-    write_ids = metastore.valid_write_ids(recorded.database, recorded.name, valid_txns=txns)
-    return Now(today, write_ids, txns)
-
-
 def held_off(metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
     """Return how a pass holds readers off, once the locks that an earlier one left are given back.
 
@@ -196,48 +158,6 @@ def held_off(metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPoli
             yield now.obsolete(entry, list_directory(storage, entry.location))
 
     return hold
-
-
-def volume_of(entry: PartitionEntry, table_location: str) -> str:
-    """Return the directory without which nobody knows what is in a partition: the table's, or one elsewhere its own."""
-    return table_location if is_below(entry.location, table_location) else entry.location
-
-
-def list_directory(storage: Storage, location: str) -> Listing:
-    """List a directory; one that is gone holds nothing that is left to delete."""
-    try:
-        return storage.list_partition(location)
-    except NotFoundError:
-        return Listing(directories=(), files=())
-
-
-def names_in(listing: Listing) -> set[str]:
-    """Return the names of a listing's directories and files."""
-    return {directory.name for directory in listing.directories} | {file.name for file in listing.files}
-
-
-def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
-    """Take directories out of readers' sight, each whole; what is gone already is fine."""
-    for name in names:
-        # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
-        with suppress(AlreadyExistsError, NotFoundError):
-            storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
-
-
-def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:
-    """Delete what was hidden, by an earlier pass that did not get to it, too; return the bytes freed by name."""
-    hidden = {f"{TRASH_PREFIX}{name}": name for name in recorded if may_become_obsolete(name)}
-    try:
-        left = [entry.name for entry in storage.list(location) if entry.name in hidden]
-    except NotFoundError:
-        return Counter()
-    return Counter({hidden[name]: storage.delete_tree(join(location, name)) for name in left})
-
-
-def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
-    """Return the recorded names that are there and not obsolete, and those that never can be."""
-    recorded = (one.name for one in entry.obsolete if one.name not in obsolete)
-    return tuple(name for name in recorded if name in there or not may_become_obsolete(name))
 
 
 def result_of(

@@ -10,19 +10,9 @@ from functools import partial
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
-from compaction_operator.cleanup.deletion import (
-    HeldOff,
-    Now,
-    PartitionDeletion,
-    empty_trash,
-    held_off,
-    hide,
-    list_directory,
-    names_in,
-    result_of,
-    visit_entries,
-)
+from compaction_operator.cleanup.deletion import HeldOff, PartitionDeletion, held_off, result_of, visit_entries
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
+from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, names_in
 from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 

@@ -9,9 +9,9 @@ from compaction_operator.acid.snapshot import acid_directories, compacted_bases
 from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
 from compaction_operator.cleanup.attempt import Attempt, queue_job
-from compaction_operator.cleanup.deletion import Now, list_directory, names_in, resolve_now
 from compaction_operator.cleanup.identity import TableGoneError
 from compaction_operator.cleanup.quarantine import QUARANTINE
+from compaction_operator.cleanup.recorded import Now, list_directory, names_in, resolve_now
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.interface import Metastore

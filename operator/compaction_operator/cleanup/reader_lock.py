@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
-from compaction_operator.cleanup.gate import concerns
+from compaction_operator.cleanup.readers import concerns
 from compaction_operator.metastore.interface import Metastore
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
 

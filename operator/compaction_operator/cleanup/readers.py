@@ -1,14 +1,172 @@
-"""One look at the metastore for the reader gates of many tables."""
+"""The reader gate: who reads what a compaction made obsolete, by one look at the metastore for many tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.gate import ReaderSnapshot
+from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
+from compaction_operator.api.compaction import Readers, TableRef
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.interface import Metastore
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
+from compaction_operator.metastore.partition_names import lock_name
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=300)
+"""Hive's default for hive.txn.timeout: without a heartbeat for longer, nobody may be there any more."""
+
+
+LONG = timedelta(days=1)
+"""Heartbeats for longer than this may be those of a client that forgot what it holds (a session left open)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSnapshot:
+    """What the metastore said in one look: the locks that concern the table, and the open transactions.
+
+    `compacting_elsewhere` are the open transactions in which other tables are compacted; `locking_elsewhere` those that
+    hold locks, on other tables all of them, which is known where all locks of the metastore were asked for.
+    """
+
+    locks: tuple[LockInfo, ...]
+    txns: OpenTransactions
+    compacting_elsewhere: frozenset[int] = frozenset()
+    locking_elsewhere: frozenset[int] = frozenset()
+
+
+def take_baseline(
+    world: ReaderSnapshot, *, partitions: Collection[str], own_locks: Collection[int], now: datetime
+) -> ReaderBaseline:
+    """Return the readers from before, to be stored once.
+
+    The world's locks are those on the table, its partitions or its database, of any type and state; `partitions` are
+    the journal's names ('' for an unpartitioned table); `own_locks` are ids the compaction itself took. Its own
+    transactions have ended by now.
+    """
+    counted = {lock.lock_id for lock in world.locks if concerns(lock, partitions)} - set(own_locks)
+    mark = world.txns.high_water_mark
+    return ReaderBaseline(time=_rfc3339(now), txn_high_water_mark=mark, lock_ids=tuple(sorted(counted)))
+
+
+def blockers(
+    baseline: ReaderBaseline, world: ReaderSnapshot, *, readers: Readers, now: datetime
+) -> tuple[Blocker, ...]:
+    """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
+
+    With `Readers.LOCKS` transactions do not count, which is known to be unsafe; with LOCKS_AND_OWN_TRANSACTIONS those
+    that have locked other tables only do not (look_at_all says what that takes for granted). Who came after the
+    baseline is never waited for, so new readers cannot starve a cleanup.
+    """
+    ids = set(baseline.lock_ids)
+    held = {lock.lock_id: lock for lock in world.locks if lock.lock_id in ids}
+    by_txn = {txn.txn: txn for txn in world.txns.open}
+    older = [] if readers is Readers.LOCKS else _older_transactions(baseline, world, readers)
+    return (
+        *(_lock_blocker(held[lock_id], by_txn.get(held[lock_id].txn), now) for lock_id in sorted(held)),
+        *(_txn_blocker(by_txn[txn], now) for txn in older),
+    )
+
+
+def _older_transactions(baseline: ReaderBaseline, world: ReaderSnapshot, readers: Readers) -> list[int]:
+    """Return the open transactions from before the baseline in which this table may be read.
+
+    NB: one that compacts another table reads nothing else, unless a lock on this table says that it does.
+    """
+    locking = {lock.txn for lock in world.locks}
+    own_only = readers is Readers.LOCKS_AND_OWN_TRANSACTIONS
+    elsewhere = world.compacting_elsewhere | (world.locking_elsewhere if own_only else frozenset())
+    open_ones = {txn.txn for txn in world.txns.open if txn.txn <= baseline.txn_high_water_mark}
+    return sorted(open_ones - (elsewhere - locking))
+
+
+def distrust(baseline: ReaderBaseline, world: ReaderSnapshot) -> str | None:
+    """Return why a look says nothing about the readers from before, None when it does.
+
+    Transaction ids never go back: who has given out fewer is another metastore, or one that lags (behind one of several
+    URIs), and its "nobody" is about others.
+    """
+    mark = world.txns.high_water_mark
+    if mark >= baseline.txn_high_water_mark:
+        return None
+    return f"the metastore's last transaction is {mark}, but it was {baseline.txn_high_water_mark} before: another one?"
+
+
+def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) -> float:
+    """Return the seconds of the grace period that are left; it counts from the baseline."""
+    end = datetime.fromisoformat(baseline.time) + timedelta(seconds=grace_period)
+    return max(0.0, (end - now).total_seconds())
+
+
+def concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
+    """Whether a lock is about any of the partitions ('' for the table).
+
+    One on the whole table or database is; one on a partition unless it is certainly another.
+    """
+    return not lock.partition or any(_may_overlap(lock.partition, name) for name in partitions)
+
+
+def _may_overlap(locked: str, partition: str) -> bool:
+    """Whether no key has another value in one than in the other.
+
+    NB: the metastore does not keep the name as it was (see lock_name), and a dynamic-partition insert locks a prefix of
+    the keys.
+    """
+    ours = _values(partition)
+    return all(ours.get(key, value) == value for key, value in _values(locked).items())
+
+
+def _values(name: str) -> dict[str, str]:
+    parts = (part.partition("=") for part in lock_name(name).split("/"))
+    return {key: value for key, equals, value in parts if equals}
+
+
+def _lock_blocker(lock: LockInfo, txn: TxnInfo | None, now: datetime) -> Blocker:
+    # The metastore keeps the heartbeats of a transaction's locks with the transaction, and says 0 for the locks.
+    heartbeat = lock.last_heartbeat or (txn.last_heartbeat if txn else None)
+    return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at, heartbeat=heartbeat, now=now)
+
+
+def _txn_blocker(txn: TxnInfo, now: datetime) -> Blocker:
+    return _blocker(BlockerKind.TRANSACTION, txn.txn, txn, since=txn.started, heartbeat=txn.last_heartbeat, now=now)
+
+
+def _blocker(
+    kind: BlockerKind,
+    number: int,
+    held: LockInfo | TxnInfo,
+    *,
+    since: datetime | None,
+    heartbeat: datetime | None,
+    now: datetime,
+) -> Blocker:
+    return Blocker(
+        kind=kind,
+        id=number,
+        user=held.user,
+        host=held.host,
+        agent=held.agent,
+        since=_rfc3339(since) if since else None,
+        last_heartbeat=_rfc3339(heartbeat) if heartbeat else None,
+        health=health(since=since, heartbeat=heartbeat, now=now),
+    )
+
+
+def health(*, since: datetime | None, heartbeat: datetime | None, now: datetime) -> BlockerHealth:
+    """Return whether somebody is likely to be there still.
+
+    A hint for a person only, from two clocks and two guesses: nothing is ever deleted because of it (hazard H12).
+    """
+    if heartbeat is None:
+        return BlockerHealth.UNKNOWN
+    silent = now - heartbeat > HEARTBEAT_TIMEOUT
+    forgotten = since is not None and now - since > LONG
+    return BlockerHealth.LIKELY_LEAKED if silent or forgotten else BlockerHealth.ALIVE
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
 
 SILENCES = 2
 

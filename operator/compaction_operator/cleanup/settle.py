@@ -7,8 +7,12 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt
-from compaction_operator.cleanup.deletion import (
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings
+from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
+from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
+from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
+from compaction_operator.cleanup.readers import look, take_baseline
+from compaction_operator.cleanup.recorded import (
     Now,
     empty_trash,
     hide,
@@ -18,12 +22,6 @@ from compaction_operator.cleanup.deletion import (
     resolve_now,
     volume_of,
 )
-from compaction_operator.cleanup.gate import take_baseline
-from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
-from compaction_operator.cleanup.lost import holdings
-from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
-from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
-from compaction_operator.cleanup.readers import look
 from compaction_operator.metastore.interface import Metastore
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.cleanup.gate import ReaderSnapshot
+from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
 from compaction_operator.controller.cleanup.reconcile import CleanupReconciler

@@ -12,18 +12,15 @@ from compaction_operator.api.compaction import Readers, TableCompactionSpec, Tab
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.attempt import Attempt, end_attempt
-from compaction_operator.cleanup.dead import end_dead_entries
+from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.gate import ReaderSnapshot
-from compaction_operator.cleanup.lost import Holdings, holdings
 from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, Sightings
-from compaction_operator.cleanup.readers import look_at_all
+from compaction_operator.cleanup.readers import ReaderSnapshot, look_at_all
 from compaction_operator.cleanup.settle import Settlement, is_lost, settle
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey

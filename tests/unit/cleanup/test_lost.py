@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt
-from compaction_operator.cleanup.lost import Holdings, Watch, holdings
+from compaction_operator.cleanup.attempt import Attempt, Holdings, Watch, holdings
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from tests.unit.cleanup.worlds import NOON, OWN_AGENT, lock, metastore
 

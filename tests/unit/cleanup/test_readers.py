@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.gate import ReaderSnapshot
-from compaction_operator.cleanup.readers import look, look_at_all
+from compaction_operator.cleanup.readers import ReaderSnapshot, look, look_at_all
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions

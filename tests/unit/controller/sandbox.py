@@ -20,10 +20,10 @@ from compaction_operator.api.config import (
 )
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.cleanup.attempt import Holdings
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.cleanup.gate import ReaderSnapshot
 from compaction_operator.cleanup.identity import Change
-from compaction_operator.cleanup.lost import Holdings
+from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.client import AlreadyExistsError, ConflictError, GoneError, Raw

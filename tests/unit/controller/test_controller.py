@@ -13,8 +13,8 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.cleanup.gate import ReaderSnapshot, blockers
 from compaction_operator.cleanup.identity import Change
+from compaction_operator.cleanup.readers import ReaderSnapshot, blockers
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.cleanup.decide import decide

@@ -1,7 +1,7 @@
 """The reader watch: what ten thousand waiting cleanups cost, who is told when, and which answers count."""
 
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import ReaderSnapshot
+from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.reader_watch import Look, ReaderWatch
 from compaction_operator.controller.kube.resources import Key, Kind, TableKey

@@ -9,9 +9,9 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
-from compaction_operator.cleanup.gate import ReaderSnapshot
-from compaction_operator.cleanup.lost import Holdings
+from compaction_operator.cleanup.attempt import Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
+from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey

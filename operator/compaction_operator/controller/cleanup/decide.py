@@ -23,7 +23,7 @@ from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
-from compaction_operator.cleanup.gate import grace_left
+from compaction_operator.cleanup.readers import grace_left
 from compaction_operator.cleanup.settle import STORAGE_ERROR
 from compaction_operator.controller.answers import OVERDUE, Trouble
 from compaction_operator.controller.cleanup import partitions as outcomes

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import Blocker, ReaderBaseline
 from compaction_operator.api.compaction import Readers
-from compaction_operator.cleanup.gate import ReaderSnapshot, blockers, distrust
+from compaction_operator.cleanup.readers import ReaderSnapshot, blockers, distrust
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Key, TableKey
 

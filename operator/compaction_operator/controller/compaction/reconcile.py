@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from compaction_operator.cleanup.lost import Watch
+from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.compaction.decide import (
     JOB_CHECK,
