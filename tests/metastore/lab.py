@@ -14,11 +14,11 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import AGENT_PREFIX, DriverResult, queue_pool
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
 from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.driver.protocol import protocol_of
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
@@ -88,7 +88,7 @@ class Lab:
         resolved = resolve(self.admin, table, partitions)
         identity = identity_of(resolved.table)
         journal = Journal(store or Store(), request, identity=identity, pod_uid=pod)
-        of_pod = Attempt(client or self.admin, request, pod, identity, resolved.table.row_type)
+        of_pod = DriverContext(client or self.admin, request, pod, identity, resolved.table.row_type)
         compaction = HiveCompaction(of_pod, protocol_of(of_pod), runner=LocalRunner(), report=Reports())
         return compaction.run(resolved.targets, journal)
 

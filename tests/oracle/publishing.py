@@ -15,7 +15,7 @@ from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsol
 from compaction_operator.cleanup.publication import published_state
 from compaction_operator.driver import offline
 from compaction_operator.driver.hive import flow, hive3
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive3 import Hive3
@@ -106,7 +106,7 @@ class Driver:
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
         client = self.client or Metastore(self.table)
         client.table = replace(client.table, create_time=CREATE_TIME, location=location)
-        attempt = Attempt(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
+        attempt = DriverContext(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
         compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))

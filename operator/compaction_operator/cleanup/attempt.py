@@ -19,7 +19,7 @@ from compaction_operator.cleanup.identity import Place
 from compaction_operator.cleanup.staging import StagingFolder
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.locks import LockInfo, TxnInfo
 from compaction_operator.metastore.partition_names import lock_name
 from compaction_operator.storage import Storage, StorageError, open_storage
@@ -75,7 +75,7 @@ class Ended:
 
 def end_attempt(
     open_storage: Callable[[str], Storage],
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     attempt: Attempt,
     table: TableRef,
     places: Sequence[Place],
@@ -128,7 +128,9 @@ def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Ite
     return unreachable
 
 
-def _abort_transactions(metastore: Metastore, known: Collection[int], unnamed: Attempt | None, table: TableRef) -> None:
+def _abort_transactions(
+    metastore: MetastoreCalls, known: Collection[int], unnamed: Attempt | None, table: TableRef
+) -> None:
     """Abort the open ones of these transactions, and those of an attempt that have neither a lock nor an entry yet."""
     opened = metastore.open_transactions().open
     by_agent = {txn.txn for txn in opened if unnamed and unnamed.holds(txn.agent)} - set(known)
@@ -136,14 +138,14 @@ def _abort_transactions(metastore: Metastore, known: Collection[int], unnamed: A
         metastore.abort_txn(txn)
 
 
-def _of_no_other_table(metastore: Metastore, table: TableRef, txns: set[int]) -> set[int]:
+def _of_no_other_table(metastore: MetastoreCalls, table: TableRef, txns: set[int]) -> set[int]:
     """Return those of the transactions in which no other table is compacted; only a forged journal names such ones."""
     if not txns:
         return set()
     return txns - {entry.txn for entry in metastore.compactions() if not entry.is_of(table)}
 
 
-def end_entries(metastore: Metastore, entries: Iterable[QueueEntry]) -> None:
+def end_entries(metastore: MetastoreCalls, entries: Iterable[QueueEntry]) -> None:
     """End the entries that nothing was published for; their transactions have ended before they were asked for.
 
     NB: a driver marks its entry "ready for cleaning" right before it commits, and may have come just that far: Hive's
@@ -155,7 +157,7 @@ def end_entries(metastore: Metastore, entries: Iterable[QueueEntry]) -> None:
 
 
 def _own_entries(
-    metastore: Metastore, attempt: Attempt, table: TableRef, *, concerned: Collection[str] | None
+    metastore: MetastoreCalls, attempt: Attempt, table: TableRef, *, concerned: Collection[str] | None
 ) -> tuple[QueueEntry, ...]:
     """Return the attempt's entries of the queue; `concerned` has the `lock_name`s to which they are limited."""
     entries = filter(attempt.queued, metastore.compactions(table.database, table.name))
@@ -216,7 +218,7 @@ class Holdings:
         return f"{self} of its driver has had no heartbeat since {beat.isoformat(timespec='seconds')}"
 
 
-def holdings(metastore: Metastore, attempt: Attempt, table: TableRef) -> Holdings:
+def holdings(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> Holdings:
     """Return what the attempt holds now. Raises the client's errors."""
     locks = metastore.show_locks(table.database, table.name)
     txns = metastore.open_transactions().open
@@ -249,7 +251,7 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 """For how long a driver may have an entry, but no transaction: it opens one right after it has taken its entry."""
 
 
-def end_dead_entries(metastore: Metastore, table: TableRef, *, last: Attempt, now: datetime) -> None:
+def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attempt, now: datetime) -> None:
     """End the entries that keep a table busy though nobody works on it; Hive would wait for them for ever.
 
     `last` is the last attempt of a compaction of which none runs: it is dead, and so are those before it. The drivers
@@ -267,7 +269,7 @@ def end_dead_entries(metastore: Metastore, table: TableRef, *, last: Attempt, no
     end_entries(metastore, [one for one, owner in after if one in before and _is_dead(one, owner, opened, now)])
 
 
-def _unpublished(metastore: Metastore, table: TableRef) -> Sequence[tuple[QueueEntry, Attempt]]:
+def _unpublished(metastore: MetastoreCalls, table: TableRef) -> Sequence[tuple[QueueEntry, Attempt]]:
     """Return the entries that drivers put into pools of their own, and that were neither committed nor ended."""
     entries = metastore.compactions(table.database, table.name)
     left = (entry for entry in entries if not entry.is_ended and entry.committed is None)

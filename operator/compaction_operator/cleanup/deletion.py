@@ -27,7 +27,7 @@ from compaction_operator.cleanup.recorded import (
 )
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import Storage, StorageError
 
 READERS_BUSY = "ReadersBusy"
@@ -74,7 +74,7 @@ Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 def delete_obsolete(
     storage: Storage,
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     states: Mapping[str, PublishedState],
     *,
@@ -90,7 +90,7 @@ def delete_obsolete(
 
 
 def plan_deletion(
-    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
 ) -> tuple[PartitionDeletion, ...]:
     """Return what a pass would find, as `delete_obsolete` does, but touch nothing.
 
@@ -101,7 +101,7 @@ def plan_deletion(
 
 def visit_entries(
     storage: Storage,
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     states: Mapping[str, PublishedState],
     visit: Visit,
@@ -119,7 +119,7 @@ def visit_entries(
     return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
 
 
-def open_worker_entries(metastore: Metastore, table: TableRef) -> tuple[QueueEntry, ...]:
+def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[QueueEntry, ...]:
     """Return the entries of Hive 3.1's queue that a Worker is at, none on Hive 4, where ours keeps it out.
 
     It may have listed before a compaction was published: what it publishes lies across that then, and only what both
@@ -140,7 +140,7 @@ def _unless_at_work(
     return visit(entry)
 
 
-def held_off(metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
+def held_off(metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
     """Return how a pass holds readers off, once the locks that an earlier one left are given back.
 
     To enter it raises TableGoneError, ReadersBusyError, StorageError, ValueError and what the metastore raises.

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.tables import Table
 
 
@@ -69,7 +69,7 @@ class Today:
         return None
 
 
-def resolve_today(metastore: Metastore, recorded: TableIdentity, places: Iterable[Place]) -> Today:
+def resolve_today(metastore: MetastoreCalls, recorded: TableIdentity, places: Iterable[Place]) -> Today:
     """Return recorded table and partitions as they are now; raises TableGoneError and what the metastore raises."""
     table = _same_table(metastore, recorded)
     partitions = {"": (table.create_time, table.location)}
@@ -81,7 +81,7 @@ def resolve_today(metastore: Metastore, recorded: TableIdentity, places: Iterabl
     return Today(table.location, partitions, known_id)
 
 
-def what_changed(metastore: Metastore, recorded: TableIdentity, places: Sequence[Place]) -> dict[str, Change]:
+def what_changed(metastore: MetastoreCalls, recorded: TableIdentity, places: Sequence[Place]) -> dict[str, Change]:
     """Return what became of the recorded partitions that are not the recorded ones any more.
 
     NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
@@ -94,7 +94,7 @@ def what_changed(metastore: Metastore, recorded: TableIdentity, places: Sequence
     return {partition: change for partition, change in changes.items() if change is not None}
 
 
-def _same_table(metastore: Metastore, recorded: TableIdentity) -> Table:
+def _same_table(metastore: MetastoreCalls, recorded: TableIdentity) -> Table:
     """Return the table if it is still the recorded one (HIVE-24235)."""
     what = f"table {recorded.ref()}"
     try:

@@ -13,7 +13,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.cleanup.deletion import HeldOff, PartitionDeletion, held_off, result_of, visit_entries
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, names_in
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -31,7 +31,7 @@ def quarantine_name(compaction: CompactionRef) -> str:
 
 def quarantine_obsolete(
     storage: Storage,
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     states: Mapping[str, PublishedState],
     *,
@@ -49,7 +49,7 @@ def quarantine_obsolete(
 
 
 def purge_quarantined(
-    storage: Storage, metastore: Metastore, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
+    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
 ) -> tuple[PartitionDeletion, ...]:
     """Delete the recorded names from the attempt's own quarantine folder; those in the table itself are not touched.
 

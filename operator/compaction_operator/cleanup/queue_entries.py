@@ -14,7 +14,7 @@ from compaction_operator.cleanup.quarantine import QUARANTINE
 from compaction_operator.cleanup.recorded import Now, list_directory, names_in, resolve_now
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import NotFoundError, Storage, join
 
 
@@ -24,7 +24,7 @@ class StillThereError(Exception):
 
 def finish(
     open_storage: Callable[[str], Storage],
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     entries: Iterable[PartitionEntry],
 ) -> None:
@@ -56,7 +56,7 @@ def finish(
 
 
 def _ready_entries(
-    metastore: Metastore, spec: CompactionCleanupSpec
+    metastore: MetastoreCalls, spec: CompactionCleanupSpec
 ) -> dict[tuple[str, int | None, int | None], QueueEntry]:
     attempt = Attempt(spec.compaction.uid, spec.compaction.attempt)
     return {
@@ -66,7 +66,9 @@ def _ready_entries(
     }
 
 
-def _mark_cleaned(storage: Storage, metastore: Metastore, now: Now, entry: PartitionEntry, found: QueueEntry) -> None:
+def _mark_cleaned(
+    storage: Storage, metastore: MetastoreCalls, now: Now, entry: PartitionEntry, found: QueueEntry
+) -> None:
     # The metastore goes by what it is told, so it is told no more than what is looked at here.
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
     listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}

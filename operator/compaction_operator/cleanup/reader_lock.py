@@ -15,7 +15,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.readers import concerns
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
 
 POLL_SECONDS = 0.1
@@ -75,7 +75,7 @@ class ReadersBusyError(Exception):
 class Holding:
     """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
 
-    def __init__(self, metastore: Metastore, spec: CompactionCleanupSpec, policy: LockPolicy) -> None:
+    def __init__(self, metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> None:
         self._metastore = metastore
         self._policy = policy
         self._seen = policy.seen or Sightings()

@@ -9,7 +9,7 @@ from compaction_operator.api.compaction import Readers, TableRef
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partition_names import lock_name
 
@@ -171,7 +171,7 @@ def _rfc3339(moment: datetime) -> str:
 SILENCES = 2
 
 
-def look(metastore: Metastore, table: TableRef) -> ReaderSnapshot:
+def look(metastore: MetastoreCalls, table: TableRef) -> ReaderSnapshot:
     """Return who reads one table now. Raises the client's errors: without an answer nobody knows of no readers."""
     answer = look_at_all(metastore, [table])[table]
     if isinstance(answer, MetastoreError):
@@ -180,7 +180,7 @@ def look(metastore: Metastore, table: TableRef) -> ReaderSnapshot:
 
 
 def look_at_all(
-    metastore: Metastore, tables: Sequence[TableRef], *, all_locks: bool = False
+    metastore: MetastoreCalls, tables: Sequence[TableRef], *, all_locks: bool = False
 ) -> Mapping[TableRef, ReaderSnapshot | MetastoreError]:
     """Return who reads each table now, or why nobody knows: one call for each table, and one for all transactions.
 
@@ -221,7 +221,7 @@ def _on(table: TableRef, locks: Iterable[LockInfo]) -> tuple[LockInfo, ...] | Me
     return tuple(lock for lock in locks if lock.is_on(table.database, table.name))
 
 
-def _compacting(metastore: Metastore, txns: OpenTransactions) -> list[QueueEntry]:
+def _compacting(metastore: MetastoreCalls, txns: OpenTransactions) -> list[QueueEntry]:
     """Return the queue entries that are worked on in open transactions, on Hive 4.
 
     Hive's own Worker and this project say in the queue in which transaction they compact a table
@@ -238,7 +238,9 @@ def _elsewhere(compacting: Iterable[QueueEntry], table: TableRef) -> frozenset[i
     return frozenset(entry.txn for entry in compacting) - here
 
 
-def _locks(metastore: Metastore, tables: Iterable[TableRef]) -> dict[TableRef, tuple[LockInfo, ...] | MetastoreError]:
+def _locks(
+    metastore: MetastoreCalls, tables: Iterable[TableRef]
+) -> dict[TableRef, tuple[LockInfo, ...] | MetastoreError]:
     """Ask for each table's locks, until the metastore was silent twice in a row: each time may cost the timeout."""
     answers: dict[TableRef, tuple[LockInfo, ...] | MetastoreError] = {}
     silences: list[MetastoreError] = []

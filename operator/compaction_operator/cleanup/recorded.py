@@ -13,7 +13,7 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import PartitionEntry, TableIdentity
 from compaction_operator.cleanup.identity import Change, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, is_below, join
 
 
@@ -51,7 +51,7 @@ class Now:
         return {name: reason for name, reason in found.items() if may_become_obsolete(name)}
 
 
-def resolve_now(metastore: Metastore, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
+def resolve_now(metastore: MetastoreCalls, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
     """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
     today = resolve_today(metastore, recorded, entries)
     txns = metastore.valid_txns()

@@ -22,7 +22,7 @@ from compaction_operator.cleanup.recorded import (
     resolve_now,
     volume_of,
 )
-from compaction_operator.metastore.interface import Metastore
+from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Settlement:
 
 def settle(
     open_storage: Callable[[str], Storage],
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     *,
     whole: bool = True,
@@ -81,7 +81,7 @@ def settle(
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
 
 
-def is_lost(metastore: Metastore, attempt: Attempt, table: TableRef, now: datetime) -> bool:
+def is_lost(metastore: MetastoreCalls, attempt: Attempt, table: TableRef, now: datetime) -> bool:
     """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
 
     A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
@@ -129,7 +129,7 @@ def _is_volume_there(
 
 def _needed(
     open_storage: Callable[[str], Storage],
-    metastore: Metastore,
+    metastore: MetastoreCalls,
     spec: CompactionCleanupSpec,
     entries: Sequence[PartitionEntry],
 ) -> dict[str, tuple[str, ...]]:

@@ -1,18 +1,13 @@
 """The driver pod's main: a request from the environment, a compaction, a result in the termination message."""
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-import kubernetes
-
-from compaction_operator.api import cleanup as api
 from compaction_operator.api.compaction import Format
-from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import (
     REQUEST_VARIABLE,
     SUCCESS_REASONS,
@@ -24,27 +19,29 @@ from compaction_operator.api.request import (
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.claim import Claims
+from compaction_operator.driver.hive.context import DriverContext
+from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
-from compaction_operator.driver.hive.journal import Journal, JournalRefused
+from compaction_operator.driver.hive.hive3 import Hive3
+from compaction_operator.driver.hive.hive4 import Hive4
+from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.hive.protocol import HiveProtocol
 from compaction_operator.driver.hudi import setup as hudi_driver
-from compaction_operator.driver.hudi.lease import KubernetesLeases, table_lease
+from compaction_operator.driver.hudi.lease import table_lease
+from compaction_operator.driver.kube import KubernetesJournals, KubernetesLeases, OwnPod
 from compaction_operator.driver.merge.runner import SparkRunner
 from compaction_operator.driver.merge.tasks import task_bytes
-from compaction_operator.driver.progress_report import OwnPod, ProgressReporter
-from compaction_operator.driver.protocol import protocol_of
+from compaction_operator.driver.progress import ProgressReporter
 from compaction_operator.driver.spark import hudi_session, slots, spark_context
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
 
 log = logging.getLogger(__name__)
 
-API_TIMEOUT_SECONDS = 30
-
-REFUSED_CONTENT = frozenset({400, 413, 422})
-"""Statuses by which an API server refuses what a resource says: it makes no sense, is too large, or is invalid."""
 
 SparkT = TypeVar("SparkT", bound="Stoppable")
 
@@ -55,48 +52,6 @@ class Stoppable(Protocol):
     def stop(self) -> None:
         """Stop it."""
         ...
-
-
-class KubernetesJournals:
-    """Journals in the Kubernetes API, with the driver's rights: create and get."""
-
-    def __init__(self) -> None:
-        kubernetes.config.load_incluster_config()
-        self._api = kubernetes.client.CustomObjectsApi()
-
-    def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already.
-
-        Raises JournalRefused for what the resource says, and JobError for anything else.
-        """
-        try:
-            self._api.create_namespaced_custom_object(
-                GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=API_TIMEOUT_SECONDS
-            )
-        except kubernetes.client.ApiException as error:
-            if error.status == 409:
-                return False
-            # NB: the exception's own words are headers and a body, too long for a condition.
-            why = f"{error.status} {error.reason}: {_said(error.body)}"
-            message = f"journal {body['metadata']['name']} not created: {why}"
-            if error.status in REFUSED_CONTENT:
-                raise JournalRefused(message) from error
-            raise JobError(Reason.DRIVER_FAILED, message) from error
-        return True
-
-    def get(self, namespace: str, name: str) -> dict[str, Any]:
-        """Return the resource of that name."""
-        found: dict[str, Any] = self._api.get_namespaced_custom_object(
-            GROUP, VERSION, namespace, api.PLURAL, name, _request_timeout=API_TIMEOUT_SECONDS
-        )
-        return found
-
-
-def _said(body: Any) -> str:
-    try:
-        return str(json.loads(body)["message"])
-    except (TypeError, ValueError, KeyError):
-        return str(body)
 
 
 def main(environment: Mapping[str, str] = os.environ) -> int:
@@ -170,7 +125,7 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         identity = identity_of(resolved.table)
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
         with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = Attempt(client, request, pod_uid, identity, resolved.table.row_type)
+            attempt = DriverContext(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
             return compaction.run(targets, journal, refused=refused)
@@ -197,3 +152,11 @@ def _write_termination_message(result: DriverResult) -> None:
     path = Path(TERMINATION_MESSAGE_PATH)
     if path.exists():
         path.write_text(result.shortened().model_dump_json(by_alias=True))
+
+
+def protocol_of(attempt: DriverContext) -> HiveProtocol:
+    """Return the protocol for an attempt; raises MetastoreError when the metastore's generation cannot be told."""
+    locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
+    if attempt.client.generation() is Generation.HIVE4:
+        return Hive4(attempt, Claims(attempt, locks))
+    return Hive3(attempt, locks)

@@ -10,7 +10,7 @@ from compaction_operator.metastore.locks import LockInfo, LockState, LockWish, O
 from compaction_operator.metastore.tables import Partition, Table
 
 
-class Metastore(Protocol):
+class MetastoreCalls(Protocol):
     """The calls. Each answers whole or raises MetastoreError, as the client does."""
 
     def generation(self) -> Generation:

@@ -9,7 +9,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.metastore.compaction_queue import QueueJob
 from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
@@ -20,7 +20,7 @@ UNAVAILABLE = MetastoreUnavailable("no answer")
 
 
 def claimed(metastore: Hive4Metastore, partition: str | None = "prt=p1") -> Claim:
-    attempt = Attempt(metastore.client(), REQUEST, "pod1", IDENTITY)
+    attempt = DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY)
     claims = Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))
     try:
         return claims.take(partition)

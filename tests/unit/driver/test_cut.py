@@ -6,8 +6,8 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.merge.buckets import (
     SKETCHED_FILES,
     Bucket,
+    BucketSource,
     Cutting,
-    Source,
     bucket_work,
     files_to_sketch,
 )
@@ -17,8 +17,8 @@ CUTTING = Cutting(ValidWriteIdList.parse(f"d.t:200:{2**63 - 1}::"), row_type=Non
 BUCKET = 536870912
 
 
-def source(write_id: int, size: int) -> Source:
-    return Source(InputFile(f"/t/delta_{write_id}/bucket_00000"), size, write_id)
+def source(write_id: int, size: int) -> BucketSource:
+    return BucketSource(InputFile(f"/t/delta_{write_id}/bucket_00000"), size, write_id)
 
 
 def parts(bucket: Bucket, sketches: dict[str, FileSketch]) -> list[tuple[KeyRange, int, str]]:
@@ -62,7 +62,7 @@ def test_a_file_is_cut_where_its_stripes_end() -> None:
 
 def test_delete_events_that_do_not_say_where_they_end_are_not_cut() -> None:
     """A delete delta's write ids are those of the deleters, not of the keys."""
-    files = tuple(Source(InputFile(f"/t/{number}"), 900) for number in range(3))
+    files = tuple(BucketSource(InputFile(f"/t/{number}"), 900) for number in range(3))
     assert parts(Bucket(EventKind.DELETE, 0, files), {}) == [(KeyRange(), 2700, "bucket")]
 
 

@@ -14,6 +14,7 @@ from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, Dri
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.journal import JournalRefused
+from compaction_operator.driver.kube import KubernetesJournals
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.resolve import Refused, Resolved
@@ -102,7 +103,7 @@ def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(
 ) -> None:
     refusing(403, body)
     with pytest.raises(JobError) as caught:
-        driver.KubernetesJournals().create("team", JOURNAL)
+        KubernetesJournals().create("team", JOURNAL)
     assert str(caught.value) == "journal nightly-1-0 not created: 403 Refused: cannot create resource"
     assert not isinstance(caught.value, JournalRefused)
 
@@ -114,12 +115,12 @@ def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
     """Such an answer is about what the journal says; any other could be about anything."""
     refusing(status, json.dumps({"message": 'name "delta_x" is invalid'}))
     with pytest.raises(JournalRefused, match='name "delta_x" is invalid'):
-        driver.KubernetesJournals().create("team", JOURNAL)
+        KubernetesJournals().create("team", JOURNAL)
 
 
 def test_a_journal_that_is_there_already_is_no_error(refusing: Callable[[int, str], None]) -> None:
     refusing(409, "{}")
-    assert not driver.KubernetesJournals().create("team", JOURNAL)
+    assert not KubernetesJournals().create("team", JOURNAL)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -22,7 +22,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive3, overlaps
 from compaction_operator.driver.hive import older_snapshots as older
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction, Tally
 from compaction_operator.driver.hive.hive3 import Hive3
@@ -30,7 +30,7 @@ from compaction_operator.driver.hive.journal import Journal, JournalRefused
 from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
-from compaction_operator.driver.merge.tasks import Work
+from compaction_operator.driver.merge.tasks import SizedTask
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.errors import MetastoreUnavailable
@@ -121,7 +121,7 @@ def run(
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": kind})
     metastore = metastore or Metastore()
-    attempt = Attempt(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
+    attempt = DriverContext(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
     compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
@@ -504,7 +504,7 @@ def test_tasks_get_the_tables_row_and_the_profiles_memory(places: tuple[Path, Pa
     """From the metastore and from the Helm values."""
 
     class Listening(LocalRunner):
-        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
             tasks.extend(piece.task for piece in work if isinstance(piece.task, MergeTask))
             return super().run(work, done)
 
@@ -519,7 +519,7 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
     """H18."""
 
     class Losing(LocalRunner):
-        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
             outcomes = super().run(work, done)
             for number, outcome in enumerate(outcomes[:1]):
                 assert outcome.result is not None
@@ -691,7 +691,7 @@ def test_what_else_fails_where_directories_overlap_is_tried_again(
     """A full disk says nothing of the rows."""
 
     class Full(LocalRunner):
-        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
             return [Outcome(error="No space left on device") for _ in work]
 
     _overlap(places[0])

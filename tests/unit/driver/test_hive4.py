@@ -14,13 +14,13 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive4
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.driver.protocol import protocol_of
 from compaction_operator.metastore.errors import MetastoreUnavailable
 from compaction_operator.metastore.locks import LockState, LockWish
 from compaction_operator.metastore.resolve import Target
@@ -39,7 +39,7 @@ def places(tmp_path: Path) -> list[Path]:
 
 def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    attempt = Attempt(metastore.client(), request, "pod1", IDENTITY)
+    attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
     journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
@@ -221,7 +221,7 @@ def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -
     """A claim belongs to its partition, wherever that lies. (A driver refuses such partitions before it begins.)"""
     metastore = Hive4Metastore()
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
-    attempt = Attempt(metastore.client(), request, "pod1", IDENTITY)
+    attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     targets = [Target(name, str(places[0]), 1) for name in ("prt=p1", "prt=p2")]
     metastore.meant = {target.partition: target for target in targets}
     journal = Journal(Store(), request, identity=IDENTITY, pod_uid="pod1")

@@ -14,7 +14,7 @@ from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
-from compaction_operator.driver.merge.tasks import StitchTask, Work
+from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
 from compaction_operator.orc import stitch_parts
 from compaction_operator.orc.file.tail import read_tail
 from tests.unit.driver.tables import MAJOR, MINOR, events, merged, prepared
@@ -47,7 +47,7 @@ def test_what_was_cut_adds_up(kind: CompactionType, tmp_path: Path) -> None:
 class Forgetful:
     """Forgets the last outcome."""
 
-    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         return LocalRunner().run(work, done)[:-1]
 
 
@@ -78,7 +78,7 @@ def test_parts_that_cannot_be_put_together_are_a_failure(tmp_path: Path) -> None
     """Two parts that hold the same keys are not one file."""
 
     class Twice(LocalRunner):
-        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
             outcomes = super().run(work, done)
             return [*outcomes[:1], *outcomes[:1], *outcomes[2:]] if len(outcomes) > 4 else outcomes
 
@@ -110,7 +110,7 @@ def test_the_end_that_is_asked_for_while_parts_are_put_together_is_heard(
     """Files of many gigabytes take minutes to copy, and Kubernetes waits for one."""
 
     class Told(LocalRunner):
-        def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
             if any(isinstance(piece.task, StitchTask) for piece in work):
                 monkeypatch.setattr(interruption._Asked, "yes", True)
             return super().run(work, done)

@@ -1,7 +1,7 @@
 """How far the driver is, added up over batches."""
 
 from compaction_operator.api.progress import Progress
-from compaction_operator.driver.meter import Meter
+from compaction_operator.driver.progress import Meter
 
 
 class Reports:

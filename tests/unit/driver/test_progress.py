@@ -11,7 +11,8 @@ import kubernetes
 import pytest
 
 from compaction_operator.api.progress import Progress
-from compaction_operator.driver.progress_report import PAUSE_SECONDS, OwnPod, ProgressReporter
+from compaction_operator.driver.kube import OwnPod
+from compaction_operator.driver.progress import PAUSE_SECONDS, ProgressReporter
 
 
 def progress(partitions: int = 0, *, bytes_done: int = 0) -> Progress:
@@ -81,7 +82,7 @@ def test_a_batchs_end_is_told_at_once() -> None:
 
 
 def test_the_real_timer_calls_and_keeps_no_driver_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compaction_operator.driver.progress_report.PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("compaction_operator.driver.progress.PAUSE_SECONDS", 0.05)
     told: Queue[bool] = Queue()
     reporter = ProgressReporter(lambda _: told.put(threading.current_thread().daemon))
     reporter.update(progress(0))

@@ -4,10 +4,10 @@ from typing import cast
 
 import pytest
 
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.hive4 import Hive4
-from compaction_operator.driver.protocol import protocol_of
+from compaction_operator.driver.main import protocol_of
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.generation import Generation
@@ -24,8 +24,8 @@ class Metastore:
         return self._generation
 
 
-def attempt(generation: Generation | MetastoreError) -> Attempt:
-    return Attempt(cast(MetastoreClient, Metastore(generation)), REQUEST, "pod1", IDENTITY)
+def attempt(generation: Generation | MetastoreError) -> DriverContext:
+    return DriverContext(cast(MetastoreClient, Metastore(generation)), REQUEST, "pod1", IDENTITY)
 
 
 @pytest.mark.parametrize(("generation", "protocol"), [(Generation.HIVE3, Hive3), (Generation.HIVE4, Hive4)])

@@ -14,13 +14,13 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
-from compaction_operator.driver.merge.tasks import StitchTask, Work
+from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
 from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
 
 
-def work(directory: Path) -> list[Work]:
+def work(directory: Path) -> list[SizedTask]:
     """One task that works and one whose input is not there, of 100 bytes each."""
     tasks = [
         MergeTask(
@@ -32,7 +32,7 @@ def work(directory: Path) -> list[Work]:
         )
         for number, path in enumerate([DELTA, directory / "missing"])
     ]
-    return [Work(task, 100) for task in tasks]
+    return [SizedTask(task, 100) for task in tasks]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def _two_files(tmp_path: Path, *, write_ids: str) -> Outcome:
     (task, _) = (piece.task for piece in work(tmp_path))
     assert isinstance(task, MergeTask)
     both = replace(task, inputs=(*task.inputs, InputFile(path=str(second))), write_ids=write_ids)
-    (outcome,) = LocalRunner().run([Work(both, 1)], lambda _: None)
+    (outcome,) = LocalRunner().run([SizedTask(both, 1)], lambda _: None)
     return outcome
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_operator.driver.merge.tasks import Work, combined, grouped, task_bytes
+from compaction_operator.driver.merge.tasks import SizedTask, combined, grouped, task_bytes
 from compaction_operator.orc import EventKind, MergeResult, MergeTask
 
 TASK = MergeTask(kind=EventKind.INSERT, bucket=0, inputs=(), write_ids="d.t:1:1::", output="/t")
@@ -23,7 +23,7 @@ def test_groups_are_no_larger_than_a_task_and_no_slot_idles(
     sizes: list[int], slots: int, groups: list[list[int]]
 ) -> None:
     """The order is kept: outcomes belong to tasks by their place."""
-    work = [Work(TASK, size) for size in sizes]
+    work = [SizedTask(TASK, size) for size in sizes]
     assert [[piece.bytes for piece in group] for group in grouped(work, slots=slots, limit=30)] == groups
 
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import HEARTBEAT_SECONDS, Locks
 from compaction_operator.driver.hive.queue_guard import in_queue
 from compaction_operator.metastore.client import MetastoreClient
@@ -119,7 +119,7 @@ class Claim:
 class Claims:
     """Claims partitions of one table for one attempt, whose pool of the queue is its own."""
 
-    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+    def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self._attempt = attempt
         self._client = attempt.client
         self.locks = locks

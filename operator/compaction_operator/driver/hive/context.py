@@ -12,7 +12,7 @@ from compaction_operator.metastore.client import MetastoreClient
 
 
 @dataclass(frozen=True)
-class Attempt:
+class DriverContext:
     """An attempt. `identity` is the table that it was started for.
 
     `row_type` is the table's row as the metastore has it, None where it cannot be told.

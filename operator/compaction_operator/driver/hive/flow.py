@@ -11,19 +11,18 @@ from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, Driv
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError, job_error
-from compaction_operator.driver.hive.context import Attempt
-from compaction_operator.driver.hive.held import Held, HiveProtocol
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.overlaps import explained
+from compaction_operator.driver.hive.protocol import Held, HiveProtocol, Staged
 from compaction_operator.driver.hive.publish import leave, needs_exclusive
 from compaction_operator.driver.hive.queue_guard import refuse_queued
-from compaction_operator.driver.hive.staged import Staged
 from compaction_operator.driver.hive.unchanged import TableChanged, changes
 from compaction_operator.driver.merge.execute import Merged, merge
 from compaction_operator.driver.merge.partition import Prepared, assemble, make_staging, totals_of
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
-from compaction_operator.driver.meter import Meter, Report
+from compaction_operator.driver.progress import Meter, Report
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import StorageError, open_storage
@@ -66,7 +65,7 @@ class Tally:
 class HiveCompaction:
     """Compacts the partitions of one table, batch by batch; one instance per driver."""
 
-    def __init__(self, attempt: Attempt, protocol: HiveProtocol, *, runner: TaskRunner, report: Report) -> None:
+    def __init__(self, attempt: DriverContext, protocol: HiveProtocol, *, runner: TaskRunner, report: Report) -> None:
         self._attempt = attempt
         self._protocol = protocol
         self._runner = runner

@@ -9,14 +9,13 @@ from compaction_operator.acid.plan import Layout, with_guard
 from compaction_operator.cleanup.fence import retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
-from compaction_operator.driver.hive.held import GiveUp
 from compaction_operator.driver.hive.older_snapshots import Mark, OlderSnapshots
 from compaction_operator.driver.hive.overlaps import Overlaps, refuse_left_by_worker
+from compaction_operator.driver.hive.protocol import GiveUp, Staged
 from compaction_operator.driver.hive.publish import needs_exclusive, publish
 from compaction_operator.driver.hive.queue_guard import refuse_queued
-from compaction_operator.driver.hive.staged import Staged
 from compaction_operator.driver.hive.unchanged import changes
 from compaction_operator.driver.merge.partition import Prepared, prepare
 from compaction_operator.metastore.resolve import Target
@@ -32,7 +31,7 @@ class Hive3:
 
     layout = Layout.HIVE3
 
-    def __init__(self, attempt: Attempt, locks: Locks) -> None:
+    def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self.attempt = attempt
         self.locks = locks
         self.older = OlderSnapshots(attempt.client)

@@ -11,10 +11,9 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.driver.hive.claim import Claim, Claims
-from compaction_operator.driver.hive.context import Attempt
-from compaction_operator.driver.hive.held import GiveUp
+from compaction_operator.driver.hive.context import DriverContext
+from compaction_operator.driver.hive.protocol import GiveUp, Staged
 from compaction_operator.driver.hive.publish import leave, move_outputs
-from compaction_operator.driver.hive.staged import Staged
 from compaction_operator.driver.merge.partition import Prepared, Request, prepare
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.resolve import Target
@@ -39,7 +38,7 @@ class Hive4:
 
     layout = Layout.HIVE4
 
-    def __init__(self, attempt: Attempt, claims: Claims) -> None:
+    def __init__(self, attempt: DriverContext, claims: Claims) -> None:
         self.attempt = attempt
         self.claims = claims
 

@@ -14,9 +14,9 @@ from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import open_worker_entries
 from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
+from compaction_operator.driver.hive.protocol import Staged
 from compaction_operator.driver.hive.queue_guard import in_queue
-from compaction_operator.driver.hive.staged import Staged
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import StorageError, join, open_storage
@@ -52,7 +52,7 @@ def explained(error: JobError, plan: CompactionPlan) -> JobError:
 class Overlaps:
     """Looks for Hive's own compactions around one batch's renames."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: DriverContext) -> None:
         self._client = attempt.client
         self._table = attempt.table
         self._asked: tuple[float, Sequence[QueueEntry]] | None = None

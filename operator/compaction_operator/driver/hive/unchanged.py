@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.identity import TableGoneError, resolve_today
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hive.context import Attempt
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.metastore.resolve import Target
 
 
@@ -20,7 +20,7 @@ class TableChanged(JobError):  # noqa: N818 - a verdict on the table
         super().__init__(Reason.TABLE_CHANGED, message)
 
 
-def changes(attempt: Attempt, targets: Sequence[Target]) -> dict[str, JobError]:
+def changes(attempt: DriverContext, targets: Sequence[Target]) -> dict[str, JobError]:
     """Return, by name, the error (TableChanged) of each partition that is another one now, or elsewhere.
 
     Two calls of the metastore. Raises TableChanged when the table itself is another one, and MetastoreError.

@@ -11,7 +11,7 @@ from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.meter import Report
+from compaction_operator.driver.progress import Report
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
@@ -84,7 +84,7 @@ class Client(Protocol):
         ...
 
 
-class Held(Protocol):
+class HeldLease(Protocol):
     """A lease that is held."""
 
     def confirm(self) -> None:
@@ -105,7 +105,7 @@ class HudiCompaction:
         request: JobRequest,
         *,
         choice: Choice,
-        lease: Held,
+        lease: HeldLease,
         report: Report,
         status: HudiStatus,
         exclusive: bool = False,

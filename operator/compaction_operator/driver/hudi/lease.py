@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 
 DURATION_SECONDS = 60
 RENEWAL_SECONDS = 20
-API_TIMEOUT_SECONDS = 10
 
 CLOCK_TOLERANCE = 5.0
 """By how many seconds this machine's clock may differ from the API server's, beside the time of the call."""
@@ -38,36 +37,6 @@ class Leases(Protocol):
     def replace(self, body: Any) -> Any:
         """Write a lease and return it as it is now; a conflict when it has changed since it was read."""
         ...
-
-
-class KubernetesLeases:
-    """Leases in the Kubernetes API, with the driver's rights: create, get and update."""
-
-    def __init__(self, namespace: str) -> None:
-        configuration = kubernetes.client.Configuration()
-        kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # A renewal that failed is asked for again in time; one that hangs is not waited for several times.
-        configuration.retries = False
-        self._api = kubernetes.client.CoordinationV1Api(kubernetes.client.ApiClient(configuration))
-        self._namespace = namespace
-
-    def read(self, name: str) -> Any:
-        """Return the lease of that name, None when there is none."""
-        try:
-            return self._api.read_namespaced_lease(name, self._namespace, _request_timeout=API_TIMEOUT_SECONDS)
-        except kubernetes.client.ApiException as error:
-            if error.status == 404:
-                return None
-            raise
-
-    def create(self, body: Any) -> Any:
-        """Create a lease."""
-        return self._api.create_namespaced_lease(self._namespace, body, _request_timeout=API_TIMEOUT_SECONDS)
-
-    def replace(self, body: Any) -> Any:
-        """Write a lease, at the version that was read."""
-        name = body.metadata.name
-        return self._api.replace_namespaced_lease(name, self._namespace, body, _request_timeout=API_TIMEOUT_SECONDS)
 
 
 class Lease:

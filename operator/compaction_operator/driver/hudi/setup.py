@@ -11,8 +11,8 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hudi.flow import Held, HudiCompaction
-from compaction_operator.driver.meter import Report
+from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
+from compaction_operator.driver.progress import Report
 from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.client import HudiClient
 from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
@@ -77,7 +77,7 @@ def compact(
     job: HudiJob,
     request: JobRequest,
     *,
-    lease: Callable[[], AbstractContextManager[Held]],
+    lease: Callable[[], AbstractContextManager[HeldLease]],
     session: Callable[[], AbstractContextManager[Any]],
     report: Report,
 ) -> DriverResult:
@@ -94,7 +94,7 @@ def compact(
             return _flow(job, request, metadata, held, report).run()
 
 
-def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: Held, report: Report) -> HudiCompaction:
+def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease, report: Report) -> HudiCompaction:
     own = request.hudi
     choice = Choice(
         threshold=threshold(job.options, of_metadata_table=own.metadata_table),

@@ -17,7 +17,7 @@ from compaction_operator.driver.merge.key_ranges import (
     shares,
     stripe_pieces,
 )
-from compaction_operator.driver.merge.tasks import BucketWork, Work, task_bytes
+from compaction_operator.driver.merge.tasks import BucketWork, SizedTask, task_bytes
 from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask, OriginalRows
 from compaction_operator.storage import join, local_path
 
@@ -29,7 +29,7 @@ Sketches = Mapping[str, FileSketch]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BucketSource:
     """A file to read, its size in bytes, and a write id above which none of its rows lies (None for delete events)."""
 
     file: InputFile
@@ -43,8 +43,8 @@ class Bucket:
 
     kind: EventKind
     bucket: int
-    inputs: tuple[Source, ...]
-    deletes: tuple[Source, ...] = ()
+    inputs: tuple[BucketSource, ...]
+    deletes: tuple[BucketSource, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -94,7 +94,7 @@ def buckets(
     return found
 
 
-def _delete_buckets(deletes: Mapping[int, Sequence[Source]]) -> list[Bucket]:
+def _delete_buckets(deletes: Mapping[int, Sequence[BucketSource]]) -> list[Bucket]:
     """Give each bucket all delete files: Hive 3.1.3's own minor copies every event into every bucket's file."""
     files = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
     return [Bucket(EventKind.DELETE, bucket, files) for bucket in sorted(deletes)]
@@ -112,28 +112,28 @@ class _Files:
         for directory in listing.directories:
             self._sizes |= {f"{directory.name}/{file.name}": file.size for file in directory.files}
 
-    def deletes(self) -> dict[int, list[Source]]:
+    def deletes(self) -> dict[int, list[BucketSource]]:
         """The files of delete events by bucket."""
-        found: dict[int, list[Source]] = {}
+        found: dict[int, list[BucketSource]] = {}
         for directory in self._plan.deltas:
             if directory.kind is DirectoryKind.DELETE_DELTA:
                 for bucket, path in self._bucket_files(directory):
                     found.setdefault(bucket, []).append(self._source(path))
         return found
 
-    def inserts(self) -> dict[int, list[Source]]:
+    def inserts(self) -> dict[int, list[BucketSource]]:
         """The files of rows by bucket: originals, base and deltas, raw files in their directories' places."""
         base = [self._plan.base] if self._plan.base else []
         directories = [*base, *(one for one in self._plan.deltas if one.kind is DirectoryKind.DELTA)]
         places = {directory.name: place for place, directory in enumerate(directories)}
-        found: list[tuple[int, int, Source]] = []
+        found: list[tuple[int, int, BucketSource]] = []
         for bucket, raw, original in self._numbered():
             place = places.get(raw.path.partition("/")[0], -1)
             found.append((bucket, place, self._source(raw.path, raw.write_id, original)))
         for place, directory in enumerate(directories):
             for bucket, path in self._bucket_files(directory):
                 found.append((bucket, place, self._source(path, directory.max_write_id)))
-        by_bucket: dict[int, list[Source]] = {}
+        by_bucket: dict[int, list[BucketSource]] = {}
         for bucket, _, source in sorted(found, key=lambda entry: entry[:2]):
             by_bucket.setdefault(bucket, []).append(source)
         return by_bucket
@@ -152,8 +152,10 @@ class _Files:
                 rows[raw.write_id, raw.bucket_property] = first + self._sketches[self._path(raw.path)].rows
                 yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
 
-    def _source(self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None) -> Source:
-        return Source(InputFile(self._path(path), original), self._sizes[path], highest_write_id)
+    def _source(
+        self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None
+    ) -> BucketSource:
+        return BucketSource(InputFile(self._path(path), original), self._sizes[path], highest_write_id)
 
     def _path(self, path: str) -> str:
         return _local(self._location, path)
@@ -186,21 +188,23 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches, output:
     )
     deletes = sum(source.bytes for source in bucket.deletes)
     if bucket.bytes <= cutting.task_bytes:
-        return BucketWork(whole, (Work(whole, bucket.bytes + deletes),))
+        return BucketWork(whole, (SizedTask(whole, bucket.bytes + deletes),))
     pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
     return BucketWork(whole, _parts(whole, shares(pieces, total=bucket.bytes, limit=cutting.task_bytes), deletes))
 
 
-def _parts(whole: MergeTask, cut: Sequence[Share], deletes: int) -> tuple[Work, ...]:
+def _parts(whole: MergeTask, cut: Sequence[Share], deletes: int) -> tuple[SizedTask, ...]:
     if len(cut) == 1:
-        return (Work(whole, cut[0].bytes + deletes),)
+        return (SizedTask(whole, cut[0].bytes + deletes),)
     return tuple(
-        Work(replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut))
+        SizedTask(
+            replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut)
+        )
         for number, share in enumerate(cut)
     )
 
 
-def _pieces(source: Source, sketches: Sketches) -> list[Piece]:
+def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:
     sketch = sketches.get(source.file.path)
     if sketch is not None and source.file.original is not None:
         return original_pieces(sketch, source.file.original)

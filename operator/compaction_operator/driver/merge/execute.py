@@ -8,7 +8,7 @@ from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError, RepeatedRow
 from compaction_operator.driver.merge.partition import Prepared
 from compaction_operator.driver.merge.runner import Done, Outcome, TaskRunner
-from compaction_operator.driver.merge.tasks import BucketWork, Work
+from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.orc import MergeResult
 
 Merged = list[MergeResult] | JobError
@@ -27,7 +27,7 @@ def merge(prepared: Sequence[Prepared], runner: TaskRunner, *, done: Done = lamb
     return [_whole(*each) for each in zip(prepared, merged, stitched, strict=True)]
 
 
-def _run(runner: TaskRunner, work: Sequence[Sequence[Work]], done: Done) -> list[Merged]:
+def _run(runner: TaskRunner, work: Sequence[Sequence[SizedTask]], done: Done) -> list[Merged]:
     outcomes = iter(runner.run([piece for pieces in work for piece in pieces], done))
     return [_results(list(islice(outcomes, len(pieces))), expected=len(pieces)) for pieces in work]
 
@@ -43,7 +43,7 @@ def _results(outcomes: Sequence[Outcome], *, expected: int) -> Merged:
     return results
 
 
-def _stitching(item: Prepared, merged: Merged) -> list[Work]:
+def _stitching(item: Prepared, merged: Merged) -> list[SizedTask]:
     if isinstance(merged, JobError):
         return []
     return [bucket.stitching(parts) for bucket, parts in _by_bucket(item, merged) if len(parts) > 1]

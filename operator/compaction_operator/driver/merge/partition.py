@@ -26,7 +26,7 @@ from compaction_operator.driver.merge.buckets import (
     raw_files,
     scratch_name,
 )
-from compaction_operator.driver.merge.tasks import BucketWork, Work
+from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
 from compaction_operator.storage import Storage, join, local_path
 
@@ -81,7 +81,7 @@ class Prepared:
         """Yield each bucket file to be written, one output directory after another."""
         return ((output, bucket) for output, found in self.outputs.items() for bucket in found)
 
-    def work(self) -> Iterator[Work]:
+    def work(self) -> Iterator[SizedTask]:
         """Yield the work of all buckets, in their order."""
         return (piece for _, bucket in self.buckets() for piece in bucket.parts)
 

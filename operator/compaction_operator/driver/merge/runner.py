@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.driver.merge.tasks import StitchTask, Work, combined, grouped
+from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.orc import (
     EventKind,
     KeyRange,
@@ -40,7 +40,7 @@ class Outcome:
 class TaskRunner(Protocol):
     """Runs tasks and returns their outcomes in the order of the tasks."""
 
-    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each piece of work, in order."""
         ...
 
@@ -48,7 +48,7 @@ class TaskRunner(Protocol):
 class LocalRunner:
     """Runs the tasks one after another in this process."""
 
-    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each piece of work, in order."""
         outcomes = []
         size = 0
@@ -72,7 +72,7 @@ class SparkRunner:
         self._task_bytes = task_bytes
         self._context: Any = None
 
-    def run(self, work: Sequence[Work], done: Done) -> list[Outcome]:
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each piece of work, in order."""
         if not work:
             return []
@@ -101,7 +101,7 @@ class SparkRunner:
             self._context.stop()
 
 
-def _run_in_spark(group: Sequence[Work], finished: Any) -> list[Outcome]:
+def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
     from pyspark import TaskContext  # noqa: PLC0415 - only where Spark runs it
 
     context = TaskContext.get()

@@ -19,7 +19,7 @@ class StitchTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SizedTask:
     """A task and how many bytes of input it is about to read, as far as that is known beforehand."""
 
     task: MergeTask | StitchTask
@@ -35,11 +35,11 @@ class BucketWork:
     """
 
     whole: MergeTask
-    parts: tuple[Work, ...]
+    parts: tuple[SizedTask, ...]
 
-    def stitching(self, results: Sequence[MergeResult]) -> Work:
+    def stitching(self, results: Sequence[MergeResult]) -> SizedTask:
         """Return the work that is left when the parts are written."""
-        return Work(StitchTask(self.whole, tuple(results)), sum(result.bytes_out for result in results))
+        return SizedTask(StitchTask(self.whole, tuple(results)), sum(result.bytes_out for result in results))
 
 
 def task_bytes(memory: int) -> int:
@@ -47,14 +47,14 @@ def task_bytes(memory: int) -> int:
     return memory // 2
 
 
-def grouped(work: Sequence[Work], *, slots: int, limit: int) -> Iterator[tuple[Work, ...]]:
+def grouped(work: Sequence[SizedTask], *, slots: int, limit: int) -> Iterator[tuple[SizedTask, ...]]:
     """Yield the work in groups, each of which one Spark task does one after another; the order is kept.
 
     A group has at most `limit` bytes, or a single piece of work; and no more than a slot's share of all, so that no
     slot idles while others have several left.
     """
     limit = min(limit, -(-sum(piece.bytes for piece in work) // max(1, slots)))
-    group: list[Work] = []
+    group: list[SizedTask] = []
     size = 0
     for piece in work:
         if group and size + piece.bytes > limit:

@@ -1,22 +1,65 @@
-"""Tells how far the driver is: in its log, and by an annotation of its own pod that the controller reads."""
+"""Progress of a driver: added up batch by batch, logged, and shown as an annotation of the own pod."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import cached_property
+from typing import Protocol
 
-import kubernetes
+from compaction_operator.api.progress import Progress
 
-from compaction_operator.api.progress import ANNOTATION_PROGRESS, Progress
+
+class Report(Protocol):
+    """Is told how far the driver is; decides itself how often to pass that on."""
+
+    def update(self, progress: Progress, *, at_once: bool = False) -> None:
+        """Take note; `at_once` when a batch has ended."""
+        ...
+
+
+class Meter:
+    """Counts the partitions that are done and the bytes that are merged, batch by batch.
+
+    What later batches have to read is not known before they are listed: until then they are taken for average ones.
+    """
+
+    def __init__(self, report: Report, *, partitions: int) -> None:
+        self._report = report
+        self._progress = Progress(partitions_total=partitions)
+        self._listed = 0
+        self._known_bytes = 0
+        self._batch_bytes = 0
+
+    def begin(self, size: int, *, partitions: int) -> None:
+        """A batch of so many partitions begins whose inputs have that many bytes."""
+        self._listed += partitions
+        self._known_bytes += size
+        self._batch_bytes = size
+        self._set(bytes_total=self._known_bytes * self._progress.partitions_total // max(1, self._listed))
+
+    def merged(self, *, done: int, total: int) -> None:
+        """Of the batch's work, counted as tasks read it (delete events more than once), so much is done."""
+        before = self._known_bytes - self._batch_bytes
+        self._set(bytes_done=before + self._batch_bytes * min(done, total) // max(1, total))
+
+    def partition_done(self) -> None:
+        """A partition is published, or had nothing to do. NB: one that cannot be compacted is never done."""
+        self._set(partitions_done=self._progress.partitions_done + 1)
+
+    def end(self) -> None:
+        """The batch is over."""
+        self._report.update(self._progress, at_once=True)
+
+    def _set(self, **changes: int) -> None:
+        self._progress = self._progress.model_copy(update=changes)
+        self._report.update(self._progress)
+
 
 log = logging.getLogger(__name__)
 
+
 PAUSE_SECONDS = 10.0
 """The time between two reports that nobody insisted on."""
-
-TIMEOUT_SECONDS = (2.0, 3.0)
-"""To connect and to read. NB: the driver waits for it, so it is shorter than the pause."""
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
@@ -24,27 +67,6 @@ def _later(seconds: float, call: Callable[[], None]) -> None:
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
-
-
-class OwnPod:
-    """The pod that this process runs in, with the driver's rights: patch."""
-
-    def __init__(self, namespace: str, name: str) -> None:
-        self._namespace = namespace
-        self._name = name
-
-    def annotate(self, value: str) -> None:
-        """Set the progress annotation. Raises whatever the Kubernetes client does when that does not work."""
-        body = {"metadata": {"annotations": {ANNOTATION_PROGRESS: value}}}
-        self._api.patch_namespaced_pod(self._name, self._namespace, body, _request_timeout=TIMEOUT_SECONDS)
-
-    @cached_property
-    def _api(self) -> kubernetes.client.CoreV1Api:
-        configuration = kubernetes.client.Configuration()
-        kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # The next report is soon enough: a server that does not answer is not waited for several times.
-        configuration.retries = False
-        return kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
 
 
 class ProgressReporter:
