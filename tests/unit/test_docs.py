@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WIDTH = 120
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+REPOSITORY_PATH = re.compile(r"`((?:bench|charts|crds|docs|manifests|operator|sandbox|tests)/[\w./-]+)`")
 LOCK_OPTION = re.compile(r"hoodie\.write\.lock\.zookeeper\.(url|port|base_path|lock_key)(?:=|: )\"?([^\s\"]+)")
 
 
@@ -27,6 +29,36 @@ def test_links_lead_somewhere(document: Path) -> None:
         target = document.parent / path if path else document
         assert target.is_file(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_exist(document: Path) -> None:
+    """Each path of the repository that a document names is there; `bench/out` is made by the benchmark."""
+    paths = {path for path in REPOSITORY_PATH.findall(document.read_text()) if not path.startswith("bench/out")}
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_prose_is_wrapped(document: Path) -> None:
+    """Prose keeps to one width; tables and code blocks cannot."""
+    text = re.sub(r"^ *```.*?^ *```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert not [line for line in text.splitlines() if len(line) > WIDTH and not line.startswith("|")]
+
+
+def test_every_page_is_listed() -> None:
+    """The table of contents leads to each page."""
+    contents = ROOT / "docs/README.md"
+    listed = {link.partition("#")[0] for link in LINK.findall(contents.read_text())}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {contents.name} <= listed
+
+
+@pytest.mark.parametrize("page", ["hazards.md", "safety.md"])
+def test_every_hazard_is_listed(page: str) -> None:
+    """Both the list of hazards and the table of tests have H1 to H24."""
+    rows = [line for line in (ROOT / "docs" / page).read_text().splitlines() if line.startswith("| H")]
+    assert {number for row in rows for number in re.findall(r"\bH(\d+)", row.split("|")[1])} == {
+        str(number) for number in range(1, 25)
+    }
 
 
 def test_examples_of_locks_name_one_lock() -> None:
