@@ -3,7 +3,6 @@
 from compaction_operator.orc.merge.engine import StripeEngine
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
-    Engine,
     EventKind,
     InputFile,
     KeyRange,
@@ -19,7 +18,6 @@ from compaction_operator.orc.spec.errors import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",
-    "Engine",
     "EventKind",
     "FileSketch",
     "InputFile",

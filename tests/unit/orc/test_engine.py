@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
+from sandbox.harness.orctail import content_end, rewrite_tail, write_tail
 
 from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, StripeEngine, verify_output
-from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge import output
 from compaction_operator.orc.spec.messages import Compression, Kind
 from compaction_operator.orc.spec.schema import same
@@ -29,7 +30,6 @@ from tests.unit.orc.build import (
     read_events,
     read_table,
     write_acid,
-    write_tail,
 )
 
 
@@ -368,7 +368,7 @@ def test_a_damaged_stripe_is_one_line_and_leaves_no_output(tmp_path: Path):
     """The tail is whole, the content of the columns is not."""
     file = write_acid(tmp_path / "a", [insert(1, n, f"{n * 7919}") for n in range(3000)])
     content = bytearray(Path(file.path).read_bytes())
-    middle = read_tail(file.path).content_end // 2
+    middle = content_end(read_tail(file.path)) // 2
     content[middle : middle + 500] = bytes(500)
     Path(file.path).write_bytes(content)
     with pytest.raises(OrcError, match="a: ") as caught:

@@ -30,7 +30,7 @@ def test_as_hives_reader_sees_it(name: str):
     expected = [tuple(map(int, line.split())) for line in path.with_suffix(".txt").read_text().splitlines()]
     with path.open("rb") as file:
         stripe = open_stripe(file, read_tail(str(path)), 0)
-        assert stripe.timezone.lower().replace("/", "_") == name
+        assert stripe.footer.writer_timezone.lower().replace("/", "_") == name
         values = stripe.column(1).to_pylist()
     assert [as_java_reads(value["seconds"], value["nanos"]) for value in values] == expected
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.orctail import frame_plain, rewrite_tail, write_tail
 
 from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, verify_output
-from compaction_operator.orc.encoding.codec import decompress, frame_plain
-from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.encoding.codec import decompress
+from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.messages import Metadata
 from tests.unit.orc.build import (
@@ -21,7 +22,6 @@ from tests.unit.orc.build import (
     insert_task,
     metadata_of,
     write_acid,
-    write_tail,
 )
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]

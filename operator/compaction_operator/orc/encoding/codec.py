@@ -39,17 +39,6 @@ def decompress(data: bytes, *, codec: Compression, block_size: int) -> bytes:
     return b"".join(parts)
 
 
-def frame_plain(data: bytes, *, codec: Compression, block_size: int) -> bytes:
-    """Return `data` as a section of a file of that codec, its frames marked as not compressed.
-
-    Every reader must take such frames, so that writing a tail needs no codec.
-    """
-    if codec is Compression.NONE:
-        return data
-    frames = (data[start : start + block_size] for start in range(0, len(data), block_size))
-    return b"".join((len(frame) << 1 | 1).to_bytes(_HEADER_BYTES, "little") + frame for frame in frames)
-
-
 def _decompress_frame(frame: bytes, codec: Compression, block_size: int) -> bytes:
     try:
         match codec:

@@ -12,7 +12,7 @@ from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, RowIndex, StreamKind, StripeFooter
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, StreamKind, StripeFooter
 from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
@@ -30,7 +30,7 @@ def open_stripe(file: BinaryIO, tail: Tail, index: int) -> "StripeReader":
 class StripeReader:
     """The columns of one stripe, each read and decoded when it is asked for.
 
-    `rows` is the number of rows, `footer` the StripeFooter message, `timezone` the writer's zone or an empty string.
+    `rows` is the number of rows, `footer` the StripeFooter message.
     """
 
     def __init__(self, file: BinaryIO, tail: Tail, index: int) -> None:
@@ -43,8 +43,8 @@ class StripeReader:
         with self._errors("its footer"):
             self.footer = self._read_footer(information)
             self._streams = self._locate_streams(information)
-        self.timezone: str = self.footer.writer_timezone
-        self._decodable = StripeStreams(self._types, self.footer.columns, self.timezone, self._stream)
+        zone = self.footer.writer_timezone
+        self._decodable = StripeStreams(self._types, self.footer.columns, zone, self._stream)
 
     def column(self, column: int) -> pa.Array:
         """Return a column and all below it, as `physical_type` and one value per row.
@@ -64,10 +64,6 @@ class StripeReader:
             length for (of, kind), (_, length) in self._streams.items() if of in columns and kind not in _INDEXES
         )
 
-    def has_bloom_filter(self, column: int) -> bool:
-        """Whether the stripe has a bloom filter for the column."""
-        return any((column, kind) in self._streams for kind in _BLOOM_FILTERS)
-
     def bloom_filters(self, column: int) -> list[Any]:
         """Return the BloomFilter messages of a column's row groups, if it has any; OrcError when they are damaged."""
         for kind in _BLOOM_FILTERS:
@@ -75,13 +71,6 @@ class StripeReader:
                 with self._errors(f"the Bloom filters of column {self._name(column)}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
-
-    def row_index(self, column: int) -> Any | None:
-        """Return the RowIndex message of a column, or None; OrcError when it is damaged."""
-        if (column, StreamKind.ROW_INDEX) not in self._streams:
-            return None
-        with self._errors(f"the row index of column {self._name(column)}"):
-            return RowIndex.FromString(self._stream(column, StreamKind.ROW_INDEX))
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:

@@ -1,8 +1,8 @@
-"""The tail of an ORC file: read it, and put another one in its place."""
+"""The tail of an ORC file, read and checked."""
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,7 @@ class Tail:
     """The parsed tail of one file.
 
     `postscript` and `footer` are messages of the ORC specification; `metadata` holds the stripes' statistics
-    as they are in the file, not decoded; `content_end` is where the last stripe ends.
+    as they are in the file, not decoded.
     """
 
     path: str
@@ -34,7 +34,6 @@ class Tail:
     postscript: Any
     footer: Any
     metadata: bytes
-    content_end: int
 
     @property
     def compression(self) -> Compression:
@@ -102,8 +101,8 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     metadata = file.read(postscript.metadata_length)
     section = file.read(postscript.footer_length)
     footer = Footer.FromString(codec.decompress(section, codec=compression, block_size=block_size))
-    end = _check_footer(footer, metadata_start)
-    return Tail(path, size, postscript, footer, metadata, end)
+    _check_footer(footer, metadata_start)
+    return Tail(path, size, postscript, footer, metadata)
 
 
 def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
@@ -121,8 +120,8 @@ def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
     return postscript, length
 
 
-def _check_footer(footer: Any, metadata_start: int) -> int:
-    """Return where the stripes end; ValueError when they cannot be what the footer says."""
+def _check_footer(footer: Any, metadata_start: int) -> None:
+    """Raise ValueError for a footer that contradicts the file or that cannot be read."""
     if footer.HasField("encryption"):
         raise ValueError("it is encrypted")
     if not footer.types:
@@ -136,33 +135,3 @@ def _check_footer(footer: Any, metadata_start: int) -> int:
         raise ValueError("the rows of its stripes are not the rows of the file")
     if footer.number_of_rows > INT64_MAX:
         raise ValueError("it has more rows than Java can count")
-    return end
-
-
-def rewrite_tail(path: str, *, types: Sequence[Any], user_metadata: Mapping[str, bytes], calendar: int) -> None:
-    """Give the file at `path` another type tree, user metadata and calendar; its stripes stay as they are.
-
-    Only sound for types of the same encoding (string, char and varchar are). Flushed to disk before returning.
-    Raises OrcError as `read_tail` does.
-    """
-    tail = read_tail(path)
-    del tail.footer.types[:]
-    tail.footer.types.extend(types)
-    del tail.footer.metadata[:]
-    for name, value in sorted(user_metadata.items()):
-        tail.footer.metadata.add(name=name, value=value)
-    if calendar:
-        tail.footer.calendar = calendar
-    with Path(path).open("r+b") as file:
-        file.seek(tail.content_end)
-        file.write(_encode(tail))
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _encode(tail: Tail) -> bytes:
-    footer = codec.frame_plain(tail.footer.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
-    tail.postscript.footer_length = len(footer)
-    postscript = tail.postscript.SerializeToString()
-    return bytes(tail.metadata + footer + postscript + bytes([len(postscript)]))

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 RowId = tuple[int, int, int]
 """A ROW__ID: (originalTransaction, bucket, rowId), in the order in which files are sorted."""
@@ -92,11 +91,3 @@ class MergeResult:
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_hidden: dict[int, int] = field(default_factory=dict)
-
-
-class Engine(Protocol):
-    """Writes one compacted bucket file."""
-
-    def merge(self, task: MergeTask) -> MergeResult:
-        """Write `task.output`, which must not exist; raises OrcError and leaves no file when it cannot."""
-        ...

@@ -32,7 +32,6 @@ class ColumnSource:
     target: int
     column: int | None
     convert: Convert
-    as_is: bool
 
 
 def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_row: int) -> tuple[ColumnSource, ...]:
@@ -53,9 +52,9 @@ def _source(
     types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
 ) -> ColumnSource:
     if column is None:
-        return ColumnSource(target, None, _nulls(target_types, target), as_is=False)
+        return ColumnSource(target, None, _nulls(target_types, target))
     convert = _conversion(types, column, target_types, target, name)
-    return ColumnSource(target, column, convert or _unchanged, as_is=convert is None)
+    return ColumnSource(target, column, convert or _unchanged)
 
 
 def _unchanged(array: pa.Array) -> pa.Array:
