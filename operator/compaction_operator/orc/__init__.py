@@ -1,4 +1,4 @@
-"""ORC bucket files of Hive ACID tables: reading their tails, merging them, checking what was merged."""
+"""ORC bucket files of Hive ACID tables: read their tails, merge their events and verify the merged files."""
 
 from compaction_operator.orc.merge.engine import StripeEngine
 from compaction_operator.orc.merge.events import (

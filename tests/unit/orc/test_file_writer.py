@@ -176,8 +176,8 @@ def test_structs_left_out_are_never_null(path: Path):
         ({2: pa.array([b"x"], pa.large_binary())}, "column 1 has no values"),
         ({1: pa.array([1])}, "column 2 has no values"),
         ({2: pa.array([b"x"], pa.large_binary()), 1: pa.array([1])}, "column 1 has no values"),
-        ({1: pa.array([1, 2])}, "column 1 gets 2 values of int64"),
-        ({1: pa.array(["x"])}, "column 1 gets 1 values of string"),
+        ({1: pa.array([1, 2])}, "column 1: 2 values of int64, not 1 of int64"),
+        ({1: pa.array(["x"])}, "column 1: 1 values of string, not 1 of int64"),
     ],
 )
 def test_a_stripe_that_is_not_whole_is_refused_and_the_file_removed(
@@ -195,7 +195,7 @@ def test_a_stripe_that_is_not_whole_is_refused_and_the_file_removed(
 def test_a_column_is_not_written_twice(path: Path):
     columns = {1: pa.array([1]), 2: pa.array([b"x"], pa.large_binary())}
     with (
-        pytest.raises(OrcError, match="column 2 comes too late"),
+        pytest.raises(OrcError, match="column 2 is out of order"),
         writer_of(path) as writer,
         writer.stripe(1) as stripe,
     ):

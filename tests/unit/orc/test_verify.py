@@ -56,8 +56,8 @@ def test_a_good_output_passes(task: MergeTask, result: MergeResult):
     [
         ([insert(1, 0), insert(2, 0)], "it holds 2 events, not 3"),
         ([insert(1, 0), insert(2, 0), insert(3, 0), insert(3, 1)], "it holds 4 events"),
-        ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id are not those that were written"),
-        ([insert(1, 0), insert(3, 0), insert(2, 0)], "its keys are not"),
+        ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id differ from those that were written"),
+        ([insert(1, 0), insert(3, 0), insert(2, 0)], "its keys contradict"),
         ([insert(1, 0), insert(2, 0), delete(3, 0, by=4)], "column operation is 2"),
     ],
     ids=["lost", "doubled", "of another write id", "out of order", "a delete event"],
@@ -108,7 +108,7 @@ def test_a_stripe_that_was_copied_has_the_write_ids_of_its_statistics(tmp_path: 
     changed = frame_plain(metadata.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
     write_tail(replace(tail, metadata=changed))
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
-    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has other write ids than its statistics say"):
+    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has write ids outside its statistics"):
         verify_output(task, StripeEngine().merge(task))
 
 
