@@ -211,8 +211,6 @@ class Stripe:
         """Open the stripe to read its columns."""
         with reading(self.path), self._file() as file:
             reader = open_stripe(file, self.source.tail, self.index)
-            if reader.rows != self.rows:
-                raise ValueError("a stripe has not the rows that the footer says")
             yield OpenStripe(self, reader, file)
 
     @contextmanager
