@@ -12,8 +12,7 @@ _MEMORY_PER_EVENT = 200
 """Bytes of memory per event, including the copies of its key that sorting makes."""
 
 _SAMPLES = 4
-"""Samples per stripe and range. Samples of the keys determine the cuts; with this many, a range exceeds the limit by at
-most a quarter."""
+"""Samples per stripe and range, which determine the cuts; a range exceeds the limit by at most a quarter."""
 
 
 def delete_windows(

@@ -25,7 +25,7 @@ Window = tuple[KeyRange, Keys]
 
 
 class StripeEngine:
-    """Merges bucket files: rewrites stripes that must change, one column at a time, and copies all others."""
+    """Merges bucket files: rewrites stripes one column at a time, and copies large stripes that need no change."""
 
     def merge(self, task: MergeTask) -> MergeResult:
         """Write the task's complete output file and flush it to disk.

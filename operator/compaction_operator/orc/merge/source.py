@@ -92,7 +92,7 @@ class Source:
         bounds = _numbered(self.tail.stripe_rows, original) if original else _indexed(self.tail, self._statistics)
         stripes = [Stripe(self, index, low, high) for index, (low, high) in enumerate(bounds)]
         for stripe in stripes:
-            # NB: no key range touches a stripe with contradictory bounds, so its events would be lost
+            # NB: none of several adjacent key ranges touches such a stripe, so its events would be lost
             if stripe.rows and stripe.bounds[0] > stripe.bounds[1]:
                 raise OrcError(self.path, f"stripe {stripe.index}: its statistics contradict hive.acid.key.index")
         return stripes

@@ -49,7 +49,7 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
 
 @contextmanager
 def _put_down_to(copied_from: str | None) -> Iterator[None]:
-    """Attribute errors in a copied stripe to its source file: the engine did not decode the stripe."""
+    """Attribute errors in a copied stripe to its source file, as the engine did not decode its rows."""
     try:
         yield
     except OrcError as error:

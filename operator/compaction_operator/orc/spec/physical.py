@@ -12,7 +12,7 @@ DECIMAL = pa.struct([("value", pa.large_binary()), ("scale", pa.int64())])
 
 TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
 """A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, and nanoseconds as encoded in the
-stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits hold their number)."""
+stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits encode their number)."""
 
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
