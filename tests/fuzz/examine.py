@@ -102,7 +102,6 @@ def _read_all(path: Path) -> None:
 
 def _read_column(reader: StripeReader, column: int) -> None:
     reader.column_bytes(column)
-    reader.row_index(column)
     reader.bloom_filters(column)
     array = reader.column(column)
     array.validate(full=True)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandbox.harness.orctail import frame_plain
+
 from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.file.decode import open_stripe
 from compaction_operator.orc.file.tail import read_tail
@@ -42,7 +44,7 @@ class Parts:
 
     def framed(self, plain: bytes) -> bytes:
         """A section of the file with these plain bytes."""
-        return codec.frame_plain(plain, codec=self.compression, block_size=self.block_size)
+        return frame_plain(plain, codec=self.compression, block_size=self.block_size)
 
     def plain(self, section: bytes) -> bytes:
         """The plain bytes of a section of the file."""

@@ -1,9 +1,8 @@
-"""ORC bucket files of Hive ACID tables: reading their tails, merging them, checking what was merged."""
+"""ORC bucket files of Hive ACID tables: read their tails, merge their events and verify the merged files."""
 
 from compaction_operator.orc.merge.engine import StripeEngine
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
-    Engine,
     EventKind,
     InputFile,
     KeyRange,
@@ -19,7 +18,6 @@ from compaction_operator.orc.spec.errors import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",
-    "Engine",
     "EventKind",
     "FileSketch",
     "InputFile",

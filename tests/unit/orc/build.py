@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc as po
+from sandbox.harness.orctail import rewrite_tail
 
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
 from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, StripeEngine, count_rows
-from compaction_operator.orc.encoding.codec import frame_plain
-from compaction_operator.orc.file.tail import Tail, read_tail, rewrite_tail
+from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import open_source
@@ -62,15 +62,6 @@ def write_acid(
     metadata = metadata_of(events, tail.stripe_rows)
     rewrite_tail(str(path), types=tail.types, user_metadata=metadata, calendar=0)
     return InputFile(str(path))
-
-
-def write_tail(tail: Tail) -> None:
-    """Put the tail, changed or not, into its file."""
-    content, plain = Path(tail.path).read_bytes()[: tail.content_end], tail.footer.SerializeToString()
-    footer = frame_plain(plain, codec=tail.compression, block_size=tail.block_size)
-    tail.postscript.metadata_length, tail.postscript.footer_length = len(tail.metadata), len(footer)
-    postscript = tail.postscript.SerializeToString()
-    Path(tail.path).write_bytes(content + tail.metadata + footer + postscript + bytes([len(postscript)]))
 
 
 def metadata_of(events: Sequence[Event], stripe_rows: Iterable[int]) -> dict[str, bytes]:

@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compaction_operator.orc.encoding.bloom import bloom_columns
 from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.decode import StripeReader, open_stripe
 from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, RowIndex, StreamKind
 
 DATA = Path(__file__).parent / "data"
 
@@ -48,19 +49,23 @@ class JavaFile:
         reader = open_stripe(file, self.tail, index)
         filters = {}
         for column in range(len(self.types)):
-            if reader.has_bloom_filter(column):
+            if column in bloom_columns(reader.footer):
                 stream = reader._stream(column, StreamKind.BLOOM_FILTER_UTF8)
                 filters[column] = BloomFilterIndex.FromString(stream).bloom_filter
         root = reader.column(0)
         found: dict[int, list[Group]] = {column: [] for column in range(len(self.types))}
         for number, start in enumerate(range(0, len(root), self.stride)):
             for column, array in columns_below(self.types, 0, root.slice(start, self.stride)):
-                index_ = reader.row_index(column)
-                assert index_ is not None
+                index_ = row_index(reader, column)
                 filter_ = filters[column][number] if column in filters else None
                 kind = Kind(self.types[column].kind)
                 found[column].append(Group(column, kind, array, index_.entry[number].statistics, filter_))
         return found
+
+
+def row_index(reader: StripeReader, column: int) -> Any:
+    """The RowIndex message of a column."""
+    return RowIndex.FromString(reader._stream(column, StreamKind.ROW_INDEX))
 
 
 def columns_below(types: Sequence[Any], column: int, array: pa.Array) -> Iterator[tuple[int, pa.Array]]:

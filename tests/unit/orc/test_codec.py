@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sandbox.harness.orctail import frame_plain
 
-from compaction_operator.orc.encoding.codec import decompress, frame_plain
+from compaction_operator.orc.encoding.codec import decompress
 from compaction_operator.orc.spec.messages import Compression
 
 BLOCK = 4096

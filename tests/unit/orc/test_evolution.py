@@ -20,7 +20,9 @@ def evolved(old: str, new: str, column: pa.Array | None = None, *, position: int
 def test_equal_columns_are_taken_as_they_are():
     types = parse_type("struct<a:int,b:array<string>>")
     sources = evolve(types, 0, types, 0)
-    assert [(source.target, source.column, source.as_is) for source in sources] == [(1, 1, True), (2, 2, True)]
+    assert [(source.target, source.column) for source in sources] == [(1, 1), (2, 2)]
+    values = pa.nulls(3)
+    assert all(source.convert(values) is values for source in sources)
 
 
 def test_an_added_column_is_null():
@@ -36,7 +38,7 @@ def test_columns_match_by_name_in_any_order():
 def test_names_of_another_case_are_refused_as_hive_reads_nulls_for_them(struct: int, reason: str):
     types, target = (parse_type("struct<id:int,s:struct<id:int>>") for _ in range(2))
     types[struct].field_names[0] = "ID"
-    with pytest.raises(Incompatible, match=f"{reason} this file but not in the table: the table's is of another case"):
+    with pytest.raises(Incompatible, match=f"{reason} this file but .*: the table's name differs in case"):
         evolve(types, 0, target, 0)
 
 
@@ -117,7 +119,7 @@ def test_a_unions_alternatives_are_widened():
         ("a:decimal(10,2)", "a:decimal(10,4)", "column a is decimal"),
         ("a:array<bigint>", "a:array<int>", "column a._0 is bigint"),
         ("a:array<int>", "a:map<int,int>", "column a is array in this file but map"),
-        ("a:uniontype<int>", "a:uniontype<int,string>", "a union of other types"),
+        ("a:uniontype<int>", "a:uniontype<int,string>", "a union with another number of types"),
     ],
 )
 def test_what_would_lose_or_guess_something_is_refused_by_name(old: str, new: str, reason: str):

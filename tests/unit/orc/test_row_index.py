@@ -15,6 +15,7 @@ from compaction_operator.orc.file.decode import StripeReader, open_stripe
 from compaction_operator.orc.file.tail import Tail, read_tail
 from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind
 from tests.unit.orc.columns import BITS, STRINGS, TIMESTAMPS, arrays_of, layout, random_value, tree, write
+from tests.unit.orc.groups import row_index
 from tests.unit.orc.test_file_writer import EVERYTHING
 
 STRIDE = 100
@@ -71,8 +72,7 @@ class Column:
 
     def __init__(self, column: int, streams: dict[tuple[int, int], Stream], stripe: StripeReader) -> None:
         self._streams = {kind: stream for (of, kind), stream in streams.items() if of == column}
-        index = stripe.row_index(column)
-        assert index is not None
+        index = row_index(stripe, column)
         self.statistics = [entry.statistics for entry in index.entry]
         self._positions = [list(entry.positions) for entry in index.entry]
         self.encoding = Encoding(stripe.footer.columns[column].kind)

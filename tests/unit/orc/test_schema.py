@@ -60,8 +60,8 @@ def test_the_columns_below_one_end_before_the_next():
 @pytest.mark.parametrize(
     ("types", "reason"),
     [
-        ([ROOT, Type(kind=19)], "column c is of the unknown kind 19"),
-        ([ROOT, Type(kind=Kind.DECIMAL)], "column c is a decimal of Hive 0.11 without a precision"),
+        ([ROOT, Type(kind=19)], "column c has the unknown kind 19"),
+        ([ROOT, Type(kind=Kind.DECIMAL)], "column c is a decimal without a precision"),
         ([ROOT, Type(kind=Kind.LIST)], "not a tree"),
         ([ROOT, Type(kind=Kind.LIST, subtypes=[1])], "not a tree"),
         ([ROOT, Type(kind=Kind.INT), Type(kind=Kind.INT)], "not a tree"),

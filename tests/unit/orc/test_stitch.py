@@ -44,7 +44,7 @@ def test_the_largest_frame_of_all_parts_is_that_of_the_file(tmp_path: Path):
 
 def test_a_part_of_another_layout_is_refused_by_name(tmp_path: Path):
     parts = [part(tmp_path / "0", (1,)), part(tmp_path / "1", (2,), compression=Compression.NONE)]
-    with pytest.raises(OrcError, match="its stripe 0 is not laid out as those of") as raised:
+    with pytest.raises(OrcError, match="the layout of its stripe 0 differs from that of") as raised:
         stitch(parts, str(tmp_path / "output"), user_metadata={})
     assert raised.value.path == parts[1]
     assert not (tmp_path / "output").exists()

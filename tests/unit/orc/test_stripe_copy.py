@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.orctail import content_end
 
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import Layout
@@ -64,7 +65,7 @@ def test_the_file_is_of_the_oldest_writer_that_is_in_it(tail: Tail, tmp_path: Pa
 
 
 def test_a_stripe_that_is_cut_off_is_not_copied(tail: Tail, tmp_path: Path):
-    Path(tail.path).write_bytes(Path(tail.path).read_bytes()[: tail.content_end - 1])
+    Path(tail.path).write_bytes(Path(tail.path).read_bytes()[: content_end(tail) - 1])
     with pytest.raises(OrcError, match="it ends within a stripe") as raised:
         copy(tail, 1, tmp_path / "output")
     assert raised.value.path == tail.path

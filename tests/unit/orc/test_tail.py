@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.orctail import rewrite_tail, write_tail
 
 from compaction_operator.orc import OrcError, count_rows
-from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.spec.messages import Compression, Kind
-from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid, write_tail
+from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid
 
 TYPES = FIXTURES / "hive-3.1.3" / "types" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
 
@@ -81,10 +82,10 @@ def test_a_flipped_byte_in_the_tail_never_passes_as_another_file(tmp_path: Path,
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"number_of_rows": 2}, "the rows of its stripes are not the rows of the file"),
+        ({"number_of_rows": 2}, "the row counts of its stripes do not add up"),
         ({"encryption": b"\x08\x01"}, "it is encrypted"),
         ({"types": []}, "it has no types"),
-        ({"stripe_length": 10_000}, "a stripe ends behind the file's content"),
+        ({"stripe_length": 10_000}, "a stripe ends after the file's content"),
     ],
 )
 def test_a_footer_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any], reason: str):
@@ -112,7 +113,7 @@ def test_a_file_of_another_version_of_the_format_is_refused(tmp_path: Path, vers
     if known:
         assert read_tail(path).rows == 1
         return
-    with pytest.raises(OrcError, match=r"it is of version [0-9.]+ of ORC"):
+    with pytest.raises(OrcError, match=r"it has version [0-9.]+ of ORC"):
         read_tail(path)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.orctail import frame_plain, rewrite_tail, write_tail
 
 from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, verify_output
-from compaction_operator.orc.encoding.codec import decompress, frame_plain
-from compaction_operator.orc.file.tail import read_tail, rewrite_tail
+from compaction_operator.orc.encoding.codec import decompress
+from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.messages import Metadata
 from tests.unit.orc.build import (
@@ -21,7 +22,6 @@ from tests.unit.orc.build import (
     insert_task,
     metadata_of,
     write_acid,
-    write_tail,
 )
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
@@ -56,8 +56,8 @@ def test_a_good_output_passes(task: MergeTask, result: MergeResult):
     [
         ([insert(1, 0), insert(2, 0)], "it holds 2 events, not 3"),
         ([insert(1, 0), insert(2, 0), insert(3, 0), insert(3, 1)], "it holds 4 events"),
-        ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id are not those that were written"),
-        ([insert(1, 0), insert(3, 0), insert(2, 0)], "its keys are not"),
+        ([insert(1, 0), insert(2, 0), insert(2, 1)], "rows by write id differ from those that were written"),
+        ([insert(1, 0), insert(3, 0), insert(2, 0)], "its keys contradict"),
         ([insert(1, 0), insert(2, 0), delete(3, 0, by=4)], "column operation is 2"),
     ],
     ids=["lost", "doubled", "of another write id", "out of order", "a delete event"],
@@ -108,7 +108,7 @@ def test_a_stripe_that_was_copied_has_the_write_ids_of_its_statistics(tmp_path: 
     changed = frame_plain(metadata.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
     write_tail(replace(tail, metadata=changed))
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
-    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has other write ids than its statistics say"):
+    with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has write ids outside its statistics"):
         verify_output(task, StripeEngine().merge(task))
 
 

@@ -1,1 +1,1 @@
-"""Streams of a stripe: run lengths, bit packing, compression, columns in memory, bloom filters."""
+"""Codecs for the streams of a stripe: run lengths, bit packing, compression, columns and Bloom filters."""

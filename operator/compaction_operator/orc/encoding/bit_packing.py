@@ -1,4 +1,4 @@
-"""Integers of a fixed number of bits, as the runs of version 2 hold them (ORC specification, "Direct")."""
+"""Packs integers into a fixed number of bits, as runs of version 2 do (ORC specification, "Direct")."""
 
 from collections.abc import Sequence
 
@@ -9,34 +9,34 @@ Integers = npt.NDArray[np.int64]
 Unsigned = npt.NDArray[np.uint64]
 
 WIDTHS: Integers = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])
-"""The widths that are written: those to which Java's writer rounds when it is to be fast."""
+"""The bit widths that this writer uses: those to which Java's writer rounds in its speed strategy."""
 
 _LARGEST = np.array([(1 << int(width)) - 1 for width in WIDTHS[:-1]], np.uint64)
 ALL_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""The widths of the specification, in the order of the five bits that name them."""
+"""All bit widths of the specification; the index is the five-bit code."""
 
 _CODES = {width: code for code, width in enumerate(ALL_WIDTHS)}
 
 
 def width_of(largest: Unsigned) -> Integers:
-    """The width in which each number, and all below it, is written."""
+    """Return, for each number, the written width that fits it and all smaller numbers."""
     return WIDTHS[np.searchsorted(_LARGEST, largest)]
 
 
 def code_of(width: int) -> int:
-    """The five bits by which a run's header names a width that the specification has."""
+    """Return the five-bit code of a width in a run's header; the width must be one of `ALL_WIDTHS`."""
     return _CODES[width]
 
 
 def any_width(bits: int) -> int:
-    """The narrowest width of the specification for a number of so many bits."""
+    """Return the narrowest width of the specification that holds `bits` bits, which are at most 64."""
     return next(width for width in ALL_WIDTHS if width >= bits)
 
 
 def pack(values: Unsigned, sizes: Integers, width: int) -> bytes:
-    """Pack blocks of values, which follow each other and are as long as `sizes` says, each into whole bytes.
+    """Pack consecutive blocks of values, each into whole bytes; `sizes` holds the number of values per block.
 
-    Only the lowest `width` bits count, which must be one of `WIDTHS`.
+    Only the lowest `width` bits of a value count. `width` must be one of `WIDTHS`.
     """
     return _pack_bytes(values, width) if width >= 8 else _pack_bits(values, sizes, width)
 
@@ -58,7 +58,7 @@ def _pack_bits(values: Unsigned, sizes: Integers, width: int) -> bytes:
 
 
 def pack_few(numbers: Sequence[int], width: int) -> bytes:
-    """Pack a few numbers of any width of the specification into whole bytes."""
+    """Pack a few numbers into whole bytes, with any width of the specification."""
     bits = 0
     for number in numbers:
         bits = bits << width | number

@@ -1,4 +1,4 @@
-"""Bit-packed integers, as the runs of version 2 hold them, unpacked (ORC specification, "Direct")."""
+"""Unpacks bit-packed integers of runs of version 2 (ORC specification, "Direct")."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ _RUNS_AT_ONCE = 4096  # of at most 512 values
 
 
 def width_of_code(code: int) -> int:
-    """Return the bit width that five bits of a run's header stand for."""
+    """Return the bit width for the five-bit code in a run's header."""
     return ALL_WIDTHS[code]
 
 
 def closest_width(bits: int) -> int:
-    """Return the narrowest width for a number of so many bits; ValueError when there is none."""
+    """Return the narrowest width that holds `bits` bits; raise ValueError if there is none."""
     for width in ALL_WIDTHS:
         if width >= bits:
             return width
@@ -22,24 +22,26 @@ def closest_width(bits: int) -> int:
 
 
 def unpack_few(data: bytes, count: int, width: int) -> list[int]:
-    """Return the numbers, few of any width, that fill `data`."""
+    """Return the `count` packed numbers of any width in `data`; slow, for a few numbers."""
     bits = int.from_bytes(data, "big") >> (-count * width % 8)
     return [bits >> place * width & (1 << width) - 1 for place in reversed(range(count))]
 
 
 def unpack(data: bytes, runs: Integers, *, width: int, zigzag: bool, out: Integers) -> None:
-    """Write the packed values of runs of one width to where they belong in `out`.
+    """Unpack runs of one width and write their values to their places in `out`.
 
-    `runs` has three rows: where in `data` each run's bytes begin, the offset of its values in `out`, and how many
-    they are. `data` must go on for `PADDING` behind the last run.
+    `runs` has three rows: the byte offset of each run in `data`, the offset of its values in `out`, and the number of
+    values. `PADDING` must follow the last run in `data`.
     """
     for start in range(0, runs.shape[1], _RUNS_AT_ONCE):
         _unpack_some(data, runs[:, start : start + _RUNS_AT_ONCE], width, zigzag, out)
 
 
 def _unpack_some(data: bytes, runs: Integers, width: int, zigzag: bool, out: Integers) -> None:
-    """Eight values fill `width` bytes, whatever the width: each run is cut into such groups. The values at one place
-    of all groups are the same bits of as many words of 64 bits. What a last group has too much is left out.
+    """Unpack all runs at once, in groups of eight values.
+
+    Eight values fill `width` bytes for any width. The n-th values of all groups have the same bit position, so one
+    operation on 64-bit words extracts them. Surplus values of a run's last group are dropped.
     """
     positions, offsets, lengths = runs.tolist()
     groups = [(length + 7) // 8 for length in lengths]

@@ -1,4 +1,4 @@
-"""Bloom filters of ORC's indexes, the same bits as ORC's Java writer sets (BloomFilterUtf8, Murmur3)."""
+"""Bloom filters of ORC indexes, bit for bit as ORC's Java writer sets them (BloomFilterUtf8, Murmur3)."""
 
 import math
 import sys
@@ -21,13 +21,13 @@ from compaction_operator.orc.spec.interpret import (
 from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind
 
 UTF8_UTC = 1
-"""What `bloom_encoding` of a column with such filters must say, or readers leave those of timestamps aside."""
+"""The `bloom_encoding` of columns with these filters; without it, readers ignore filters of timestamps."""
 
 _SEED = 104_729
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _M, _N = 5, 0x52DCE729
 _WORD = 2**64 - 1
-_FEW = 32  # values, below which numpy's calls cost more than Python's numbers
+_FEW = 32  # for fewer values, numpy's call overhead exceeds the cost of Python integers
 _LN2 = math.log(2)
 _CANONICAL_NAN = np.int64(0x7FF8000000000000)
 
@@ -35,10 +35,10 @@ _CANONICAL_NAN = np.int64(0x7FF8000000000000)
 def bloom_filter(kind: Kind, array: pa.Array, *, fpp: float, expected_entries: int = 10_000) -> Any:
     """Return the BloomFilter message of one row group of a column.
 
-    `array` holds the rows as `physical_type` has them, without those whose parent is null. `fpp` is the probability
-    of a false positive, between 0 and 1, at `expected_entries` (the row index stride) different values. As in Java,
-    lists and maps enter with their length, unions with their tag, booleans and structs not at all. Where a value
-    cannot be told apart (no decimal or timestamp of Java's), the filter holds everything.
+    `array` holds the rows in their `physical_type`, without rows whose parent is null. `fpp` is the false positive
+    probability, between 0 and 1, at `expected_entries` (the row index stride) distinct values. As in Java, lists and
+    maps add their length, unions add their tag, and booleans and structs add nothing. If Java cannot represent a
+    value (a decimal or timestamp), the filter matches everything.
     """
     bits = np.zeros(_size(fpp, expected_entries), np.bool_)
     functions = max(1, math.floor(len(bits) / expected_entries * _LN2 + 0.5))
@@ -51,25 +51,25 @@ def bloom_filter(kind: Kind, array: pa.Array, *, fpp: float, expected_entries: i
 
 
 def bloom_columns(footer: Any) -> set[int]:
-    """Return the ids of the columns that have Bloom filters in the stripe of a StripeFooter, in either encoding."""
+    """Return the ids of the columns with Bloom filters, in either encoding, according to a StripeFooter."""
     kinds = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
     return {int(stream.column) for stream in footer.streams if stream.kind in kinds}
 
 
 def fpp_of(filter_: Any, *, expected_entries: int = 10_000) -> float:
-    """Return a probability of false positives for which `bloom_filter` makes filters of the size of this one.
+    """Return a false positive probability for which `bloom_filter` makes filters of the same size.
 
     Raises ValueError for a filter without bits.
     """
     size = 8 * len(filter_.utf8bitset) or 64 * len(filter_.bitset)
     if size < 64:
         raise ValueError("a Bloom filter without bits")
-    # the size was rounded up by 1 to 64 bits: the middle is safe from rounding
+    # the size was rounded up by 1 to 64 bits; subtracting half of that is safe against rounding errors
     return max(math.exp(-(size - 32) * _LN2 * _LN2 / expected_entries), sys.float_info.min)
 
 
 def _size(fpp: float, expected_entries: int) -> int:
-    """The number of bits: always rounded up to the next multiple of 64, also when it is one."""
+    """Return the number of bits, rounded up to the next multiple of 64; an exact multiple is also increased."""
     bits = int(-expected_entries * math.log(fpp) / (_LN2 * _LN2))
     return bits + 64 - bits % 64
 
@@ -83,7 +83,7 @@ def _set_bits(bits: npt.NDArray[np.bool_], hashes: Integers, functions: int) -> 
 
 
 def _hashes(kind: Kind, values: pa.Array) -> Integers | None:
-    """The hashes of what ORC's writer of that kind adds; None when a value has no such form."""
+    """Return the hashes that ORC's writer of that kind adds, or None if Java cannot represent a value."""
     if kind in (Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY):
         return _hash_bytes(values)
     if kind is Kind.DECIMAL:
@@ -113,7 +113,7 @@ def _double_bits(values: pa.Array) -> Integers:
 
 
 def _hash_integers(values: npt.NDArray[Any]) -> Integers:
-    """Thomas Wang's hash of 64 bits (BloomFilter.getLongHash), with Java's arithmetic shifts."""
+    """Return Thomas Wang's 64-bit hashes (BloomFilter.getLongHash), with Java's arithmetic shifts."""
     key: Integers = values.astype(np.int64)
     key = ~key + (key << 21)
     key ^= key >> 24
@@ -134,10 +134,10 @@ def _hash_decimals(values: pa.Array) -> Integers | None:
 
 
 def _hash_bytes(values: pa.Array) -> Integers:
-    """Murmur3.hash64: words of eight bytes, one after the other for all values at once, the few longest one by one."""
+    """Return Murmur3.hash64: each eight-byte word for all values at once, the few longest values one by one."""
     offsets = offsets_of(values)
     words = words_at(values.buffers()[2])
-    order = np.argsort(-np.diff(offsets), kind="stable")  # those that have a word are always the first ones
+    order = np.argsort(-np.diff(offsets), kind="stable")  # longest first: values that have an n-th word form a prefix
     starts, lengths = offsets[:-1][order], np.diff(offsets)[order]
     hashes = np.full(len(values), _SEED, np.uint64)
     blocks = lengths >> 3
@@ -154,7 +154,7 @@ def _hash_bytes(values: pa.Array) -> Integers:
 
 
 def _chain(hash_: int, mixed: list[int]) -> int:
-    """Take mixed words into the hash of one value."""
+    """Add mixed words to the hash of one value."""
     for word in mixed:
         found = hash_ ^ word
         hash_ = ((found << 27 | found >> 37) * _M + _N) & _WORD

@@ -1,4 +1,4 @@
-"""The compression frames of an ORC file's sections (ORC specification, "Compression")."""
+"""Decompresses the frames of an ORC file's sections (ORC specification, "Compression")."""
 
 import bisect
 import zlib
@@ -11,17 +11,17 @@ from compaction_operator.orc.spec.messages import Compression
 
 DEFAULT_BLOCK_SIZE = 256 * 1024
 LARGEST_BLOCK_SIZE = 1 << 23
-"""A frame's length has 23 bits, so Java's writer takes no larger block (OutStream.assertBufferSizeValid)."""
+"""A frame's length has 23 bits, so Java's writer accepts no larger block (OutStream.assertBufferSizeValid)."""
 
 _HEADER_BYTES = 3
-_INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # its stub says it were an instance
+_INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # the type stub declares an instance, not a class
 
 
 def decompress(data: bytes, *, codec: Compression, block_size: int) -> bytes:
     """Return the plain bytes of a framed section of the file.
 
-    No frame may hold more than `block_size` plain bytes, so a damaged section cannot fill the memory.
-    Raises ValueError when the frames are damaged or the codec is LZO.
+    No frame may hold more than `block_size` plain bytes, so a damaged section cannot exhaust the memory.
+    Raises ValueError for damaged frames and for LZO.
     """
     if codec is Compression.NONE:
         return data
@@ -32,22 +32,11 @@ def decompress(data: bytes, *, codec: Compression, block_size: int) -> bytes:
         header = int.from_bytes(data[position : position + _HEADER_BYTES], "little")
         start, end = position + _HEADER_BYTES, position + _HEADER_BYTES + (header >> 1)
         if end > len(data):
-            raise ValueError("a compression frame ends behind its section")
+            raise ValueError("a compression frame ends after its section")
         frame = data[start:end]
         parts.append(frame if header & 1 else _decompress_frame(frame, codec, block_size))
         position = end
     return b"".join(parts)
-
-
-def frame_plain(data: bytes, *, codec: Compression, block_size: int) -> bytes:
-    """Return `data` as a section of a file of that codec, its frames marked as not compressed.
-
-    Every reader must take such frames, so that writing a tail needs no codec.
-    """
-    if codec is Compression.NONE:
-        return data
-    frames = (data[start : start + block_size] for start in range(0, len(data), block_size))
-    return b"".join((len(frame) << 1 | 1).to_bytes(_HEADER_BYTES, "little") + frame for frame in frames)
 
 
 def _decompress_frame(frame: bytes, codec: Compression, block_size: int) -> bytes:
@@ -70,7 +59,7 @@ def _inflate(frame: bytes, block_size: int) -> bytes:
     inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)
     plain: bytes = inflater.decompress(frame, block_size + 1)
     if not inflater.eof or len(plain) > block_size:
-        raise ValueError("a ZLIB frame that is cut off, or larger than the file's blocks")
+        raise ValueError("a truncated ZLIB frame, or one larger than the file's blocks")
     return plain
 
 
@@ -83,7 +72,7 @@ def _zstd(frame: bytes, block_size: int) -> bytes:
 
 
 def _snappy_length(frame: bytes, block_size: int) -> int:
-    """The plain length, which a snappy block begins with as a base-128 number."""
+    """Return the plain length, the base-128 number at the start of a Snappy block."""
     length = 0
     for shift, byte in enumerate(frame[:5]):
         length |= (byte & 0x7F) << (7 * shift)
@@ -91,11 +80,11 @@ def _snappy_length(frame: bytes, block_size: int) -> int:
             if length > block_size:
                 raise ValueError("a SNAPPY frame larger than the file's blocks")
             return length
-    raise ValueError("a SNAPPY frame without its length")
+    raise ValueError("a SNAPPY frame without a valid length")
 
 
 def _lz4_length(frame: bytes, block_size: int) -> int:
-    """The plain length, which an LZ4 block does not say: the smallest buffer that the block fits into."""
+    """Return the plain length, which an LZ4 block does not store: the smallest buffer that holds the block."""
 
     def fits(length: int) -> bool:
         try:
@@ -104,7 +93,7 @@ def _lz4_length(frame: bytes, block_size: int) -> int:
             return False
         return True
 
-    # all frames of a stream but the last are full, so the search is rarely needed
+    # only the last frame of a stream is not full, so the search is rarely needed
     if not fits(block_size - 1):
         return block_size
     return bisect.bisect_left(range(block_size), True, key=fits)

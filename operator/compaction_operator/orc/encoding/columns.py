@@ -1,4 +1,4 @@
-"""Columns of a stripe, decoded from its streams into Arrow arrays of physical values."""
+"""Decodes columns of a stripe from its streams into Arrow arrays of physical values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ _VERSION_1 = frozenset({Encoding.DIRECT, Encoding.DICTIONARY})
 
 @dataclass(frozen=True, slots=True)
 class StripeStreams:
-    """What a column is decoded from.
+    """The input of column decoding.
 
-    `types` is the file's type tree, `encodings` the stripe's ColumnEncoding of each column, `timezone` its writer's
-    zone. `read` returns the plain bytes of a stream by column and kind, or None when it was left out.
+    `types` is the file's type tree. `encodings` holds the stripe's ColumnEncoding of each column. `timezone` is its
+    writer's zone. `read` returns the plain bytes of a stream by column and kind, or None if the stripe lacks it.
     """
 
     types: Sequence[Any]
@@ -40,7 +40,7 @@ class StripeStreams:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """The places of a column's values: `count`, of which those that are `present` (None: all) hold `values` values."""
+    """The `count` slots of a column; the slots marked in `present` (None: all) hold its `values` values."""
 
     count: int
     present: _Bools | None
@@ -50,7 +50,7 @@ class _Slots:
         return None if self.present is None else pa.py_buffer(np.packbits(self.present, bitorder="little"))
 
     def spread(self, values: _Array) -> _Array:
-        """The values with zeros between them where there are none."""
+        """Return the values with zeros in the null slots."""
         if self.present is None:
             return values
         spread = np.zeros(self.count, dtype=values.dtype)
@@ -58,7 +58,7 @@ class _Slots:
         return spread
 
     def expanded(self, array: pa.Array) -> pa.Array:
-        """An array with nulls between its values where there are none."""
+        """Return an array of all slots from an array of the values only."""
         if self.present is None:
             return array
         return array.take(pa.array(np.cumsum(self.present) - 1, mask=~self.present))
@@ -71,16 +71,19 @@ class _Slots:
 
 
 def present_rows(streams: StripeStreams, column: int, count: int) -> _Bools | None:
-    """Return which of a column's `count` slots are not null, or None when none is; ValueError for a damaged stream."""
+    """Return which of a column's `count` slots are not null, or None if no slot is null.
+
+    Raises ValueError for a damaged stream.
+    """
     data = streams.read(column, StreamKind.PRESENT)
     return None if data is None else rle.decode_booleans(data, count)
 
 
 def decode_column(streams: StripeStreams, column: int, count: int) -> pa.Array:
-    """Return a column and all below it, of `count` slots: as many as there are values of the column that it is in.
+    """Return a column with its descendants; `count` is its number of slots, one for each value of its parent.
 
-    The array has the type `physical_type`. Raises ValueError or an Arrow error for streams that are damaged or do
-    not hold what they must, and for timestamps without a known time zone.
+    The array has the type `physical_type`. Raises ValueError or an Arrow error for streams that are damaged or have
+    the wrong number of values, and for timestamps without a known time zone.
     """
     present = present_rows(streams, column, count)
     slots = _Slots(count, present, count if present is None else int(np.count_nonzero(present)))
@@ -104,7 +107,7 @@ class _Column:
     column: int
 
     def fixed(self, kind: Kind, slots: _Slots) -> _Array:
-        """Values of a fixed width, as Arrow holds them."""
+        """Return values of a fixed width as Arrow's data buffer."""
         if kind in _INTEGERS:
             return slots.spread(self._integers(StreamKind.DATA, slots.values, signed=True))
         spread = slots.spread(_PLAIN[kind](self._bytes(StreamKind.DATA), slots.values))
@@ -116,7 +119,7 @@ class _Column:
         return _binary(self._lengths(slots.values), self._bytes(StreamKind.DATA), slots)
 
     def list(self, type_: pa.DataType, slots: _Slots) -> pa.Array:
-        """A list, or a map: a list of structs."""
+        """Return a list, or a map as a list of structs."""
         lengths = self._lengths(slots.values)
         elements = int(lengths.sum())
         children = [decode_column(self.streams, child, elements) for child in self._subtypes()]
@@ -125,7 +128,7 @@ class _Column:
         return slots.array(type_, [_offsets(slots.spread(lengths))], children)
 
     def children(self, kind: Kind, values: int) -> Sequence[pa.Array]:
-        """The children of what is held as a struct, each of so many values."""
+        """Return the children of a kind that Arrow holds as a struct, each with `values` values."""
         match kind:
             case Kind.STRUCT:
                 return [decode_column(self.streams, child, values) for child in self._subtypes()]
@@ -137,7 +140,7 @@ class _Column:
                 return self._timestamp(values)
 
     def _bytes(self, kind: StreamKind) -> bytes:
-        """A stream's bytes; none for one that was left out, which is right where there are no values."""
+        """Return a stream's bytes, empty if the stripe lacks it: a stream without values may be missing."""
         return self.streams.read(self.column, kind) or b""
 
     def _encoding(self) -> Encoding:
@@ -154,7 +157,7 @@ class _Column:
     def _lengths(self, count: int) -> Integers:
         lengths = self._integers(StreamKind.LENGTH, count, signed=False)
         if count and not 0 <= lengths.min() <= lengths.max() <= _LONGEST:
-            raise ValueError("a length that no value has")
+            raise ValueError("a length outside 0 to 2147483647")
         return lengths
 
     def _words_of_dictionary(self, slots: _Slots) -> pa.Array:
@@ -162,7 +165,7 @@ class _Column:
         words = _binary(self._lengths(size), self._bytes(StreamKind.DICTIONARY_DATA), _Slots(size, None, size))
         indices = self._integers(StreamKind.DATA, slots.values, signed=False)
         if slots.values and not 0 <= indices.min() <= indices.max() < size:
-            raise ValueError("a value that is not in the dictionary")
+            raise ValueError("an index outside the dictionary")
         nulls = None if slots.present is None else ~slots.present
         return words.take(pa.array(slots.spread(indices), mask=nulls))
 
@@ -177,16 +180,16 @@ class _Column:
         zone = self.streams.timezone
         if values and self.streams.types[self.column].kind == Kind.TIMESTAMP and not timezones.is_utc(zone):
             if not zone:
-                raise ValueError("the stripe does not say its time zone")
+                raise ValueError("the stripe does not state its time zone")
             seconds = timezones.as_written_in_utc(seconds, nanos, zone)
         return [pa.array(seconds), pa.array(nanos)]
 
     def _union(self, values: int) -> Sequence[pa.Array]:
-        """The tags, and each alternative with nulls where another one is chosen."""
+        """Return the tags, then each alternative with nulls where the tag selects another."""
         tags = rle.decode_bytes(self._bytes(StreamKind.DATA), values)
         subtypes = self._subtypes()
         if values and tags.max() >= len(subtypes):
-            raise ValueError("a tag of a union that has no such alternative")
+            raise ValueError("a union tag without an alternative")
         alternatives = []
         for tag, child in enumerate(subtypes):
             chosen = tags == tag
@@ -198,13 +201,13 @@ class _Column:
 def _plain(dtype: str) -> Callable[[bytes, int], _Array]:
     def decode(data: bytes, count: int) -> _Array:
         if len(data) != count * np.dtype(dtype).itemsize:
-            raise ValueError(f"a stream of {len(data)} bytes, which are not {count} values")
+            raise ValueError(f"a stream of {len(data)} bytes does not hold {count} values")
         return np.frombuffer(data, dtype=dtype)
 
     return decode
 
 
-# NB: floating point values are handled as integers, so that no bit of a NaN is lost
+# NB: floating point values stay integers here, to preserve every bit of a NaN
 _PLAIN: dict[Kind, Callable[[bytes, int], _Array]] = {
     Kind.BOOLEAN: rle.decode_booleans,
     Kind.BYTE: rle.decode_bytes,
@@ -220,8 +223,8 @@ def _offsets(lengths: Integers) -> Integers:
 
 
 def _binary(lengths: Integers, data: bytes, slots: _Slots) -> pa.Array:
-    """A large binary array of values that lie one after the other in `data`."""
+    """Return a large binary array of values that are concatenated in `data`."""
     offsets = _offsets(slots.spread(lengths))
     if offsets[-1] != len(data):
-        raise ValueError(f"{len(data)} bytes of values that are {offsets[-1]} bytes long")
+        raise ValueError(f"{len(data)} bytes of values whose lengths add up to {offsets[-1]}")
     return slots.array(pa.large_binary(), [offsets, data])

@@ -1,4 +1,4 @@
-"""Compression of a stream into the frames of an ORC file (ORC specification, "Compression")."""
+"""Compresses streams into the frames of an ORC file (ORC specification, "Compression")."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compre
 
 @dataclass(frozen=True, slots=True)
 class CompressedStream:
-    """A stream as it is in the file; `chunks` are the starts of its frames and its end, empty without a codec."""
+    """A stream as stored in the file; `chunks` are the offsets of its frames and of its end, empty without a codec."""
 
     data: bytes
     chunks: tuple[int, ...]
     block_size: int
 
     def position(self, offset: int) -> tuple[int, ...]:
-        """What a row index says of a plain byte offset: it alone, or its frame's start and the offset in that."""
+        """Return a plain offset as a row index stores it: alone, or as a frame's start and the offset inside it."""
         if not self.chunks:
             return (offset,)
         chunk, rest = divmod(offset, self.block_size)
@@ -34,10 +34,10 @@ class CompressedStream:
 
 
 def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStream:
-    """Return a stream of a file with this codec, in frames of at most `block_size` plain bytes.
+    """Return `data` as a stream of a file with this codec, in frames of at most `block_size` plain bytes.
 
-    `data` is bytes or anything else with a buffer, as Arrow's have. A frame that would not shrink is kept as it is.
-    Raises ValueError for LZO.
+    `data` is bytes or another object with the buffer protocol, such as an Arrow buffer. A frame that would not shrink
+    is stored uncompressed. Raises ValueError for LZO.
     """
     if codec is Compression.NONE:
         return CompressedStream(bytes(data), (), block_size)
@@ -54,7 +54,7 @@ def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStr
 
 
 def _frame(plain: memoryview, shrink: Callable[[memoryview], bytes]) -> tuple[bytes, bytes | memoryview]:
-    """A frame's header and content."""
+    """Return a frame's header and content."""
     small = shrink(plain)
     original = len(small) >= len(plain)
     frame = plain if original else small

@@ -1,4 +1,4 @@
-"""Columns in memory (`physical`) become the plain streams of a stripe."""
+"""Encodes in-memory columns (`physical`) into the plain streams of a stripe."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ _SAMPLE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PlainStream:
-    """A stream before compression. `positions` say where each row group begins: a byte offset and what follows it
-    in the row index; None for a stream that is read as a whole."""
+    """A stream before compression. `positions` holds the start of each row group: a byte offset and the values that
+    follow it in the row index. It is None for a stream that is always read completely."""
 
     kind: StreamKind
     data: bytes | pa.Buffer
@@ -35,10 +35,9 @@ class PlainStream:
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """One column without its children: its streams, in the order of a row index, and the values they came from.
+    """One column without its children: its streams, in the order of a row index, and its values.
 
-    `array` has the values of rows whose ancestors are not null; those of row group g are
-    `array[groups[g]:groups[g + 1]]`.
+    `array` holds the values of rows whose ancestors are not null; row group g is `array[groups[g]:groups[g + 1]]`.
     """
 
     column: int
@@ -52,10 +51,10 @@ class EncodedColumn:
 def encode_column(
     types: Sequence[Any], column: int, array: pa.Array, *, row_groups: Integers
 ) -> Iterator[EncodedColumn]:
-    """Encode a column and all below it, in the order of column ids.
+    """Encode a column and its descendants, in the order of column ids.
 
-    `array` is of `physical_type(types, column)`; `row_groups` are the offsets of its row groups, from 0 to its
-    length. Raises ValueError for an array of another type.
+    `array` has the type `physical_type(types, column)`. `row_groups` holds the offsets of its row groups, from 0 to
+    its length. Raises ValueError for an array of another type.
     """
     encoded = encode_node(types, column, array, row_groups=row_groups)
     yield encoded
@@ -77,7 +76,7 @@ def encode_node(types: Sequence[Any], column: int, array: pa.Array, *, row_group
 
 
 def _present(column: EncodedColumn) -> tuple[pa.Array, Integers]:
-    """The values that are not null, and the row groups' offsets in them."""
+    """Return the values that are not null, and the offsets of the row groups among them."""
     if not column.array.null_count:
         return column.array, column.groups
     before = np.concatenate(([0], np.cumsum(_numpy(column.array.is_valid()))))
@@ -120,7 +119,7 @@ def _version_2(kind: Kind, values: pa.Array, groups: Integers) -> list[PlainStre
 
 
 def _children(type_: Any, values: pa.Array, groups: Integers) -> Iterator[tuple[int, pa.Array, Integers]]:
-    """The children's columns and values, with their row groups, of values that are not null."""
+    """Yield column id, values and row groups of each child; the parent's `values` have no nulls."""
     match type_.kind:
         case Kind.STRUCT:
             for child, field in zip(type_.subtypes, values.flatten(), strict=True):
@@ -140,7 +139,7 @@ def _children(type_: Any, values: pa.Array, groups: Integers) -> Iterator[tuple[
 
 
 def _numpy(values: pa.Array) -> npt.NDArray[Any]:
-    """Values without nulls as a numpy array."""
+    """Return values as a numpy array; raise ValueError for a null."""
     if values.null_count:
         raise ValueError("a value has a null in it")
     return np.asarray(values.to_numpy(zero_copy_only=False))
@@ -165,7 +164,7 @@ def _floats(values: pa.Array, groups: Integers) -> PlainStream:
 
 
 def _contents(values: pa.Array, groups: Integers) -> tuple[PlainStream, Integers]:
-    """The bytes of large binaries one after the other, and the offsets of the values in them."""
+    """Return the concatenated bytes of large binaries, and the offsets of the values."""
     _, offsets, content = values.buffers()
     if values.null_count:
         raise ValueError("a value has a null in it")
@@ -183,7 +182,7 @@ def _direct_strings(values: pa.Array, groups: Integers) -> list[PlainStream]:
 
 
 def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
-    """By a sorted dictionary when that pays, as Java's writer decides it (StringBaseTreeWriter)."""
+    """Encode with a sorted dictionary if that pays, by the rule of Java's writer (StringBaseTreeWriter)."""
     if not _repeats(values.slice(0, _SAMPLE)):
         return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
     numbered = values.dictionary_encode()

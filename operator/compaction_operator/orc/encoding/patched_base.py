@@ -1,4 +1,4 @@
-"""A run of integers of which a few are much larger than the others (ORC specification, "Patched Base")."""
+"""Encodes runs in which a few integers are much larger than the others (ORC specification, "Patched Base")."""
 
 from itertools import pairwise
 
@@ -18,13 +18,13 @@ _PATCHED_BASE = 0x80
 _LONGEST_GAP = 255
 _LARGEST_BASE = 1 << 55
 _WIDEST_PATCH = 56
-"""Gap and patch together; Java's own writer goes to 64 bits, where its shifts need special cases."""
+"""The limit for gap and patch together. Java's writer allows 64 bits, where its shifts need special cases."""
 
 
 def patched_base(values: Integers) -> bytes | None:
-    """Return up to 512 values as a run of this kind, or None when none of it, or no short one, is possible.
+    """Return up to 512 values as a patched run, or None if the values do not permit one.
 
-    The values' differences must not overflow.
+    The differences of the values must not overflow.
     """
     base = int(values.min())
     offsets = (values - base).view(np.uint64)
@@ -48,16 +48,16 @@ def patched_base(values: Integers) -> bytes | None:
 
 
 def _width_of_most(offsets: Unsigned) -> int:
-    """The width of all but a twentieth of the values, as Java's writer takes it.
+    """Return the width that fits all values except the largest twentieth, as Java's writer does.
 
-    NB: a run has room for 31 patches; of 512 values at most 25 are left over, and two steps on the way to them.
+    NB: a run has room for 31 patches. Of 512 values at most 25 need one, plus two steps without bits between them.
     """
     largest = len(offsets) - 1 - len(offsets) // 20
     return int(width_of(np.partition(offsets, largest)[largest : largest + 1])[0])
 
 
 def _patches(places: Integers, patches: list[int]) -> list[tuple[int, int]]:
-    """The distance of each patch from the one before, and its bits; a long way is made in steps without bits."""
+    """Return (gap, bits) of each patch; the gap counts from the patch before. A long gap gets steps without bits."""
     found = []
     for (last, place), patch in zip(pairwise([0, *places.tolist()]), patches, strict=True):
         steps, gap = divmod(place - last, _LONGEST_GAP)

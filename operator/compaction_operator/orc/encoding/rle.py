@@ -1,7 +1,7 @@
-"""The run-length encodings of ORC streams, decoded (ORC specification, "Run Length Encoding").
+"""Decodes the run-length encodings of ORC streams (ORC specification, "Run Length Encoding").
 
-All functions take the plain bytes of a stream and the number of values that it must hold, neither more nor fewer,
-and raise ValueError otherwise. What the runs hold is counted before anything is allocated for it.
+All functions take the plain bytes of a stream and its exact number of values; any other number raises ValueError.
+They count the values of the runs before they allocate memory for them.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
 
 
 def decode_booleans(data: bytes, count: int) -> npt.NDArray[np.bool_]:
-    """Return the values of a boolean stream: bits, the highest first, in a byte run-length stream."""
+    """Return the values of a boolean stream: bits, highest first, in a byte run-length stream."""
     packed = decode_bytes(data, (count + 7) // 8)
     return np.unpackbits(packed, count=count).view(np.bool_)
 
@@ -40,14 +40,14 @@ def decode_booleans(data: bytes, count: int) -> npt.NDArray[np.bool_]:
 def decode_integers(data: bytes, count: int, *, signed: bool, version: int) -> Integers:
     """Return the values of an integer run-length stream of version 1 or 2.
 
-    Unsigned values from 2**63 on come out negative, as in Java.
+    Unsigned values of 2**63 or more are returned negative, as in Java.
     """
     decode = decode_version1 if version == 1 else decode_version2
     return decode(data, count, signed=signed)
 
 
 def split_varints(data: bytes, count: int) -> Integers:
-    """Return the length in bytes of each of the base-128 numbers, of any size, that make up `data`."""
+    """Return the byte length of each base-128 number in `data`; the numbers may have any size."""
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= 0)
     if len(ends) != count or (data and data[-1] >= 128):
         raise ValueError(f"a stream of {len(ends)} numbers, not {count}")

@@ -1,4 +1,4 @@
-"""Run length encoding of ORC streams: bytes, booleans, and integers of version 2."""
+"""Encodes ORC streams with run lengths: bytes, booleans, and integers in version 2."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SHORTEST_REPEAT, _LONGEST_SHORT_REPEAT = 3, 10
 _LONGEST_BYTE_REPEAT, _LONGEST_BYTE_LITERALS = 130, 128
 _TAME = 1 << 62
 _FEW = 20
-"""Patches pay when fewer than one in so many values needs the full width."""
+"""Patches pay if at most one in this many values needs the full width."""
 
 
 _SHORT_REPEAT, _DIRECT, _DELTA = 0x00, 0x40, 0xC0
@@ -29,7 +29,7 @@ _SHORT_REPEAT, _DIRECT, _DELTA = 0x00, 0x40, 0xC0
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A plain stream, and for each row group what its reader needs: the byte offset, then what to skip from there."""
+    """A plain stream, and the position of each row group: the byte offset, then the counts to skip from there."""
 
     data: bytes
     positions: Positions
@@ -38,15 +38,15 @@ class Encoded:
 def encode_bytes(values: Bytes, groups: Integers) -> Encoded:
     """Encode bytes as runs (ORC specification, "Byte Run Length Encoding").
 
-    `groups` are the offsets of the row groups' values: from 0 to the number of values, ascending. No run reaches
-    over one of them, so that a row group begins where a run does.
+    `groups` holds the offset of each row group's values and the number of values, in ascending order from 0. No run
+    crosses an offset, so each row group starts with a run.
     """
     parts = [_byte_runs(values[start:end]) for start, end in pairwise(groups.tolist())]
     return Encoded(b"".join(parts), [(offset, 0) for offset in _offsets(parts)])
 
 
 def encode_booleans(values: Booleans, groups: Integers) -> Encoded:
-    """Encode booleans as runs of their bytes, the first value in the highest bit; `groups` as of `encode_bytes`."""
+    """Encode booleans as runs of bytes, with the first value in the highest bit; `groups` as in `encode_bytes`."""
     bytes_ = groups // 8
     bytes_[-1] = -(-len(values) // 8)
     encoded = encode_bytes(np.packbits(values), bytes_)
@@ -58,7 +58,7 @@ def encode_booleans(values: Booleans, groups: Integers) -> Encoded:
 def encode_integers(values: Integers, groups: Integers, *, signed: bool) -> Encoded:
     """Encode integers as runs (ORC specification, "Integer Run Length Encoding, version 2").
 
-    `groups` as of `encode_bytes`. Values of an unsigned stream count as 64 bits without a sign.
+    `groups` as in `encode_bytes`. Values of an unsigned stream are taken as unsigned 64-bit numbers.
     """
     parts = [_integer_runs(values[start:end], signed=signed) for start, end in pairwise(groups.tolist())]
     return Encoded(b"".join(parts), [(offset, 0) for offset in _offsets(parts)])
@@ -69,7 +69,7 @@ def _offsets(parts: list[bytes]) -> list[int]:
 
 
 def _chop(starts: Integers, total: int, limit: Integers) -> tuple[Integers, Integers]:
-    """Cut regions, each to its limit; return the starts of the pieces and of which region each is."""
+    """Cut each region into pieces up to its limit; return the pieces' starts and the region of each piece."""
     sizes: Integers = np.diff(starts, append=total)
     pieces = -(-sizes // limit)
     region = np.repeat(np.arange(len(starts)), pieces)
@@ -111,12 +111,12 @@ def _integer_runs(values: Integers, *, signed: bool) -> bytes:
 
 
 class _Blocks:
-    """Values cut into blocks of at most 512, and how each is written.
+    """Values cut into blocks of at most 512, and the encoding of each block.
 
-    By value: `codes`, what a direct run holds; `steps`, the difference to the value before (a block's first has that
-    of its second). By block: `starts`, `lengths`, `repeat`, `fixed` (one step throughout), `delta` (steps all in one
-    direction and narrower than the codes), and `widths`, the bits of what is packed, 0 for none. `patched` has whole
-    runs by the number of the block.
+    Per value: `codes`, the content of a direct run; `steps`, the difference to the value before (a block's first
+    value has the step of its second). Per block: `starts`, `lengths`, `repeat`, `fixed` (one step throughout), `delta`
+    (all steps in one direction and narrower than the codes), and `widths`, the bits of the packed values, 0 for none.
+    `patched` maps block numbers to complete runs.
     """
 
     def __init__(self, values: Integers, *, signed: bool) -> None:
@@ -126,14 +126,14 @@ class _Blocks:
         self.starts = starts = _cut(values)
         self.lengths = np.diff(starts, append=len(values))
         self.steps = _steps(values, starts)
-        # NB: a difference may overflow only with values beyond; those are written directly
+        # NB: only values beyond _TAME can overflow a difference; with any such value, all blocks use direct runs
         tame = bool(values.min() > -_TAME and values.max() < _TAME)
         many = (self.lengths >= _SHORTEST_REPEAT) & tame
         low, high = np.minimum.reduceat(self.steps, starts), np.maximum.reduceat(self.steps, starts)
         self.fixed = many & (low == high)
         self.repeat = self.fixed & (low == 0) & (self.lengths <= _LONGEST_SHORT_REPEAT)
         direct = width_of(np.maximum.reduceat(self.codes, starts))
-        # NB: a width of 1 has the code of a fixed step
+        # NB: in a delta run the code of width 1 means a fixed step
         steps = np.maximum(width_of(np.maximum(np.abs(low), np.abs(high)).view(np.uint64)), 2)
         one_way = (low >= 0) | ((high <= 0) & (self.steps[starts] < 0))
         self.delta = many & ~self.fixed & one_way & (steps < direct)
@@ -142,7 +142,7 @@ class _Blocks:
         self.widths[list(self.patched)] = 0
 
     def _patch(self) -> dict[int, bytes]:
-        """Those of the directly written blocks that are shorter as runs with patches."""
+        """Return patched runs of the direct blocks that become shorter with patches."""
         direct = ~self.fixed & ~self.delta & (self.lengths > _FEW) & (self.widths > WIDTHS[0])
         narrower = WIDTHS[np.searchsorted(WIDTHS, self.widths) - 1].astype(np.uint64)
         wide = self.codes >> np.repeat(narrower, self.lengths) != 0
@@ -161,14 +161,14 @@ def _zigzag(values: Integers) -> Unsigned:
 
 
 def _cut(values: Integers) -> Integers:
-    """Where blocks start: a long sequence of one step is by itself, and none is over 512."""
+    """Return the starts of the blocks: a long sequence of one step is a block of its own, and the limit is 512."""
     steps = np.diff(values)
     same = steps[1:] == steps[:-1]
     edges = np.flatnonzero(np.diff(same, prepend=False, append=False))
     starts, ends = edges[::2], edges[1::2] + 2
     long = ends - starts >= _SHORTEST_SEQUENCE
     starts, ends = starts[long], ends[long]
-    # two sequences may share the value in which they meet: the first has it
+    # two adjacent sequences may share a value: it goes to the first
     starts[1:] = np.maximum(starts[1:], ends[:-1])
     regions = np.unique(np.concatenate(([0], starts, ends[ends < len(values)])))
     return _chop(regions, len(values), np.full(len(regions), _LONGEST_BLOCK))[0]
@@ -183,9 +183,9 @@ def _steps(values: Integers, starts: Integers) -> Integers:
 
 
 def _packed(blocks: _Blocks) -> Iterator[tuple[int, memoryview, list[int]]]:
-    """For each width the blocks' packed values, one after the other, and the ends of the blocks in these bytes."""
+    """Yield, for each width, the concatenated packed values of its blocks, and the end of each block in these bytes."""
     widths = np.repeat(blocks.widths, blocks.lengths)
-    # a delta run has its first value and step before what is packed
+    # a delta run stores its first value and step before the packed values
     first = blocks.starts[blocks.delta]
     widths[first] = 0
     widths[first + 1] = 0

@@ -1,4 +1,4 @@
-"""Integer run-length encoding version 1 (ORC specification, "Integer Run Length Encoding, version 1")."""
+"""Decodes integer runs of version 1 (ORC specification, "Integer Run Length Encoding, version 1")."""
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from compaction_operator.orc.encoding.runs import (
 
 
 def decode_version1(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; ValueError when it does not hold them."""
+    """Return the `count` values of a stream; raise ValueError if it holds another number."""
     return _Decoder(data, signed).decode(count)
 
 
 class _Decoder:
-    """One stream: a pass notes where its runs are, then the literals of all runs are decoded at once."""
+    """Decodes one stream: a first pass notes the runs, then all literals are decoded at once."""
 
     def __init__(self, data: bytes, signed: bool) -> None:
         self._data = data
@@ -33,8 +33,8 @@ class _Decoder:
         self._linear = LinearRuns()
         self._literals = Notes(4)  # offset, number of values, start and end of the bytes
         is_end = np.frombuffer(data, dtype=np.int8) >= 0
-        self._ends = np.flatnonzero(is_end)  # where base-128 numbers end
-        self._ended = np.concatenate(([0], np.cumsum(is_end)))  # how many end before each byte
+        self._ends = np.flatnonzero(is_end)  # the last byte of each base-128 number
+        self._ended = np.concatenate(([0], np.cumsum(is_end)))  # the number of ends before each byte
 
     def decode(self, count: int) -> Integers:
         position = total = 0
@@ -64,7 +64,7 @@ class _Decoder:
     def _literal(self, start: int, offset: int, length: int) -> int:
         last = int(self._ended[start]) + length - 1
         if last >= len(self._ends):
-            raise ValueError("a stream that is cut off")
+            raise ValueError("a truncated stream")
         end = int(self._ends[last]) + 1
         self._literals.add((offset, length, start, end))
         return end
@@ -79,7 +79,7 @@ class _Decoder:
 
 
 def _varints(data: bytes) -> Words:
-    """The base-128 numbers that make up `data`."""
+    """Return the base-128 numbers in `data`."""
     septets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(septets < 128)
     lengths = np.diff(ends, prepend=-1)

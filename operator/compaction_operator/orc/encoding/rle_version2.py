@@ -1,4 +1,4 @@
-"""Integer run-length encoding version 2 (ORC specification, "Integer Run Length Encoding, version 2")."""
+"""Decodes integer runs of version 2 (ORC specification, "Integer Run Length Encoding, version 2")."""
 
 from collections import defaultdict
 
@@ -20,15 +20,15 @@ from compaction_operator.orc.encoding.runs import (
 
 
 def decode_version2(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; ValueError when it does not hold them."""
+    """Return the `count` values of a stream; raise ValueError if it holds another number."""
     return _Decoder(data, signed).decode(count)
 
 
 class _Decoder:
-    """One stream: a pass notes where its runs are, then all runs of one bit width are unpacked at once.
+    """Decodes one stream: a first pass notes the runs, then all runs of one bit width are unpacked at once.
 
-    The methods that read a run take where it begins and which value is its first; they return where it ends and how
-    many values it has.
+    A method that reads a run takes the run's byte position and the offset of its first value. It returns the byte
+    position of the end and the number of values.
     """
 
     def __init__(self, data: bytes, signed: bool) -> None:
@@ -37,10 +37,10 @@ class _Decoder:
         self._signed = signed
         self._repeats = Notes(2)  # position, offset
         self._linear = LinearRuns()
-        # packed values by width, and whether they are zigzag: start of the bytes, offset, number of values
+        # packed values by (width, zigzag): start of the bytes, offset, number of values
         self._packed: defaultdict[tuple[int, bool], Notes] = defaultdict(lambda: Notes(3))
         self._deltas = Notes(4)  # offset, number of values, first value, first delta
-        self._bases = Notes(3)  # offset, number of values, what to add to them
+        self._bases = Notes(3)  # offset, number of values, base to add
         self._patches = Notes(2)  # offset, bits to set
 
     def decode(self, count: int) -> Integers:
@@ -49,7 +49,7 @@ class _Decoder:
         position = total = 0
         while position < end and total < count:
             header = data[position]
-            if header < 64:  # a short repeat: there may be hundreds of thousands, so they are only noted here
+            if header < 64:  # a short repeat; only noted, as there may be hundreds of thousands
                 self._repeats.add((position, total))
                 position += 2 + (header >> 3)
                 total += (header & 7) + 3
@@ -75,7 +75,7 @@ class _Decoder:
         return position + 2 + (length * width + 7) // 8, length
 
     def _header(self, position: int) -> tuple[int, int]:
-        """The bit width and the number of values in the two bytes that most runs begin with."""
+        """Return the bit width and the number of values from the two-byte header of most runs."""
         header = self._padded[position]
         return width_of_code(header >> 1 & 31), ((header & 1) << 8 | self._padded[position + 1]) + 1
 
@@ -84,11 +84,11 @@ class _Decoder:
         first, end = varint(self._padded, position + 2)
         step, end = varint(self._padded, end)
         first, step = zigzag(first) if self._signed else first, zigzag(step)
-        if not self._padded[position] & 0x3E:  # no width: all deltas are the same
+        if not self._padded[position] & 0x3E:  # no width: all deltas are equal
             self._linear.add(offset, length, first, step)
             return end, length
         if length < 2:
-            raise ValueError("a run of deltas without one")
+            raise ValueError("a delta run without a delta")
         self._deltas.add((offset, length, first, step))
         self._packed[width, False].add((end, offset + 2, length - 2))
         return end + ((length - 2) * width + 7) // 8, length
@@ -108,25 +108,25 @@ class _Decoder:
         for entry in unpack_few(self._padded[patches:end], number, entry_width):
             at += entry >> patch_width
             if at >= offset + length:
-                raise ValueError("a patch behind its run")
+                raise ValueError("a patch beyond its run")
             self._patches.add((at, (entry & (1 << patch_width) - 1) << width & MASK))
         return end, length
 
     def _write_repeats(self, out: Integers) -> None:
-        """The value of a short repeat is in the one to eight bytes behind its header, the highest first."""
+        """Write short repeats; their value is in the one to eight bytes after the header, highest first."""
         if not self._repeats:
             return
         positions, offsets = self._repeats.columns()
         headers = np.frombuffer(self._padded, dtype=np.uint8)[positions]
         behind = np.ndarray((len(self._data),), dtype=">u8", buffer=self._padded, offset=1, strides=(1,))
-        # NB: without astype numpy computes large arrays in place, and the result has its bytes in reverse
+        # NB: without astype, numpy computes large arrays in place and returns the bytes reversed
         words = behind[positions].astype(np.uint64) >> (56 - (headers & 0x38)).astype(np.uint64)
         values = unzigzag(words) if self._signed else words.view(np.int64)
         lengths = (headers & 7).astype(np.int64) + 3
         out[indexes(offsets, lengths)] = np.repeat(values, lengths)
 
     def _write_deltas(self, out: Integers) -> None:
-        """Make values of the deltas, which are to be added or, where the first one is negative, taken off."""
+        """Turn deltas into values; a run with a negative first delta subtracts the others."""
         if not self._deltas:
             return
         offsets, lengths, first, step = self._deltas.columns()
@@ -150,7 +150,7 @@ class _Decoder:
 
 
 def _sign_and_magnitude(data: bytes) -> int:
-    """A number whose highest bit is its sign, as the 64 bits of its two's complement."""
+    """Return a sign-and-magnitude number (the highest bit is the sign) as a 64-bit two's complement."""
     value = int.from_bytes(data, "big")
     sign = 1 << (8 * len(data) - 1)
     return (sign - value if value & sign else value) & MASK

@@ -1,4 +1,4 @@
-"""What the decoders of both versions of integer runs share."""
+"""Helpers that the decoders of both versions of integer runs share."""
 
 from array import array
 from collections.abc import Iterable
@@ -11,33 +11,33 @@ Words = npt.NDArray[np.uint64]
 
 MASK = (1 << 64) - 1
 LONGEST_VARINT = 10
-"""The bytes that a base-128 number of 64 bits may take."""
+"""The largest number of bytes of a 64-bit base-128 number."""
 
 PADDING = bytes(72)
-"""What decoders put behind a stream, so that the fixed part of any run, and what its last group of packed values has
-too much, may be read without looking for the end."""
+"""Bytes that decoders append to a stream. Reads of a run's fixed part, or of the surplus in its last group of packed
+values, then need no check for the end."""
 
 
 def check_end(data: bytes, position: int, *, count: int, total: int) -> None:
-    """Raise ValueError unless the runs end where the stream does, and held `total` = `count` values."""
+    """Raise ValueError unless the runs end exactly where the stream ends and hold `total` = `count` values."""
     if position > len(data) or total < count:
-        raise ValueError("a stream that is cut off")
+        raise ValueError("a truncated stream")
     if position < len(data) or total > count:
         raise ValueError(f"a stream of more than {count} values")
 
 
 def zigzag(value: int) -> int:
-    """Return the signed number of a zigzag form, as the 64 bits of its two's complement."""
+    """Return the signed number for a zigzag code, as a 64-bit two's complement."""
     return ((value >> 1) ^ -(value & 1)) & MASK
 
 
 def unzigzag(values: Words) -> Integers:
-    """Return the signed numbers of zigzag forms."""
+    """Return the signed numbers for zigzag codes."""
     return (values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64)
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the base-128 number at `position`, cut to 64 bits, and where it ends; ValueError for a longer one."""
+    """Return the base-128 number at `position`, cut to 64 bits, and its end; raise ValueError for a longer one."""
     value = 0
     for shift in range(0, 7 * LONGEST_VARINT, 7):
         byte = data[position]
@@ -49,13 +49,13 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def indexes(offsets: Integers, lengths: Integers) -> Integers:
-    """Return the indexes offset, offset + 1, ... of each run, one run after the other."""
+    """Return the concatenated indexes offset, offset + 1, ... of all runs."""
     ends = np.cumsum(lengths)
     return np.repeat(offsets - (ends - lengths), lengths) + np.arange(ends[-1])
 
 
 class Notes:
-    """What a pass over a stream notes of its runs: a few words of 64 bits for each, packed, as there may be many."""
+    """Notes about the runs of a stream: a few 64-bit words per run, packed because there may be many runs."""
 
     def __init__(self, words: int) -> None:
         self._width = words
@@ -69,23 +69,23 @@ class Notes:
         self._words.extend(note)
 
     def columns(self) -> Integers:
-        """Return an array for each word of a note, with that word of all runs."""
+        """Return one array per word of a note, with the values of all runs."""
         words = np.frombuffer(self._words, dtype=np.int64)
         return np.ascontiguousarray(words.reshape(-1, self._width).T)
 
 
 class LinearRuns:
-    """Runs of values that are a fixed step apart."""
+    """Runs of values with a fixed step."""
 
     def __init__(self) -> None:
         self._notes = Notes(4)
 
     def add(self, offset: int, length: int, first: int, step: int) -> None:
-        """Add a run that is to be at `offset`; `first` and `step` are 64 bits each."""
+        """Add a run at `offset`; `first` and `step` have 64 bits each."""
         self._notes.add((offset, length, first, step))
 
     def write(self, out: Integers) -> None:
-        """Write the values where they belong; as in Java, what is beyond 64 bits is lost."""
+        """Write the values to their offsets; as in Java, arithmetic wraps at 64 bits."""
         if not self._notes:
             return
         offsets, lengths, first, step = self._notes.columns()

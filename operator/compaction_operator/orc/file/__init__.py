@@ -1,1 +1,1 @@
-"""Whole ORC files: tails, stripes read, copied and built, statistics and indexes."""
+"""Whole ORC files: tails and stripes to read, copy and write, with their statistics and indexes."""

@@ -1,4 +1,4 @@
-"""One stripe of a file: its footer, where its streams are, and its columns decoded."""
+"""Reads one stripe of a file: its footer, the places of its streams, and its decoded columns."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, RowIndex, StreamKind, StripeFooter
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, StreamKind, StripeFooter
 from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
@@ -20,17 +20,17 @@ _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
 
 
 def open_stripe(file: BinaryIO, tail: Tail, index: int) -> "StripeReader":
-    """Return a reader of one stripe of the file whose tail is `tail`.
+    """Return a reader of one stripe of the file with the tail `tail`.
 
-    Raises OrcError for a stripe whose footer is damaged, which is encrypted, or whose types are none of a file.
+    Raises OrcError for a damaged footer, an encrypted stripe, or an invalid type tree.
     """
     return StripeReader(file, tail, index)
 
 
 class StripeReader:
-    """The columns of one stripe, each read and decoded when it is asked for.
+    """The columns of one stripe, each read and decoded on demand.
 
-    `rows` is the number of rows, `footer` the StripeFooter message, `timezone` the writer's zone or an empty string.
+    `rows` is the number of rows, `footer` the StripeFooter message.
     """
 
     def __init__(self, file: BinaryIO, tail: Tail, index: int) -> None:
@@ -43,14 +43,14 @@ class StripeReader:
         with self._errors("its footer"):
             self.footer = self._read_footer(information)
             self._streams = self._locate_streams(information)
-        self.timezone: str = self.footer.writer_timezone
-        self._decodable = StripeStreams(self._types, self.footer.columns, self.timezone, self._stream)
+        zone = self.footer.writer_timezone
+        self._decodable = StripeStreams(self._types, self.footer.columns, zone, self._stream)
 
     def column(self, column: int) -> pa.Array:
-        """Return a column and all below it, as `physical_type` and one value per row.
+        """Return a column with its descendants, in its `physical_type` and with one value per row.
 
-        Raises OrcError for damaged streams, for a null in a struct around the column, for values that are not known
-        to survive, and when the column is not in structs only.
+        Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
+        streams, and for values that might not survive.
         """
         with self._errors(f"column {self._name(column)}"):
             for ancestor in self._ancestors(column):
@@ -58,30 +58,19 @@ class StripeReader:
             return decode_column(self._decodable, column, self.rows)
 
     def column_bytes(self, column: int) -> int:
-        """Return the size in the file of the streams of a column and all below it, without indexes."""
+        """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""
         columns = range(column, subtree_end(self._types, column))
         return sum(
             length for (of, kind), (_, length) in self._streams.items() if of in columns and kind not in _INDEXES
         )
 
-    def has_bloom_filter(self, column: int) -> bool:
-        """Whether the stripe has a bloom filter for the column."""
-        return any((column, kind) in self._streams for kind in _BLOOM_FILTERS)
-
     def bloom_filters(self, column: int) -> list[Any]:
-        """Return the BloomFilter messages of a column's row groups, if it has any; OrcError when they are damaged."""
+        """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
         for kind in _BLOOM_FILTERS:
             if (column, kind) in self._streams:
                 with self._errors(f"the Bloom filters of column {self._name(column)}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
-
-    def row_index(self, column: int) -> Any | None:
-        """Return the RowIndex message of a column, or None; OrcError when it is damaged."""
-        if (column, StreamKind.ROW_INDEX) not in self._streams:
-            return None
-        with self._errors(f"the row index of column {self._name(column)}"):
-            return RowIndex.FromString(self._stream(column, StreamKind.ROW_INDEX))
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -105,7 +94,7 @@ class StripeReader:
         self._file.seek(offset)
         data = self._file.read(length)
         if len(data) < length:
-            raise ValueError("the file is cut off")
+            raise ValueError("the file is truncated")
         return codec.decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
 
     def _read_footer(self, information: Any) -> Any:
@@ -116,11 +105,11 @@ class StripeReader:
         if reason := problem(self._types):
             raise ValueError(reason)
         if len(footer.columns) != len(self._types):
-            raise ValueError(f"{len(footer.columns)} columns, not {len(self._types)}")
+            raise ValueError(f"it has {len(footer.columns)} columns, not {len(self._types)}")
         return footer
 
     def _locate_streams(self, information: Any) -> dict[tuple[int, int], tuple[int, int]]:
-        """Where each stream of a column and kind begins in the file, and its length there."""
+        """Return (offset, length) in the file of each stream, by (column, kind)."""
         streams: dict[tuple[int, int], tuple[int, int]] = {}
         position = information.offset
         for stream in self.footer.streams:
@@ -134,7 +123,7 @@ class StripeReader:
         return streams
 
     def _stream(self, column: int, kind: StreamKind) -> bytes | None:
-        """The plain bytes of a stream, or None for one that was left out."""
+        """Return the plain bytes of a stream, or None if the stripe lacks it."""
         place = self._streams.get((column, kind))
         return None if place is None else self._read(*place)
 
@@ -144,10 +133,10 @@ class StripeReader:
             column = self._parents[column]
             found.append(column)
             if self._types[column].kind != Kind.STRUCT:
-                raise ValueError("it is not in structs only")
+                raise ValueError("not all of its ancestors are structs")
         return found
 
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
-            raise ValueError(f"{self._name(column)}, which it is in, is null in some rows")
+            raise ValueError(f"its ancestor {self._name(column)} is null in some rows")

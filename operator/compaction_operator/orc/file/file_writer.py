@@ -1,4 +1,4 @@
-"""Writes an ORC file stripe by stripe: new ones column by column, others as the bytes they are in their file."""
+"""Writes an ORC file stripe by stripe: builds new stripes from columns and copies others byte for byte."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ _MAGIC = b"ORC"
 _VERSION = (0, 12)
 _WRITER_JAVA = 0
 _WRITER_VERSION = 7
-"""What Hive 3.1 writes (ORC_517): string statistics hold whole values, times are also in UTC."""
+"""As Hive 3.1 writes (ORC_517): string statistics hold complete values, and timestamp statistics are also in UTC."""
 _PIECE = 8 * 1024 * 1024
 
 
 class OrcWriter:
-    """A new ORC file, as a context manager: some stripes, then `finish`.
+    """A new ORC file, as a context manager: write the stripes, then call `finish`.
 
-    The file must not exist. It is removed again when the block ends by an error or without `finish`. What cannot be
-    written raises OrcError with the path. `stripe_rows` has the rows of each stripe so far.
+    The file must not exist. It is removed if the block raises an error or ends without `finish`. Raises OrcError with
+    the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far.
     """
 
     def __init__(self, path: str, layout: Layout) -> None:
@@ -47,7 +47,7 @@ class OrcWriter:
 
     @property
     def stripe_rows(self) -> list[int]:
-        """The rows of each stripe, in their order."""
+        """The number of rows of each stripe, in order."""
         return [int(stripe.number_of_rows) for stripe in self._footer.stripes]
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class OrcWriter:
 
     @contextmanager
     def stripe(self, rows: int) -> Iterator[StripeBuilder]:
-        """Put together a stripe of so many rows, which is written when the block ends; one of no rows is left out."""
+        """Build a stripe of `rows` rows and write it when the block ends; a stripe without rows is omitted."""
         builder = StripeBuilder(rows, self._layout)
         yield builder
         builder.complete()
@@ -100,9 +100,9 @@ class OrcWriter:
         return self._file.write(section.data)
 
     def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
-        """Append a stripe of another file as it is there, with its statistics; `can_copy` must be true of it.
+        """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
 
-        Raises OrcError, naming the other file, when it is cut off.
+        Raises OrcError, naming the other file, if that file is truncated.
         """
         stripe = StripeInformation()
         stripe.CopyFrom(tail.footer.stripes[index])
@@ -144,7 +144,7 @@ class OrcWriter:
         return self._file.tell()
 
     def _file_statistics(self) -> list[Any]:
-        """The statistics of each column over all stripes; those of no values when there is no stripe."""
+        """Return the statistics of each column over all stripes; without stripes, those of zero values."""
         types, stripes = self._layout.types, self._metadata.stripe_stats
         if not stripes:
             empty = [pa.array([], physical_type(types, column)) for column in range(len(types))]

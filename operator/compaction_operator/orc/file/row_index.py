@@ -1,4 +1,4 @@
-"""A column as a stripe holds it: compressed streams, row index, bloom filters, statistics."""
+"""A column as a stripe stores it: compressed streams, row index, Bloom filters, statistics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from compaction_operator.orc.spec.messages import (
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the stripe footer names it, and its bytes."""
+    """A stream: its entry in the stripe footer, and its stored bytes."""
 
     kind: StreamKind
     column: int
@@ -32,7 +32,7 @@ class StoredStream:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """One column without its children, ready to be written; `encoding` and `statistics` are messages of the file."""
+    """One column without its children, ready to write; `encoding` and `statistics` are ORC messages."""
 
     encoding: Any
     index: list[StoredStream]
@@ -42,7 +42,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStore:
-    """How a file stores its columns; `bloom_filters` has the false positive probability of a column's, by its id."""
+    """The storage settings of a file; `bloom_filters` maps column ids to false positive probabilities."""
 
     types: Sequence[Any]
     codec: Compression
@@ -51,7 +51,7 @@ class ColumnStore:
     row_index_stride: int
 
     def store(self, encoded: EncodedColumn) -> StoredColumn:
-        """Compress the streams of a column; make its row index, its bloom filters and its statistics."""
+        """Compress the streams of a column and build its row index, Bloom filters and statistics."""
         column = encoded.column
         streams = [(stream, self._compress(stream.data)) for stream in encoded.streams]
         slices = [encoded.array.slice(start, end - start) for start, end in pairwise(encoded.groups.tolist())]
@@ -77,7 +77,7 @@ class ColumnStore:
 
 
 def _row_index(streams: Sequence[tuple[PlainStream, CompressedStream]], statistics: Sequence[Any]) -> Any:
-    """The row index of a column (ORC specification, "Row Group Index"): for each group the streams' positions."""
+    """Return a column's row index: the streams' positions per row group (ORC specification, "Row Group Index")."""
     index = RowIndex()
     for group, found in enumerate(statistics):
         entry = index.entry.add(statistics=found)

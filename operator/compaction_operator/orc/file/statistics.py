@@ -1,8 +1,8 @@
-"""Column statistics of ORC's indexes and footers, as ORC's Java writer makes them or safely wider.
+"""Column statistics of ORC indexes and footers: equal to those of ORC's Java writer, or safely wider.
 
-Readers prune by them. A reader of ORC 1.5 (Hive 3.1: RecordReaderImpl.evaluatePredicateProto) takes statistics whose
-typed message is present without a minimum for "all values are null" and skips the rows; only where the typed message
-is absent does it read them. So whatever is not known here is left out as a whole.
+Readers prune by statistics. ORC 1.5 (Hive 3.1: RecordReaderImpl.evaluatePredicateProto) takes a typed message without
+a minimum to mean "all values are null" and skips the rows. It reads the rows only if the typed message is absent.
+Therefore unknown bounds omit the whole typed message.
 """
 
 import re
@@ -23,8 +23,8 @@ _INT = range(-(2**31), 2**31)
 _EXACT = Context(prec=4 * MAX_DECIMAL_DIGITS)
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
 
-# Writers order strings by their bytes, Java's readers by UTF-16: there U+E000 to U+FFFF (in UTF-8 EE and EF come first)
-# are behind what takes four bytes (F0 to F4). A table for bytes.translate.
+# Writers order strings by their bytes, Java's readers by UTF-16. In UTF-16, U+E000 to U+FFFF (UTF-8 lead bytes EE, EF)
+# follow the four-byte characters (lead bytes F0 to F4). This is a table for bytes.translate.
 _FOUR_BYTES = 0xF0
 _JAVA_ORDER = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
 
@@ -48,24 +48,24 @@ _FIELDS = {
 
 
 class _UnknownError(Exception):
-    """Nothing can be said that is sure to be right for every reader."""
+    """No statistics are known to be safe for every reader."""
 
 
 def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any:
-    """Return the ColumnStatistics of a slice of one column, its children left out.
+    """Return the ColumnStatistics of a slice of one column, without its children.
 
-    `array` holds the slice as `physical_type(types, column)`, without the rows whose parent is null. Without values
-    (also of length 0) the typed message has no minimum and maximum, as Java writes it. It is absent for kinds that
-    have none, and where no bound is safe:
+    `array` holds the slice in `physical_type(types, column)`, without rows whose parent is null. If there are no
+    values, the typed message has no minimum and maximum, as in Java. The typed message is absent for kinds that have
+    none, and if no bound is safe:
 
-    - a NaN among floating point numbers: ORC 1.5 does not mind that the sum is NaN, and skips rows that are <> x
-      when minimum and maximum are x;
-    - strings whose bounds by bytes are none in the order of Java's strings (emoji beside full-width forms), or are not
-      UTF-8: a reader looks for a literal in Java's order, and would skip rows that it found before they were merged;
-    - decimals of more than 38 digits, dates beyond 32 bits, timestamps that ORC's writer cannot have written.
+    - for floating point numbers with a NaN: ORC 1.5 ignores a NaN sum, and skips rows with values <> x if minimum and
+      maximum are x;
+    - for strings whose byte-order bounds are not bounds in the order of Java's strings (emoji beside full-width
+      forms), or are not UTF-8: a reader compares in Java's order and would skip rows that it found before the merge;
+    - for decimals of more than 38 digits, dates beyond 32 bits, and timestamps that ORC's writer cannot write.
 
-    The sum of integers is absent when it overflows 64 bits, that of decimals when it has more than 38 digits.
-    Timestamps are in milliseconds as a writer in UTC has them, the maximum rounded up. -0.0 is below 0.0.
+    The sum of integers is absent if it overflows 64 bits, the sum of decimals if it has more than 38 digits.
+    Timestamps are in milliseconds of a writer in UTC, with the maximum rounded up. -0.0 is less than 0.0.
     """
     result = ColumnStatistics(number_of_values=len(array) - array.null_count, has_null=array.null_count > 0)
     field = _FIELDS.get(Kind(types[column].kind))
@@ -75,11 +75,11 @@ def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any
 
 
 def merge(parts: Sequence[Any]) -> Any:
-    """Return the ColumnStatistics of all parts together: of row groups a stripe's, of stripes a file's.
+    """Merge ColumnStatistics: those of row groups into a stripe's, those of stripes into a file's.
 
-    The typed message is absent where one part has none, or does not say its bounds although it has values: never is
-    the result narrower than what is known. Lower and upper bounds (ORC 1.6, long strings) stand in for a minimum and
-    maximum. Raises ValueError without parts, which have no type.
+    The typed message is absent if a part lacks it, or if a part has values but no bounds: the result is never
+    narrower than the parts. Lower and upper bounds (ORC 1.6, long strings) replace a missing minimum and maximum.
+    Raises ValueError without parts, because the type is then unknown.
     """
     if not parts:
         raise ValueError("no statistics to merge")
@@ -95,15 +95,15 @@ def merge(parts: Sequence[Any]) -> Any:
 
 
 def were_collected(stripe: Any, rows: int) -> bool:
-    """Tell whether StripeStatistics describe the stripe's rows: its root column must count them.
+    """Return whether StripeStatistics describe the stripe's rows: the root column must count all of them.
 
-    Hive 3.1's own minor compaction writes statistics of no values, which look like those of nulls.
+    Hive 3.1's minor compaction writes statistics of zero values, which look like statistics of nulls.
     """
     return bool(stripe.column_stats) and int(stripe.column_stats[0].number_of_values) == rows
 
 
 def _fill(result: Any, field: str, fill: Callable[[], None]) -> None:
-    """Let `fill` write the typed message, or leave it out when it finds that nothing is known."""
+    """Let `fill` write the typed message; omit the message if `fill` raises _UnknownError."""
     getattr(result, field).SetInParent()
     try:
         fill()
@@ -121,7 +121,7 @@ def _integers_of(typed: Any, values: pa.Array) -> None:
 
 
 def _sum(numbers: npt.NDArray[np.int64]) -> int | None:
-    """The sum, or None where adding one after the other leaves 64 bits, as Java does it."""
+    """Return the sum, or None if adding in order, as Java does, overflows 64 bits."""
     sums = np.cumsum(numbers)
     before = np.concatenate([np.zeros(1, np.int64), sums[:-1]])
     same_sign = (numbers >= 0) == (before >= 0)
@@ -135,14 +135,14 @@ def _doubles_of(typed: Any, values: pa.Array) -> None:
     if np.any(np.isnan(numbers)):
         raise _UnknownError
     with np.errstate(invalid="ignore", over="ignore"):
-        # NB: cumsum adds in order, as Java does; numpy's sum adds in pairs and differs in the last bits
+        # NB: cumsum adds in order, as Java does; numpy's sum adds pairwise and differs in the last bits
         typed.sum = 0.0 + float(np.cumsum(numbers)[-1]) if len(numbers) else 0.0
     if len(numbers):
         typed.minimum, typed.maximum = _signed(numbers.min(), -1, numbers), _signed(numbers.max(), 1, numbers)
 
 
 def _signed(bound: np.float64, sign: int, numbers: npt.NDArray[np.float64]) -> float:
-    """The bound; a zero with the given sign if one of the zeros has it: for readers -0.0 is less than 0.0."""
+    """Return the bound; a zero gets the given sign if any zero has it, as readers order -0.0 below 0.0."""
     if bound != 0:
         return float(bound)
     zeros = np.copysign(1.0, numbers[numbers == 0])
@@ -165,7 +165,7 @@ def _least_and_greatest(values: pa.Array) -> tuple[bytes, bytes]:
 
 
 def _in_java_order(values: pa.Array) -> pa.Array | None:
-    """The byte strings with each byte as `_java_order` has it; None when that changes no order."""
+    """Return the strings translated for Java's order, or None if that order equals the order of the bytes."""
     offsets = offsets_of(values)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     if not np.any(data >= _FOUR_BYTES):
@@ -184,7 +184,7 @@ def _set_text_bounds(typed: Any, low: bytes, high: bytes) -> None:
         low.decode()
         high.decode()
     except UnicodeDecodeError:
-        # Java would read a U+FFFD, which is somewhere else in the order
+        # Java would decode it as U+FFFD, which has another place in the order
         raise _UnknownError from None
     typed.minimum, typed.maximum = low, high
 
@@ -215,7 +215,8 @@ def _timestamps_of(typed: Any, values: pa.Array) -> None:
         raise _UnknownError
     times, rounded = found
     if len(times):
-        # NB: a reader without nanoseconds must not take the range for one value, nor miss what lies behind it
+        # NB: with the maximum rounded up, a reader in milliseconds neither mistakes the range for a single value nor
+        # misses a fraction
         typed.minimum_utc, typed.maximum_utc = int(times.min()), int((times + rounded).max())
 
 
@@ -231,7 +232,7 @@ def _decimals_of(typed: Any, values: pa.Array) -> None:
 
 
 def _decimal_sum(array: pa.Array) -> Decimal:
-    # 76 digits hold the sum of any number of rows of 38
+    # 76 digits hold the sum of any number of 38-digit values
     total = pc.sum(array.cast(pa.decimal256(2 * MAX_DECIMAL_DIGITS, array.type.scale))).as_py()
     assert isinstance(total, Decimal)
     return total
@@ -247,7 +248,7 @@ def _set_decimal_sum(typed: Any, addends: Sequence[Decimal]) -> None:
 
 
 def _plain(number: Decimal) -> str:
-    """A decimal as HiveDecimal writes it."""
+    """Return a decimal as HiveDecimal writes it."""
     text = f"{number:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
@@ -332,7 +333,7 @@ def _highest(parts: Sequence[Any], name: str, key: Callable[[Any], Any] | None =
 
 
 def _bound(part: Any, *names: str) -> Any:
-    """The first of the fields that the part has."""
+    """Return the first field that the part has; raise _UnknownError if it has none."""
     for name in names:
         if part.HasField(name):
             return getattr(part, name)

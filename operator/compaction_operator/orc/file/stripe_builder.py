@@ -1,4 +1,4 @@
-"""A new stripe, put together column by column."""
+"""Builds a new stripe column by column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from compaction_operator.orc.spec.physical import physical_type
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a file looks like: its type tree, codec, largest frame in plain bytes, calendar (as in the footer; 0 when
-    that does not say), bloom filters (false positive probability by column id) and the rows of a row group."""
+    """The layout of a file: type tree, codec, largest frame in plain bytes, calendar (as in the footer; 0 if unset),
+    Bloom filters (false positive probability by column id) and the rows of a row group."""
 
     types: Sequence[Any]
     compression: Compression
@@ -27,12 +27,12 @@ class Layout:
 
 
 class StripeBuilder:
-    """A stripe being put together; its streams are compressed at once and kept in memory, in `columns`."""
+    """A stripe under construction; it compresses each stream at once and keeps the result in `columns`."""
 
     def __init__(self, rows: int, layout: Layout) -> None:
         self._rows = rows
         self._types = layout.types
-        # a stripe of no rows has one row group of none, so that its columns still have statistics of their type
+        # a stripe without rows has one empty row group, so that its columns still have statistics of their type
         self._groups = np.array([*range(0, max(rows, 1), layout.row_index_stride), rows], np.int64)
         self._store = ColumnStore(
             types=layout.types,
@@ -44,26 +44,25 @@ class StripeBuilder:
         self.columns: list[StoredColumn] = []
 
     def add(self, column: int, array: pa.Array) -> None:
-        """Add a column with all below it: `array` is of its `physical_type` and has a value for each row.
+        """Add a column with its descendants; `array` has its `physical_type` and one value per row.
 
-        Columns come in the order of their ids. Structs that are left out before it have no nulls.
-        Raises ValueError for a column out of order, for one of another length or type, and when a column that is
-        not a struct was left out before it.
+        Columns must come in the order of their ids. A skipped struct is added without nulls. Raises ValueError for a
+        column out of order, for another length or type, and for a skipped column that is not a struct.
         """
         expected = physical_type(self._types, column)
         if len(array) != self._rows or array.type != expected:
-            raise ValueError(f"column {column} gets {len(array)} values of {array.type}")
+            raise ValueError(f"column {column}: {len(array)} values of {array.type}, not {self._rows} of {expected}")
         self._imply_structs(column)
         for encoded in encode_column(self._types, column, array, row_groups=self._groups):
             self.columns.append(self._store.store(encoded))
 
     def complete(self) -> None:
-        """Say that no column follows; raises ValueError when one that is not a struct was left out."""
+        """Finish the columns; raise ValueError if a column that is not a struct was skipped."""
         self._imply_structs(len(self._types))
 
     def _imply_structs(self, column: int) -> None:
         if column < len(self.columns):
-            raise ValueError(f"column {column} comes too late")
+            raise ValueError(f"column {column} is out of order")
         for skipped in range(len(self.columns), column):
             if self._types[skipped].kind != Kind.STRUCT:
                 raise ValueError(f"column {skipped} has no values")

@@ -1,4 +1,4 @@
-"""Which stripes may be copied as bytes into another file, and their statistics."""
+"""Decides which stripes may be copied byte for byte into another file, and reads their statistics."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ from compaction_operator.orc.spec.errors import OrcError
 from compaction_operator.orc.spec.messages import Compression, Metadata, StreamKind, StripeFooter
 
 _JAVA = 0
-"""Writers other than ORC's own in Java count their versions otherwise; what the output says is Java's."""
+"""The writer code of ORC's Java writer. Other writers number their versions differently; the output claims Java's."""
 
 _OLDEST_WRITER = 6
-"""With older writers the statistics and bloom filters of timestamps mean something else (ORC_135)."""
+"""In files of older writers, statistics and Bloom filters of timestamps have another meaning (ORC_135)."""
 
 
 def can_copy(tail: Tail, index: int, layout: Layout) -> bool:
-    """Whether a stripe may go into a file of this layout as it is: nothing in it would be read in another way, and
-    it has the statistics, row index and bloom filters that readers of that file count on.
+    """Return whether a stripe may be copied unchanged into a file of this layout.
 
-    Raises OrcError for a damaged file.
+    Readers must interpret the stripe as before. It must have the statistics, row index and Bloom filters that readers
+    of the new file expect. Raises OrcError for a damaged file.
     """
     footer = tail.footer
     same = (
@@ -43,7 +43,7 @@ def can_copy(tail: Tail, index: int, layout: Layout) -> bool:
 
 
 def stripe_statistics(tail: Tail, index: int) -> Any:
-    """The statistics of a stripe, a message of the file; OrcError when the file has none that can be read."""
+    """Return the StripeStatistics message of a stripe; raise OrcError if the file has no readable one."""
     try:
         return _statistics(tail.metadata, tail.compression, tail.block_size)[index]
     except (ValueError, IndexError, zlib.error, DecodeError) as error:
@@ -52,13 +52,13 @@ def stripe_statistics(tail: Tail, index: int) -> Any:
 
 @lru_cache(maxsize=4)
 def _statistics(metadata: bytes, codec: Compression, block_size: int) -> Sequence[Any]:
-    """Parsed once a file: a file of many stripes is asked for each."""
+    """Parse the statistics once per file, as callers ask for each stripe."""
     plain = decompress(metadata, codec=codec, block_size=block_size)
     return tuple(Metadata.FromString(plain).stripe_stats)
 
 
 def _has_statistics(tail: Tail, index: int) -> bool:
-    """Whether they are of this stripe's rows, for each column."""
+    """Return whether the statistics cover this stripe's rows and every column."""
     if not tail.metadata:
         return False
     statistics = stripe_statistics(tail, index)
@@ -67,7 +67,7 @@ def _has_statistics(tail: Tail, index: int) -> bool:
 
 
 def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> bool:
-    """Whether each column has a row index, and each of `bloom_filters` a bloom filter."""
+    """Return whether every column has a row index, and every column of `bloom_filters` a Bloom filter."""
     streams = _stripe_footer(tail, index).streams
     indexed = {stream.column for stream in streams if stream.kind == StreamKind.ROW_INDEX}
     filtered = {stream.column for stream in streams if stream.kind == StreamKind.BLOOM_FILTER_UTF8}

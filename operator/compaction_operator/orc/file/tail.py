@@ -1,8 +1,8 @@
-"""The tail of an ORC file: read it, and put another one in its place."""
+"""Reads and checks the tail of an ORC file."""
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,15 +18,15 @@ from compaction_operator.orc.spec.messages import Compression, Footer, PostScrip
 _MAGIC = b"ORC"
 
 _VERSIONS = frozenset({(), (0, 11), (0, 12)})
-"""The versions of the format whose encodings are known; old Hive named none. UNSTABLE-PRE-2.0 has other decimals."""
+"""The supported format versions; old Hive wrote none. UNSTABLE-PRE-2.0 encodes decimals differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
     """The parsed tail of one file.
 
-    `postscript` and `footer` are messages of the ORC specification; `metadata` holds the stripes' statistics
-    as they are in the file, not decoded; `content_end` is where the last stripe ends.
+    `postscript` and `footer` are messages of the ORC specification. `metadata` holds the stripes' statistics as
+    stored, not decoded.
     """
 
     path: str
@@ -34,7 +34,6 @@ class Tail:
     postscript: Any
     footer: Any
     metadata: bytes
-    content_end: int
 
     @property
     def compression(self) -> Compression:
@@ -70,8 +69,8 @@ class Tail:
 def read_tail(path: str) -> Tail:
     """Return the tail of the file at a local path.
 
-    Raises OrcError, naming the file, for one that is missing, is not ORC, is damaged or cut off, is encrypted,
-    is compressed with LZO, or is of a version that is not known.
+    Raises OrcError, naming the file, if it is missing, not ORC, damaged, truncated, encrypted, compressed with LZO, or
+    of an unsupported version.
     """
     try:
         with Path(path).open("rb") as file:
@@ -82,7 +81,7 @@ def read_tail(path: str) -> Tail:
 
 
 def _one_line(error: Exception) -> str:
-    """The first line of an error's text without the path, which OrcError says already."""
+    """Return the first line of an error's text without the path, which OrcError already contains."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).partition("\n")[0] or type(error).__name__
@@ -102,12 +101,12 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     metadata = file.read(postscript.metadata_length)
     section = file.read(postscript.footer_length)
     footer = Footer.FromString(codec.decompress(section, codec=compression, block_size=block_size))
-    end = _check_footer(footer, metadata_start)
-    return Tail(path, size, postscript, footer, metadata, end)
+    _check_footer(footer, metadata_start)
+    return Tail(path, size, postscript, footer, metadata)
 
 
 def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
-    """Return the postscript and its length: the file's last byte."""
+    """Return the postscript and its length, which the file's last byte holds."""
     if size <= len(_MAGIC):
         raise ValueError(f"it has {size} bytes")
     file.seek(max(0, size - 256))
@@ -117,12 +116,12 @@ def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
     if length >= len(end) or postscript.magic != _MAGIC.decode():
         raise ValueError("it does not end with an ORC postscript")
     if tuple(postscript.version) not in _VERSIONS:
-        raise ValueError(f"it is of version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")
+        raise ValueError(f"it has version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")
     return postscript, length
 
 
-def _check_footer(footer: Any, metadata_start: int) -> int:
-    """Return where the stripes end; ValueError when they cannot be what the footer says."""
+def _check_footer(footer: Any, metadata_start: int) -> None:
+    """Raise ValueError for a footer that is unsupported or contradicts itself or the file's size."""
     if footer.HasField("encryption"):
         raise ValueError("it is encrypted")
     if not footer.types:
@@ -131,38 +130,8 @@ def _check_footer(footer: Any, metadata_start: int) -> int:
     for stripe in footer.stripes:
         end = max(end, stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length)
     if end > metadata_start:
-        raise ValueError("a stripe ends behind the file's content")
+        raise ValueError("a stripe ends after the file's content")
     if sum(stripe.number_of_rows for stripe in footer.stripes) != footer.number_of_rows:
-        raise ValueError("the rows of its stripes are not the rows of the file")
+        raise ValueError("the row counts of its stripes do not add up to that of the file")
     if footer.number_of_rows > INT64_MAX:
         raise ValueError("it has more rows than Java can count")
-    return end
-
-
-def rewrite_tail(path: str, *, types: Sequence[Any], user_metadata: Mapping[str, bytes], calendar: int) -> None:
-    """Give the file at `path` another type tree, user metadata and calendar; its stripes stay as they are.
-
-    Only sound for types of the same encoding (string, char and varchar are). Flushed to disk before returning.
-    Raises OrcError as `read_tail` does.
-    """
-    tail = read_tail(path)
-    del tail.footer.types[:]
-    tail.footer.types.extend(types)
-    del tail.footer.metadata[:]
-    for name, value in sorted(user_metadata.items()):
-        tail.footer.metadata.add(name=name, value=value)
-    if calendar:
-        tail.footer.calendar = calendar
-    with Path(path).open("r+b") as file:
-        file.seek(tail.content_end)
-        file.write(_encode(tail))
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _encode(tail: Tail) -> bytes:
-    footer = codec.frame_plain(tail.footer.SerializeToString(), codec=tail.compression, block_size=tail.block_size)
-    tail.postscript.footer_length = len(footer)
-    postscript = tail.postscript.SerializeToString()
-    return bytes(tail.metadata + footer + postscript + bytes([len(postscript)]))

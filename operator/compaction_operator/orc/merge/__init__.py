@@ -1,1 +1,1 @@
-"""ACID events of bucket files: opened, merged in the order of their keys, written and verified."""
+"""The merge of bucket files: reads their ACID events, merges them in key order, writes and verifies the output."""

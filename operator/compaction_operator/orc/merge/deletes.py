@@ -1,4 +1,4 @@
-"""Delete events, read in ranges of keys of which each fits into memory."""
+"""Reads delete events in key ranges that each fit into memory."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -9,19 +9,19 @@ from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, Source, Stripe
 
 _MEMORY_PER_EVENT = 200
-"""What an event takes, with the copies of its key that sorting makes."""
+"""Bytes of memory per event, including the copies of its key that sorting makes."""
 
 _SAMPLES = 4
-"""Ranges are cut by samples of the keys; with so many to a stripe they are a quarter too large at most."""
+"""Samples per stripe and range, which determine the cuts; a range exceeds the limit by at most a quarter."""
 
 
 def delete_windows(
     sources: Sequence[Source], keys: KeyRange, write_ids: ValidWriteIdList, *, memory: int
 ) -> Iterator[tuple[KeyRange, Keys]]:
-    """Yield ranges that together are `keys`, in their order, each with its valid delete events, once each and sorted.
+    """Yield ranges that cover `keys`, in order, each with its valid delete events, sorted and without duplicates.
 
-    The events of a range take about `memory` bytes at most: their number on disk says nothing, as regular keys take
-    next to no room there. Raises OrcError for a file that cannot be read or holds other events.
+    The events of a range take at most about `memory` bytes. Their size on disk is no estimate, as regular keys take
+    almost no space there. Raises OrcError for a file that cannot be read or holds other events.
     """
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
     for range_ in _ranges(stripes, keys, limit=max(1, memory // _MEMORY_PER_EVENT)):
@@ -31,7 +31,7 @@ def delete_windows(
 
 
 def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[KeyRange]:
-    """Cut a range into such of about `limit` events at most."""
+    """Cut a range into ranges of at most about `limit` events."""
     if sum(stripe.rows for stripe in stripes) <= limit:
         return [keys]
     step = max(1, limit // (_SAMPLES * len(stripes)))
@@ -43,7 +43,7 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
 
 
 def _ascending(cuts: Keys) -> list[RowId]:
-    """Each ROW__ID once: more than one event may be of a row."""
+    """Return each ROW__ID once: one row may have several events."""
     return list(dict.fromkeys(cuts.row(index) for index in range(len(cuts))))
 
 

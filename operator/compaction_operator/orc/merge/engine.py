@@ -1,4 +1,4 @@
-"""The compaction engine: merges the events of one bucket in the order of their keys."""
+"""The compaction engine: merges the events of one bucket in key order."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,28 +17,28 @@ from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_so
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
-"""A stripe of at least that many bytes or rows is copied where it may be; smaller ones are merged into larger ones."""
+"""Stripes of at least this many bytes or rows are copied if possible; smaller ones are merged into larger ones."""
 
 
 Window = tuple[KeyRange, Keys]
-"""A range of keys, and the delete events in it."""
+"""A key range and its delete events."""
 
 
 class StripeEngine:
-    """Decodes what must change, a column of an output stripe at a time, and copies the stripes that need not."""
+    """Merges bucket files: rewrites stripes one column at a time, and copies large stripes that need no change."""
 
     def merge(self, task: MergeTask) -> MergeResult:
-        """Write the task's output file, whole and flushed.
+        """Write the task's complete output file and flush it to disk.
 
-        Raises OrcError, and leaves no output, for a file that cannot be read or kept bit for bit, for two events
-        with one key, and for an output that exists.
+        Raises OrcError, and leaves no output, if a file cannot be read or preserved bit for bit, if two events have the
+        same key, or if the output exists.
         """
         write_ids = ValidWriteIdList.parse(task.write_ids)
         return _Merge(task, write_ids).run() if task.kind is EventKind.INSERT else _merge_deletes(task, write_ids)
 
 
 class _Merge:
-    """One INSERT task under way."""
+    """The execution of one INSERT task."""
 
     def __init__(self, task: MergeTask, write_ids: ValidWriteIdList) -> None:
         self._task = task
@@ -51,7 +51,7 @@ class _Merge:
         self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
-        """Write the file, window by window of delete events, and say what came of it."""
+        """Write the file, one window of delete events at a time, and return the counts."""
         stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
         deletes = [open_source(file) for file in self._task.deletes]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
@@ -81,7 +81,7 @@ class _Merge:
         )
 
     def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
-        """Copy a stripe if its statistics and the key index prove that all its rows stay."""
+        """Copy a stripe if its statistics and the key index prove that no row goes; return whether it was copied."""
         keys, deletes = window
         if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
             return False
@@ -110,7 +110,7 @@ class _Merge:
             file.add(runs)
 
     def _run(self, stripe: Stripe, window: Window) -> Run:
-        """Read the keys of a stripe and return the rows that stay."""
+        """Read the keys of a stripe and return its remaining rows."""
         with stripe.open() as opened:
             keys = opened.keys(operation=INSERT)
         inside = in_range(keys, window[0])
@@ -124,7 +124,7 @@ class _Merge:
 
 
 def _bounded(stripe: Stripe) -> Stripe:
-    """The stripe with both bounds known; where its file does not tell them, they are read."""
+    """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
     if stripe.low is not None and stripe.high is not None:
         return stripe
     with stripe.open() as opened:
@@ -132,7 +132,7 @@ def _bounded(stripe: Stripe) -> Stripe:
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
-    """The stripes in the order of their keys, those that overlap together."""
+    """Yield the stripes in key order, in groups of overlapping stripes."""
     group: list[Stripe] = []
     end = LOWEST
     for stripe in sorted(stripes, key=lambda stripe: stripe.bounds):
@@ -164,7 +164,7 @@ def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
 
 
 def _bucket_of(events: Keys) -> Integers:
-    """The bucket of each event's row."""
+    """Return the bucket of each event's row."""
     properties, which = np.unique(events.bucket, return_inverse=True)
     buckets = np.array([bucket_of_property(number) for number in properties.tolist()], np.int64)
     return buckets[which]

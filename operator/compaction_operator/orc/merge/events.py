@@ -1,17 +1,16 @@
-"""What a compaction asks of an engine, and what it gets back: plain values that Spark can pickle."""
+"""Input and output types of the compaction engine: plain values that Spark can pickle."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 RowId = tuple[int, int, int]
-"""A ROW__ID: (originalTransaction, bucket, rowId), in the order in which files are sorted."""
+"""A ROW__ID: (originalTransaction, bucket, rowId), which is also the sort order of files."""
 
 DEFAULT_TASK_MEMORY = 512 * 1024 * 1024
 
 
 class EventKind(StrEnum):
-    """What a bucket file holds: insert events (base, delta) or delete events (delete delta)."""
+    """The content of a bucket file: insert events (base, delta) or delete events (delete delta)."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -19,9 +18,9 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """How rows of a file that is not an ACID one become insert events: one write id and consecutive row ids.
+    """The keys for rows of a file without ACID columns: one write id and consecutive row ids.
 
-    The write id is 0 for a file from before the table was ACID, and that of its directory for one of LOAD DATA.
+    The write id is 0 for a file that predates the ACID table, and the directory's write id for a file of LOAD DATA.
     """
 
     bucket_property: int
@@ -31,7 +30,7 @@ class OriginalRows:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A bucket file by its local path; with `original`, one that is not an ACID file."""
+    """A bucket file at a local path; `original` is set if the file has no ACID columns."""
 
     path: str
     original: OriginalRows | None = None
@@ -39,7 +38,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The ROW__IDs from behind `after` up to and with `to`; None means without end on that side."""
+    """The ROW__IDs greater than `after` and up to `to`, inclusive; None means unbounded."""
 
     after: RowId | None = None
     to: RowId | None = None
@@ -47,13 +46,13 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """One output file to write: the whole of a bucket, or the part of it that lies in `keys`.
+    """One output file to write: a whole bucket, or its part in the range `keys`.
 
-    INSERT: `inputs` are the bucket's files of base and deltas, `deletes` all delete events that apply (major only).
-    DELETE: `inputs` are all files of the delete deltas, of every bucket.
-    `write_ids` is the text of Hive's ValidWriteIdList. `row_type` is the table's row as Hive writes it
-    (`struct<a:int,b:string>`); without it the newest input's row is what all inputs become. Without inputs the type
-    tree comes from `schema_from`. `memory` bounds, in bytes, what is decoded at a time.
+    INSERT: `inputs` are the bucket's files of the base and the deltas; `deletes` are all applicable files of delete
+    events (major only). DELETE: `inputs` are all files of the delete deltas, of every bucket.
+    `write_ids` is the text of Hive's ValidWriteIdList. `row_type` is the table's row type in Hive's syntax
+    (`struct<a:int,b:string>`); without it, all inputs are converted to the newest input's row type. Without inputs,
+    the type tree comes from the files `schema_from`. `memory` limits the bytes that are decoded at a time.
     """
 
     kind: EventKind
@@ -70,13 +69,13 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What was read and written. Only events with a valid write id count.
+    """Counts of the events and bytes read and written. Only events with a valid write id count.
 
-    Rows are insert events; `rows_*_by_write_id` counts them by the write id of their ROW__ID. `rows_hidden` counts the
-    rows that were read and left out, by their own write id, which is not valid. Delete events are
-    counted distinct: `delete_events_in` over all buckets, `delete_events_out` those written to this file.
-    `bytes_copied` are those of `bytes_out` that were copied as whole stripes without being decoded, and `copied_from`
-    has for each such stripe, by its number in the output, the file that it was in.
+    Rows are insert events. `rows_*_by_write_id` counts them by the write id of their ROW__ID. `rows_hidden` counts
+    rows that were read and omitted because their own write id (currentTransaction) is not valid, by that id. Delete
+    events count once each: `delete_events_in` over all buckets, `delete_events_out` in this file only.
+    `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied_from` maps the
+    number of each such output stripe to its source file.
     """
 
     output: str
@@ -92,11 +91,3 @@ class MergeResult:
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_hidden: dict[int, int] = field(default_factory=dict)
-
-
-class Engine(Protocol):
-    """Writes one compacted bucket file."""
-
-    def merge(self, task: MergeTask) -> MergeResult:
-        """Write `task.output`, which must not exist; raises OrcError and leaves no file when it cannot."""
-        ...

@@ -1,4 +1,4 @@
-"""Rows of an older column list become rows of today's: the rules of ORC's SchemaEvolution, where they lose nothing."""
+"""Converts rows from older column lists to the table's: the lossless rules of ORC's SchemaEvolution."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from compaction_operator.orc.spec.physical import physical_type
 from compaction_operator.orc.spec.schema import same
 
 Convert = Callable[[pa.Array], pa.Array]
-"""Turns the physical array of a file's column into that of the target's column; lengths are equal."""
+"""Converts the physical array of a file's column into the target column's, of the same length."""
 
 _INTEGERS = (Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG)
 _FLOATS = (Kind.FLOAT, Kind.DOUBLE)
@@ -22,27 +22,26 @@ _POSITIONAL = re.compile(r"_col[0-9]+")
 
 
 class Incompatible(ValueError):  # noqa: N818 - a verdict on two types
-    """A file's column cannot become the table's without loss or doubt."""
+    """A file's column cannot be converted to the table's without possible loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """Where a target column comes from: the file's column id, and what turns it; no column means nulls."""
+    """The source of a target column: the file's column id (None: nulls) and the conversion."""
 
     target: int
     column: int | None
     convert: Convert
-    as_is: bool
 
 
 def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_row: int) -> tuple[ColumnSource, ...]:
-    """Return, for each child of the target's row struct, where its values come from in a file.
+    """Return the source in a file for each child of the target's row struct.
 
-    `row` and `target_row` are the column ids of the two structs. Columns match by name; those of a file whose names
-    are all `_colN`, as old Hive wrote them, match by position (SchemaEvolution.buildConversion).
-    NB: case counts (`orc.schema.evolution.case.sensitive`): of a file with `ID` Hive reads nulls for `id`.
-    Raises Incompatible naming the column that would lose something: one that the table does not have, or a narrower
-    or unrelated type.
+    `row` and `target_row` are the column ids of the two structs. Columns match by name. If all names in the file are
+    `_colN`, as old Hive wrote them, columns match by position (SchemaEvolution.buildConversion).
+    NB: names are case-sensitive (`orc.schema.evolution.case.sensitive`): if the file has `ID`, Hive reads nulls for
+    `id`.
+    Raises Incompatible naming a column that would lose data: the table lacks it, or has a narrower or unrelated type.
     """
     positional = all(_POSITIONAL.fullmatch(name) for name in types[row].field_names)
     pairs = _pairs(types[row], target_types[target_row], positional=positional, path="")
@@ -53,9 +52,9 @@ def _source(
     types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
 ) -> ColumnSource:
     if column is None:
-        return ColumnSource(target, None, _nulls(target_types, target), as_is=False)
+        return ColumnSource(target, None, _nulls(target_types, target))
     convert = _conversion(types, column, target_types, target, name)
-    return ColumnSource(target, column, convert or _unchanged, as_is=convert is None)
+    return ColumnSource(target, column, convert or _unchanged)
 
 
 def _unchanged(array: pa.Array) -> pa.Array:
@@ -68,7 +67,7 @@ def _nulls(types: Sequence[Any], column: int) -> Convert:
 
 
 def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
-    """Name, file's column id and target's column id for each field of a target struct."""
+    """Return (name, file's column id, target's column id) for each field of a target struct."""
     names = list(target.field_names) if positional else list(struct.field_names)
     found = dict(zip(names, struct.subtypes, strict=False))
     if len(found) != len(struct.subtypes):
@@ -78,8 +77,9 @@ def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tup
         for name, column in zip(target.field_names, target.subtypes, strict=True)
     ]
     if found:
-        lost = f"{path}.{next(iter(found))}".lstrip(".")
-        why = "the table's is of another case" if _has(target, next(iter(found))) else "its values would be lost"
+        name = next(iter(found))
+        lost = f"{path}.{name}".lstrip(".")
+        why = "the table's name differs in case" if _has(target, name) else "its values would be lost"
         raise Incompatible(f"column {lost} is in this file but not in the table: {why}")
     return pairs
 
@@ -91,7 +91,7 @@ def _has(target: Any, name: str) -> bool:
 def _conversion(
     types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str
 ) -> Convert | None:
-    """What turns one column into the other; None when nothing has to be done."""
+    """Return the conversion between two columns, or None if they are equal."""
     if same(types, column, target_types, target):
         return None
     one, other = types[column], target_types[target]
@@ -104,9 +104,9 @@ def _conversion(
 
 
 def _primitive(one: Any, other: Any) -> Convert | None:
-    """What turns a value of one primitive type into the other without loss, or None.
+    """Return the lossless conversion between two primitive types, or None.
 
-    NB: not a float into a double: Hive 3.1 reads it through its decimal text (0.1), Hive 4 exactly (0.10000000149).
+    NB: float to double is excluded: Hive 3.1 converts through the decimal text (0.1), Hive 4 exactly (0.10000000149).
     """
     if one.kind in _INTEGERS:
         return _from_integer(one.kind, other)
@@ -143,7 +143,7 @@ def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], targ
         positions = {child: position for position, child in enumerate(one.subtypes)}
         return _StructConvert(tuple(sources), positions, physical_type(target_types, target))
     if len(one.subtypes) != len(other.subtypes):
-        raise Incompatible(f"column {name} is a union of other types in the table")
+        raise Incompatible(f"column {name} is a union with another number of types in the table")
     children = [
         _conversion(types, child, target_types, wanted, f"{name}._{position}") or _unchanged
         for position, (child, wanted) in enumerate(zip(one.subtypes, other.subtypes, strict=True))

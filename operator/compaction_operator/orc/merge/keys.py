@@ -1,4 +1,4 @@
-"""ROW__IDs as columns: order, equality and write-id validity of many at once. Pure, numpy only."""
+"""Vectorised ROW__IDs: order, equality and write-id validity of many keys at once. Pure, numpy only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Keys:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Keys"]) -> "Keys":
-        """Return the keys of all parts, one after the other."""
+        """Return the concatenated keys of all parts."""
         if not parts:
             return cls.empty()
         return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
@@ -51,14 +51,14 @@ class Keys:
         return int(self.write_id[index]), int(self.bucket[index]), int(self.row_id[index])
 
     def order(self) -> Integers:
-        """The permutation that sorts as Hive does: by ROW__ID, of the same one the newest event first.
+        """Return the permutation that sorts as Hive does: by ROW__ID, then the newest event first.
 
         Source: OrcRawRecordMerger.ReaderKey.compareTo.
         """
         return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
 
     def first_not_ascending(self) -> int | None:
-        """The index of the first key that does not come after the one before it, or None."""
+        """Return the index of the first key that is not greater than its predecessor, or None."""
         ascending = np.zeros(max(0, len(self) - 1), np.bool_)
         equal = ~ascending
         for column in (self.write_id, self.bucket, self.row_id, -self.current):
@@ -67,33 +67,33 @@ class Keys:
         return None if ascending.all() else int(np.argmin(ascending)) + 1
 
     def same_row_as_previous(self) -> Mask:
-        """For each key whether its ROW__ID equals that of the key before it."""
+        """Return, for each key, whether its ROW__ID equals its predecessor's."""
         same = np.zeros(len(self), np.bool_)
         if len(self):
             same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in self.columns[:3]])
         return same
 
     def distinct(self) -> "Keys":
-        """Return each event once, sorted."""
+        """Return the events sorted and without duplicates."""
         keys = self[self.order()]
         again = keys.same_row_as_previous()
         again[1:] &= keys.current[1:] == keys.current[:-1]
         return keys[~again]
 
     def count_by(self, column: Integers) -> dict[int, int]:
-        """How many keys there are for each value of one of the columns."""
+        """Return the number of keys for each value of `column`, which is one of the four columns."""
         values, counts = np.unique(column, return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Mask:
-    """For each write id whether the list says that it is valid."""
+    """Return, for each write id, whether it is valid in the list."""
     hidden = np.fromiter(write_ids.open | write_ids.aborted, np.int64)
     return (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
 
 
 def in_range(keys: Keys, range_: KeyRange) -> Mask:
-    """For each key whether it lies in the range."""
+    """Return, for each key, whether the range contains it."""
     inside = np.ones(len(keys), np.bool_)
     if range_.after is not None:
         inside &= _above(keys, range_.after)
@@ -112,7 +112,7 @@ def _above(keys: Keys, limit: RowId) -> Mask:
 
 
 def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
-    """Whether one of the delete events, which are sorted, has a ROW__ID from `low` to `high`."""
+    """Return whether a delete event has a ROW__ID from `low` to `high`; `deletes` is sorted."""
     left = np.searchsorted(deletes.write_id, low[0], "left")
     right = np.searchsorted(deletes.write_id, high[0], "right")
     near = deletes[slice(int(left), int(right))]
@@ -127,7 +127,7 @@ def _equal(keys: Keys, row: RowId) -> Mask:
 
 
 def hit_by(rows: Keys, deletes: Keys) -> Mask:
-    """For each row whether one of the delete events, which are sorted, has its ROW__ID."""
+    """Return, for each row, whether a delete event has its ROW__ID; `deletes` is sorted."""
     hit = np.zeros(len(rows), np.bool_)
     if not len(rows):
         return hit

@@ -1,4 +1,4 @@
-"""What an output file takes over from its inputs: columns, codec, calendar, bloom filters."""
+"""Derives an output file's layout from its inputs: columns, codec, calendar, Bloom filters."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,19 +14,19 @@ from compaction_operator.orc.spec.hive_types import parse_type
 from compaction_operator.orc.spec.messages import Compression
 
 _LARGEST_BLOCK = (1 << 23) - 1
-"""What the header of a compression frame can say (ORC specification, "Compression")."""
+"""The largest length in the header of a compression frame (ORC specification, "Compression")."""
 
 
 def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
     """Return the layout of a task's output.
 
-    The columns are those of `task.row_type`, else those of the newest input that has a place for all; the codec is
-    that of the newest compressed input (Hive's minor compaction writes plain files). Raises OrcError for a row type
-    that is none, for inputs whose dates count in different calendars, and when there is no file to take anything from.
+    The columns come from `task.row_type`, or else from the newest input whose columns can hold those of all others.
+    The codec comes from the newest compressed input (Hive's minor compaction writes uncompressed files). Raises
+    OrcError for an invalid row type, for inputs whose dates use different calendars, and if there is no input file.
     """
     models = sources or [open_source(InputFile(path)) for path in task.schema_from]
     if not models:
-        raise OrcError(task.output, "there is no file to take the columns from")
+        raise OrcError(task.output, "there is no input file to take the columns from")
     types = _types(models, task)
     if task.kind is EventKind.INSERT and schema.has_dates(types):
         _check_calendars(models)
@@ -51,9 +51,9 @@ def _types(models: Sequence[Source], task: MergeTask) -> list[Any]:
 
 
 def _newest_of_all(models: Sequence[Source]) -> list[Any]:
-    """The columns of the newest file in which those of all others have a place; else those of the newest.
+    """Return the columns of the newest file that can hold those of all others, or else those of the newest file.
 
-    NB: a delta may be older in its columns than a base that was compacted since.
+    NB: a delta may have older columns than a base that was compacted later.
     """
     for candidate in reversed(models):
         try:
@@ -69,11 +69,11 @@ def _check_calendars(sources: Iterable[Source]) -> None:
     first, *others = sources
     for other in others:
         if other.is_proleptic != first.is_proleptic:
-            raise OrcError(other.path, f"its dates are of another calendar than those of {first.path}")
+            raise OrcError(other.path, f"its dates use another calendar than those of {first.path}")
 
 
 def _bloom_filters(models: Sequence[Source], types: Sequence[Any]) -> dict[int, float]:
-    """The columns with a bloom filter in the newest input that has any, and how often each may be wrong."""
+    """Return the false positive probability of each column with Bloom filters in the newest input that has any."""
     for model in reversed(models):
         if model.tail.footer.stripes and (found := _bloom_filters_of(model)):
             targets = {source.column: source.target for source in model.columns(types)}
@@ -82,7 +82,7 @@ def _bloom_filters(models: Sequence[Source], types: Sequence[Any]) -> dict[int, 
 
 
 def _bloom_filters_of(model: Source) -> dict[int, float]:
-    """How often each filter of the first stripe may be wrong, by the column's id in that file."""
+    """Return the false positive probabilities of the first stripe's filters, by column id in that file."""
     entries = model.tail.footer.row_index_stride
     with model.stripes()[0].open() as stripe, reading(model.path):
         columns = bloom_columns(stripe.reader.footer) if entries else ()

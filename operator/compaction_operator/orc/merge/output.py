@@ -1,4 +1,4 @@
-"""The file that a merge writes: runs of rows become stripes of a good size, in the order of their keys."""
+"""Writes the output file of a merge: combines runs of rows into stripes of a suitable size, in key order."""
 
 import math
 from collections import Counter
@@ -34,34 +34,34 @@ from compaction_operator.orc.spec.physical import physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
 
 STRIPE_BYTES = 64 * 1024 * 1024
-"""Stripes of the output are made of about that many bytes of input, or fewer where memory is short."""
+"""Bytes of input per output stripe, approximately; fewer if memory is short."""
 
 _OPEN_FILES = 200
-"""How many stripes that are too large to be read at once are open at a time."""
+"""The largest number of open stripes that are too large to be read at once."""
 
 _DELETES_PER_STRIPE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Rows of one stripe that stay: their numbers in the stripe, and their keys."""
+    """The remaining rows of one stripe: their numbers in the stripe, and their keys."""
 
     stripe: Stripe
     rows: Integers
     keys: Keys
 
     def size(self, memory: int) -> float:
-        """How much of a stripe of the output they are: 1 is a full one, by its bytes or by the memory it takes."""
+        """Return the run's share of an output stripe; 1 is a full stripe, by its bytes or by its memory."""
         full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
         return full * len(self.rows) / self.stripe.rows
 
     def part(self, which: Integers) -> "Run":
-        """Return some of the rows, by their positions in this run."""
+        """Return the rows at the positions `which` of this run."""
         return Run(self.stripe, self.rows[which], self.keys[which])
 
 
 class _AcidFile:
-    """An ACID file being written; a context manager that leaves no file behind an error."""
+    """An ACID file under construction; a context manager that leaves no file after an error."""
 
     def __init__(self, path: str, layout: Layout) -> None:
         self._writer = OrcWriter(path, layout)
@@ -80,8 +80,8 @@ class _AcidFile:
 class InsertFile(_AcidFile):
     """An ACID file of insert events.
 
-    `columns` says for each input file where the columns of the layout come from. What is added comes in the order of
-    the keys: no run may hold a key below one that was added before.
+    `columns` holds, for each input file, the sources of the layout's columns. Additions must be in key order: no run
+    may hold a key smaller than one added before.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class InsertFile(_AcidFile):
 
     @property
     def bytes_copied(self) -> int:
-        """How many bytes of stripes were copied as they are."""
+        """The number of bytes in copied stripes."""
         return self._writer.bytes_copied
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
-        """Take over a whole stripe as it is; `counts` are its rows by write id. Its bounds must be known."""
+        """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
         self._flush()
         with stripe.open() as opened:
             self._writer.copy_stripe(opened.file, stripe.source.tail, stripe.index)
@@ -109,7 +109,7 @@ class InsertFile(_AcidFile):
         self.rows.update(counts)
 
     def add(self, runs: Sequence[Run]) -> None:
-        """Add the rows of runs whose keys may interleave; OrcError when two of them have one ROW__ID."""
+        """Add the rows of runs whose keys may interleave; raise RepeatedRowError if two rows have the same ROW__ID."""
         for group in _of_a_size(runs, self._memory):
             together = [*self._pending, *group]
             size = sum(run.size(self._memory) for run in together)
@@ -119,7 +119,7 @@ class InsertFile(_AcidFile):
             self._pending += group
 
     def finish(self) -> int:
-        """Write what is left and the file's tail; return the file's size."""
+        """Write the pending rows and the file's tail; return the file's size in bytes."""
         self._flush()
         metadata = acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0)
         return self._writer.finish(metadata)
@@ -143,7 +143,7 @@ class InsertFile(_AcidFile):
 
 
 def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
-    """Cut runs into pieces of about an output stripe, in the order of their keys."""
+    """Cut runs into pieces of about one output stripe, in key order."""
     keys = Keys.concatenate([run.keys for run in runs])
     order = keys.order()
     _check_unique(keys[order], runs)
@@ -170,7 +170,7 @@ def _check_unique(keys: Keys, runs: Sequence[Run]) -> None:
 def _rows_of(
     runs: Sequence[Run], opened: Sequence[OpenStripe], sources: Sequence[ColumnSource], order: Integers | None
 ) -> pa.Array:
-    """One column of an output stripe: its values from each run, put into the order of the keys."""
+    """Return one column of an output stripe: the values of all runs, in key order."""
     parts = [_taken(stripe.column(source), run) for run, stripe, source in zip(runs, opened, sources, strict=True)]
     values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     return values if order is None else values.take(pa.array(order))
@@ -188,7 +188,7 @@ def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
 
 
 class DeleteFile(_AcidFile):
-    """An ACID file of delete events, whose rows are null."""
+    """An ACID file of delete events; their `row` is null."""
 
     def __init__(self, path: str, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -196,7 +196,7 @@ class DeleteFile(_AcidFile):
         self.events = 0
 
     def add(self, keys: Keys) -> None:
-        """Add events in the order of their keys; none may lie below one that was added before."""
+        """Add events in key order; no key may be smaller than one added before."""
         for start in range(0, len(keys), _DELETES_PER_STRIPE):
             part = keys[start : start + _DELETES_PER_STRIPE]
             with self._writer.stripe(len(part)) as builder:
@@ -206,5 +206,5 @@ class DeleteFile(_AcidFile):
             self.events += len(part)
 
     def finish(self) -> int:
-        """Write the file's tail; return the file's size."""
+        """Write the file's tail; return the file's size in bytes."""
         return self._writer.finish(acid_metadata(self._lasts, inserts=0, deletes=self.events))

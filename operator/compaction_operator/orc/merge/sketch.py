@@ -1,4 +1,4 @@
-"""What a bucket file holds by its tail alone: enough to cut its rows into ranges of keys."""
+"""Summarises a bucket file from its tail alone: enough to cut its rows into key ranges."""
 
 import re
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from compaction_operator.orc.file.tail import Tail, read_tail
 from compaction_operator.orc.merge.events import RowId
 
 KEY_INDEX = "hive.acid.key.index"
-"""User metadata: the last key of each stripe, as `writeId,bucket,rowId;` (Hive's OrcRecordUpdater.KeyIndexBuilder)."""
+"""User metadata with the last key of each stripe, as `writeId,bucket,rowId;` (OrcRecordUpdater.KeyIndexBuilder)."""
 
 _ENTRY = re.compile(r"(-?[0-9]{1,19}),(-?[0-9]{1,10}),(-?[0-9]{1,19});")
 
 
 @dataclass(frozen=True, slots=True)
 class StripeSketch:
-    """One stripe: its rows, its size in bytes, and its last ROW__ID where the file says it."""
+    """One stripe: its number of rows, its size in bytes, and its last ROW__ID if the file records it."""
 
     rows: int
     bytes: int
@@ -24,7 +24,7 @@ class StripeSketch:
 
 @dataclass(frozen=True, slots=True)
 class FileSketch:
-    """A bucket file: rows and bytes in all, and its stripes in their order."""
+    """A bucket file: total rows and bytes, and its stripes in order."""
 
     rows: int
     bytes: int
@@ -32,7 +32,7 @@ class FileSketch:
 
 
 def sketch(path: str) -> FileSketch:
-    """Return what the tail of the file at a local path says; raises OrcError when it cannot be read."""
+    """Return the sketch of the file at a local path; raise OrcError if its tail cannot be read."""
     tail = read_tail(path)
     lasts: Sequence[RowId | None] = key_index(tail) or [None] * len(tail.footer.stripes)
     stripes = tuple(
@@ -43,9 +43,9 @@ def sketch(path: str) -> FileSketch:
 
 
 def key_index(tail: Tail) -> list[RowId] | None:
-    """Return the last ROW__ID of each stripe, or None when the file has no index that fits its stripes.
+    """Return the last ROW__ID of each stripe, or None if the file has no index that matches its stripes.
 
-    NB: Hive before HIVE-18817 could write one with too few entries; it must not be trusted then.
+    NB: Hive before HIVE-18817 could write an index with too few entries, which must not be trusted.
     """
     text = tail.user_metadata.get(KEY_INDEX, b"").decode("ascii", errors="replace")
     entries = _ENTRY.findall(text)

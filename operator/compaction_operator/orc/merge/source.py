@@ -1,4 +1,4 @@
-"""The bucket files that go into a compaction: opened, checked, and read stripe by stripe as ACID events."""
+"""Opens and checks the input files of a compaction, and reads them stripe by stripe as ACID events."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -25,16 +25,16 @@ from compaction_operator.orc.spec.errors import OrcError
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
 INSERT, UPDATE, DELETE = 0, 1, 2
-"""The values of `operation` (Hive's AcidInputFormat); UPDATE is of Hive before 3."""
+"""The values of `operation` (Hive's AcidInputFormat); only Hive before 3 wrote UPDATE."""
 
 OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT = 1, 2, 3, 4, 5
 """The column ids of an ACID file's key columns; `row` follows them."""
 
 SMALL_BYTES = 256 * 1024
-"""A stripe of at most that size is read at once and its file closed."""
+"""Stripes of at most this size are read at once, so that the file can be closed."""
 
 _MEMORY_PER_BYTE, _MEMORY_PER_ROW, _COPIES = 4, 150, 3
-"""What a byte and a row of a stripe take in memory while they are rewritten, and how often a column is there."""
+"""Memory to rewrite a stripe: bytes per stored byte, bytes per row, and simultaneous copies of a column."""
 
 LOWEST: RowId = (INT64_MIN, INT64_MIN, INT64_MIN)
 HIGHEST: RowId = (INT64_MAX, INT64_MAX, INT64_MAX)
@@ -42,7 +42,7 @@ HIGHEST: RowId = (INT64_MAX, INT64_MAX, INT64_MAX)
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn what reading damaged bytes raises into an OrcError of one line that names the file."""
+    """Convert errors from damaged bytes into a one-line OrcError that names the file."""
     try:
         yield
     except (OSError, ValueError, KeyError, IndexError, OverflowError, pa.ArrowException) as error:
@@ -51,14 +51,14 @@ def reading(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Source:
-    """One bucket file: its tail, and where the columns of today's row are in it."""
+    """One bucket file: its tail, and the places of the table's columns in it."""
 
     file: InputFile
     tail: Tail
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self.file.path
 
     @property
@@ -68,50 +68,50 @@ class Source:
 
     @cached_property
     def acid_types(self) -> list[Any]:
-        """The type tree of the ACID events; for a file that is not an ACID one, the tree its rows get."""
+        """The type tree of the ACID events; a file without ACID columns gets the tree of its future events."""
         return schema.acid_tree(self.tail.types) if self.file.original else list(self.tail.types)
 
     @property
     def is_proleptic(self) -> bool:
-        """Whether dates count in the proleptic Gregorian calendar; a file that does not say is of the hybrid one."""
+        """Whether dates use the proleptic Gregorian calendar; files without a calendar use the hybrid one."""
         return bool(self.tail.footer.calendar == PROLEPTIC_GREGORIAN)
 
     def columns(self, target: Sequence[Any]) -> tuple[ColumnSource, ...]:
-        """Return where each column of the target tree's row comes from; OrcError when it cannot."""
+        """Return the source of each column of the target tree's row; raise OrcError if a column has none."""
         try:
             return evolve(self.tail.types, self.row, target, schema.ROW_ID)
         except Incompatible as error:
             raise OrcError(self.path, str(error)) from error
 
     def stripes(self) -> list["Stripe"]:
-        """The stripes in their order, with the bounds of their keys as far as the tail tells them.
+        """Return the stripes in order, with the bounds of their keys as far as the tail has them.
 
-        Raises OrcError where what it tells of a stripe cannot be true together.
+        Raises OrcError if the tail contradicts itself about a stripe.
         """
         original = self.file.original
         bounds = _numbered(self.tail.stripe_rows, original) if original else _indexed(self.tail, self._statistics)
         stripes = [Stripe(self, index, low, high) for index, (low, high) in enumerate(bounds)]
         for stripe in stripes:
-            # NB: of ranges that lie side by side none touches such a stripe: its events would be lost
+            # NB: none of several adjacent key ranges touches such a stripe, so its events would be lost
             if stripe.rows and stripe.bounds[0] > stripe.bounds[1]:
-                raise OrcError(self.path, f"stripe {stripe.index}: its statistics are not of hive.acid.key.index")
+                raise OrcError(self.path, f"stripe {stripe.index}: its statistics contradict hive.acid.key.index")
         return stripes
 
     @cached_property
     def _statistics(self) -> list[Any]:
-        """The statistics of each stripe, by column id; empty when the file has none that fit."""
+        """The statistics of each stripe, by column id; empty if the file has none that match its columns."""
         if not self.tail.metadata:
             return []
         found = [stripe_statistics(self.tail, index) for index in range(len(self.tail.footer.stripes))]
         return found if all(len(one.column_stats) == len(self.tail.types) for one in found) else []
 
     def widest(self, index: int) -> int:
-        """The bytes of the longest string or binary column of a stripe, as far as its statistics say."""
+        """Return the bytes of the largest string or binary column of a stripe, 0 if its statistics lack them."""
         columns = self._statistics[index].column_stats if self._statistics else ()
         return max((max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns), default=0)
 
     def integer_range(self, index: int, column: int) -> tuple[int, int] | None:
-        """The lowest and highest value of an integer column in a stripe, where its statistics say so."""
+        """Return the minimum and maximum of an integer column in a stripe, or None if its statistics lack them."""
         if not self._statistics:
             return None
         statistics = self._statistics[index].column_stats[column]
@@ -131,7 +131,7 @@ def _numbered(stripe_rows: Sequence[int], original: OriginalRows) -> Iterator[tu
 
 
 def _indexed(tail: Tail, statistics: Sequence[Any]) -> Iterator[tuple[RowId | None, RowId | None]]:
-    """The bounds of each stripe's keys: behind the stripe before it, up to its entry in the key index."""
+    """Yield the bounds of each stripe's keys: after the previous stripe, up to its entry in the key index."""
     lasts = key_index(tail)
     previous = LOWEST
     for index in range(len(tail.footer.stripes)):
@@ -144,7 +144,7 @@ def _indexed(tail: Tail, statistics: Sequence[Any]) -> Iterator[tuple[RowId | No
 
 @dataclass(frozen=True)
 class Stripe:
-    """One stripe of a source, and bounds of its keys, both ends included; None where nothing is known."""
+    """One stripe of a source, with inclusive bounds of its keys; None means an unknown bound."""
 
     source: Source
     index: int
@@ -153,43 +153,43 @@ class Stripe:
 
     @property
     def path(self) -> str:
-        """The file it is in."""
+        """The path of its file."""
         return self.source.path
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return int(self.source.tail.footer.stripes[self.index].number_of_rows)
 
     @property
     def bytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """The size in the file, in bytes."""
         stripe = self.source.tail.footer.stripes[self.index]
         return int(stripe.index_length + stripe.data_length + stripe.footer_length)
 
     @property
     def bounds(self) -> tuple[RowId, RowId]:
-        """The bounds of its keys; what is not known is without bound."""
+        """The bounds of its keys; unknown bounds are the extreme ROW__IDs."""
         return self.low or LOWEST, self.high or HIGHEST
 
     @property
     def memory(self) -> int:
-        """About how many bytes of memory it takes to rewrite it: its keys, one column at a time, what is encoded."""
+        """The approximate memory in bytes to rewrite it: its keys, one column at a time, and the encoded result."""
         widest = self.source.widest(self.index)
         return max(_MEMORY_PER_BYTE * self.bytes, _MEMORY_PER_ROW * self.rows + _COPIES * widest)
 
     def touches(self, keys: KeyRange) -> bool:
-        """Whether it may hold keys of that range."""
+        """Return whether the stripe may hold keys in the range."""
         low, high = self.bounds
         return (keys.to is None or low <= keys.to) and (keys.after is None or high > keys.after)
 
     def lies_in(self, keys: KeyRange) -> bool:
-        """Whether it holds keys of that range only."""
+        """Return whether all keys of the stripe are in the range."""
         low, high = self.bounds
         return (keys.after is None or low > keys.after) and (keys.to is None or high <= keys.to)
 
     def all_valid(self, write_ids: ValidWriteIdList, *, operation: int) -> bool:
-        """Whether its statistics prove that it holds events of that operation only, all of valid write ids."""
+        """Return whether its statistics prove that all events have this operation and valid write ids."""
         if self.source.file.original:
             return False
         operations = self.source.integer_range(self.index, OPERATION)
@@ -199,7 +199,7 @@ class Stripe:
         return write_ids.valid_range(*current) is RangeValidity.ALL
 
     def count_by_write_id(self) -> dict[int, int]:
-        """How many of its rows have which write id in their ROW__ID."""
+        """Return the number of rows for each write id in their ROW__IDs."""
         known = self.source.integer_range(self.index, WRITE_ID)
         if known and known[0] == known[1]:
             return {known[0]: self.rows}
@@ -208,16 +208,14 @@ class Stripe:
 
     @contextmanager
     def open(self) -> Iterator["OpenStripe"]:
-        """Open the stripe for reading its columns."""
+        """Open the stripe to read its columns."""
         with reading(self.path), self._file() as file:
             reader = open_stripe(file, self.source.tail, self.index)
-            if reader.rows != self.rows:
-                raise ValueError("a stripe has not the rows that the footer says")
             yield OpenStripe(self, reader, file)
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO]:
-        """The file, or in memory the part of it that a small stripe is: there may be thousands of these at once."""
+        """Open the file; a small stripe is read into memory instead, as thousands may be open at once."""
         with ExitStack() as stack:
             file = stack.enter_context(Path(self.path).open("rb"))
             if self.bytes > SMALL_BYTES:
@@ -231,27 +229,27 @@ class Stripe:
 
 
 class _Section(io.BytesIO):
-    """Some bytes of a file, to be read at the offsets that they have there."""
+    """A section of a file in memory, addressed by the file's offsets."""
 
     def __init__(self, data: bytes, start: int) -> None:
         super().__init__(data)
         self._start = start
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset of the file."""
+        """Seek to an offset of the file."""
         return super().seek(offset - self._start if whence == io.SEEK_SET else offset, whence)
 
 
 @dataclass(frozen=True)
 class OpenStripe:
-    """A stripe whose columns can be read, and its file."""
+    """An open stripe: the reader of its columns, and its file."""
 
     stripe: Stripe
     reader: StripeReader
     file: BinaryIO
 
     def column(self, source: ColumnSource) -> pa.Array:
-        """Return a column of today's row: the values that the stripe has of it, or nulls."""
+        """Return a column of the table's row: the stripe's converted values, or nulls."""
         if source.column is None:
             return source.convert(pa.nulls(self.stripe.rows))
         with reading(self.stripe.path):
@@ -260,8 +258,7 @@ class OpenStripe:
     def keys(self, *, operation: int) -> Keys:
         """Return the keys of the stripe's events.
 
-        Raises OrcError when it holds anything else than events of that operation, or keys that its file's index
-        does not say.
+        Raises OrcError if an event has another operation, or if a key contradicts the file's key index.
         """
         original = self.stripe.source.file.original
         if original:
@@ -275,16 +272,16 @@ class OpenStripe:
         return keys
 
     def _require_rows(self) -> None:
-        """Read the smallest column: nothing else bears witness that there are as many rows as the footer says."""
+        """Read the smallest column: only a column can confirm the number of rows in the footer."""
         self.reader.column(min(self.stripe.source.tail.types[0].subtypes, key=self.reader.column_bytes))
 
     def count_by_write_id(self) -> dict[int, int]:
-        """Return how many rows have which write id in their ROW__ID."""
+        """Return the number of rows for each write id in their ROW__IDs."""
         values, counts = np.unique(self._integers(WRITE_ID), return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
     def bounded(self) -> Stripe:
-        """Return the stripe with the bounds that its keys have."""
+        """Return the stripe with the actual bounds of its keys."""
         keys = Keys(*(self._integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT)))
         order = keys.order()
         return replace(self.stripe, low=keys.row(int(order[0])), high=keys.row(int(order[-1])))
@@ -304,7 +301,7 @@ class OpenStripe:
         order = keys.order()
         low, high = self.stripe.bounds
         if not (low <= keys.row(int(order[0])) and keys.row(int(order[-1])) <= high):
-            raise OrcError(self.stripe.path, "its keys are not in the order that hive.acid.key.index says")
+            raise OrcError(self.stripe.path, "its keys contradict the order in hive.acid.key.index")
 
 
 def _original_keys(original: OriginalRows, stripe: Stripe) -> Keys:
@@ -320,8 +317,8 @@ def _check_operations(path: str, operations: Integers, expected: int) -> None:
     if not len(other):
         return
     if other[0] == UPDATE:
-        raise OrcError(path, "column operation has update events of Hive before 3: compact it there first")
-    raise OrcError(path, f"column operation is {other[0]} where only {expected} can be")
+        raise OrcError(path, "column operation has update events of Hive before 3: compact with that Hive first")
+    raise OrcError(path, f"column operation is {other[0]}, expected {expected}")
 
 
 def _check_buckets(path: str, properties: Integers) -> None:
@@ -333,10 +330,10 @@ def _check_buckets(path: str, properties: Integers) -> None:
 
 
 def open_source(file: InputFile) -> Source:
-    """Open a bucket file and check that it is what the task says.
+    """Open a bucket file and check that it matches the task.
 
-    Raises OrcError for an unreadable file, for one that is not an ACID file (or is one, given as an original),
-    and for a type tree that cannot be rewritten.
+    Raises OrcError for an unreadable file, for a type tree that cannot be rewritten, for a file without ACID columns,
+    and for an ACID file that the task gives as an original.
     """
     tail = read_tail(file.path)
     if problem := schema.problem(tail.types):

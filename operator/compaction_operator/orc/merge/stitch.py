@@ -1,4 +1,4 @@
-"""Puts the stripes of several files into one, as they are."""
+"""Concatenates the stripes of several files into one file, byte for byte."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +14,9 @@ from compaction_operator.orc.spec.errors import OrcError
 
 
 def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
-    """Put the parts of one bucket, in the order of their keys, into one ACID file; return its size in bytes.
+    """Concatenate the parts of one bucket, given in key order, into one ACID file; return its size in bytes.
 
-    Raises OrcError, and leaves no output, for a part that cannot be read or taken over as it is.
+    Raises OrcError, and leaves no output, for a part that cannot be read or copied.
     """
     lasts = [last for part in parts for last in key_index(read_tail(part.output)) or []]
     inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
@@ -25,10 +25,10 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
 
 
 def stitch(parts: Sequence[str], output: str, *, user_metadata: Mapping[str, bytes]) -> int:
-    """Write the stripes of all parts, in their order, into `output`, which must not exist; return its size in bytes.
+    """Write the stripes of all parts, in order, to `output`, which must not exist; return its size in bytes.
 
-    The parts are files that one layout was made for, such as the key ranges of one bucket. Raises OrcError, and
-    leaves no output, for a part that is of another layout or that cannot be read.
+    All parts have the same layout, such as the key ranges of one bucket. Raises OrcError, and leaves no output, for a
+    part with another layout and for a part that cannot be read.
     """
     tails = [read_tail(path) for path in parts]
     if not tails:
@@ -46,6 +46,6 @@ def stitch(parts: Sequence[str], output: str, *, user_metadata: Mapping[str, byt
             with Path(tail.path).open("rb") as file:
                 for index in range(len(tail.footer.stripes)):
                     if not can_copy(tail, index, layout):
-                        raise OrcError(tail.path, f"its stripe {index} is not laid out as those of {parts[0]}")
+                        raise OrcError(tail.path, f"the layout of its stripe {index} differs from that of {parts[0]}")
                     writer.copy_stripe(file, tail, index)
         return writer.finish(user_metadata)

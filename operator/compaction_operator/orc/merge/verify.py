@@ -1,4 +1,4 @@
-"""A second look at a written bucket file, before it is published."""
+"""Verifies a written bucket file before it is published."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +15,16 @@ from compaction_operator.orc.spec.errors import OrcError
 
 
 def count_rows(path: str) -> int:
-    """Return how many rows a file has by its footer; OrcError when it is not a readable ORC file."""
+    """Return the number of rows in a file's footer; raise OrcError if it is not a readable ORC file."""
     return read_tail(path).rows
 
 
 def verify_output(task: MergeTask, result: MergeResult) -> None:
-    """Read the keys of a written file again, stripe by stripe, and hold them against what the engine says.
+    """Read the keys of a written file again, stripe by stripe, and compare them with the engine's result.
 
-    Raises OrcError, naming the file (or the one which a wrong stripe was copied from), when the counts do not add up
-    (rows in - rows deleted = rows out, in all and by write id), when keys are not strictly ascending or outside the
-    task's range, when an event's write id is not valid, or when Hive's user metadata is not that of the keys.
+    Raises OrcError, naming the file (or the source file of a copied stripe that is wrong), if the counts do not add up
+    (rows in - rows deleted = rows out, in total and by write id), if keys are not strictly ascending or are outside
+    the task's range, if an event's write id is not valid, or if Hive's user metadata does not match the keys.
     """
     operation = INSERT if task.kind is EventKind.INSERT else DELETE
     source = open_source(InputFile(result.output))
@@ -49,7 +49,7 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
 
 @contextmanager
 def _put_down_to(copied_from: str | None) -> Iterator[None]:
-    """Let errors name the file that a stripe was copied from, if it was: its content has not been read before."""
+    """Attribute errors in a copied stripe to its source file, as the engine did not decode its rows."""
     try:
         yield
     except OrcError as error:
@@ -59,9 +59,9 @@ def _put_down_to(copied_from: str | None) -> Iterator[None]:
 
 
 def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
-    """Hold a file that was put together from verified parts against them, by its footer and key index.
+    """Compare a file that was concatenated from verified parts with these parts, by footer and key index.
 
-    Raises OrcError, naming the file, when it has not all stripes of the parts in their order, or when its keys do not
+    Raises OrcError, naming the file, if it does not have all stripes of the parts in order, or if its keys do not
     ascend from stripe to stripe.
     """
     tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
@@ -70,7 +70,7 @@ def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
     inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
     problem = None
     if tail.stripe_rows != rows or tail.rows != inserts + deletes:
-        problem = f"it has {tail.rows} rows, in stripes of {tail.stripe_rows}; its parts {inserts + deletes}, of {rows}"
+        problem = f"it has {tail.rows} rows in stripes of {tail.stripe_rows}, not {inserts + deletes} in {rows}"
     elif lasts != sorted(set(lasts)):
         problem = "the keys of its parts overlap"
     problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
@@ -87,7 +87,7 @@ def _arithmetic_problem(result: MergeResult) -> str | None:
     if result.rows_in - result.rows_deleted != result.rows_out:
         return f"{result.rows_in} rows in, {result.rows_deleted} deleted, but {result.rows_out} out"
     if sum(result.rows_in_by_write_id.values()) != result.rows_in:
-        return "the rows in by write id are not the rows in"
+        return "the rows in by write id do not add up to the rows in"
     for write_id, rows in result.rows_out_by_write_id.items():
         if rows > result.rows_in_by_write_id.get(write_id, 0):
             return f"more rows of write id {write_id} come out than went in"
@@ -99,12 +99,12 @@ def _count_problem(found: Counter[int], kind: EventKind, result: MergeResult) ->
     if found.total() != expected:
         return f"it holds {found.total()} events, not {expected}"
     if kind is EventKind.INSERT and found != result.rows_out_by_write_id:
-        return "its rows by write id are not those that were written"
+        return "its rows by write id differ from those that were written"
     return None
 
 
 def _order_problem(keys: Keys, last: Keys | None, task: MergeTask) -> str | None:
-    """Say where the keys of a stripe, which follow `last`, do not ascend or leave the task's range."""
+    """Return where the keys of a stripe, which follow `last`, do not ascend or leave the task's range."""
     both = Keys.concatenate([last, keys]) if last else keys
     index = both.first_not_ascending()
     if index is not None:
@@ -113,7 +113,7 @@ def _order_problem(keys: Keys, last: Keys | None, task: MergeTask) -> str | None
 
 
 def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
-    """Say which key has a currentTransaction that is not valid (hazard H8): nobody could leave it out any more."""
+    """Return which key has a currentTransaction that is not valid (hazard H8): readers could no longer hide it."""
     hidden = ~valid_write_ids(keys.current, write_ids)
     if not hidden.any():
         return None
@@ -122,17 +122,17 @@ def _validity_problem(keys: Keys, write_ids: ValidWriteIdList) -> str | None:
 
 
 def _tail_problem(keys: Keys, stripe: Stripe) -> str | None:
-    """Say what the tail, by which a stripe may have been copied unread, tells of its keys and is not true."""
+    """Return how the tail contradicts a stripe's keys; the engine may have copied the stripe because of the tail."""
     if stripe.high not in (None, keys.row(len(keys) - 1)):
-        return f"stripe {stripe.index} does not end with the key that its user metadata {KEY_INDEX} says"
+        return f"stripe {stripe.index} does not end with the key in its user metadata {KEY_INDEX}"
     known = stripe.source.integer_range(stripe.index, WRITE_ID)
     if known and not known[0] <= keys.write_id.min() <= keys.write_id.max() <= known[1]:
-        return f"stripe {stripe.index} has other write ids than its statistics say"
+        return f"stripe {stripe.index} has write ids outside its statistics"
     return None
 
 
 def _metadata_problem(tail: Tail, expected: Mapping[str, bytes]) -> str | None:
     for name, value in expected.items():
         if tail.user_metadata.get(name) != value:
-            return f"its user metadata {name} is not that of its rows"
+            return f"its user metadata {name} does not match its rows"
     return None

@@ -1,1 +1,1 @@
-"""The ORC specification as values: messages of the tail, types, what physical values mean."""
+"""The ORC specification as data: protobuf messages, type trees, and the meaning of stored values."""

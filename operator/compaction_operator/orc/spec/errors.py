@@ -1,11 +1,11 @@
-"""What an ORC file can do wrong, said in one line."""
+"""Errors about ORC files, each with a one-line message."""
 
 
 class OrcError(Exception):
-    """A file that cannot be read, written or kept bit for bit: names the file and says why."""
+    """A file cannot be read, written or preserved bit for bit; names the file and the reason."""
 
     def __init__(self, path: str, reason: str) -> None:
-        # a file's own texts, such as the name of a column, may be of several lines
+        # text from the file, such as a column name, may contain line breaks
         self.reason = " ".join(reason.splitlines())
         super().__init__(path, self.reason)
         self.path = path

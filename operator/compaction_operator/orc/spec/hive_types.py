@@ -1,4 +1,4 @@
-"""Types as Hive spells them (`struct<a:int,b:decimal(10,2)>`) and the ORC type trees they stand for."""
+"""Hive type strings (`struct<a:int,b:decimal(10,2)>`) and the ORC type trees that they denote."""
 
 import re
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ _MAX_DEPTH = 100
 def parse_type(text: str) -> list[Any]:
     """Return the ORC type tree of a Hive type, in the order of column ids.
 
-    Names of fields are in lower case, as Hive takes them. Raises ValueError naming what is not understood
-    (TypeInfoUtils.TypeInfoParser is the grammar).
+    Field names become lower case, as in Hive. The grammar is Hive's TypeInfoUtils.TypeInfoParser. Raises ValueError
+    that names the unexpected token.
     """
     parser = _Parser(text)
     parser.type_(0)
@@ -47,7 +47,7 @@ def parse_type(text: str) -> list[Any]:
 
 
 def spell(type_: Any) -> str:
-    """Return how Hive calls the type of one column, without what is below it."""
+    """Return Hive's name for the type of one column, without its children."""
     name = _NAMES[Kind(type_.kind)]
     if type_.kind == Kind.DECIMAL:
         return f"{name}({type_.precision},{type_.scale})"
@@ -55,7 +55,7 @@ def spell(type_: Any) -> str:
 
 
 class _Parser:
-    """A recursive descent; column ids are given in the order in which types begin."""
+    """A recursive descent parser; it assigns column ids in the order in which types begin."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -65,7 +65,7 @@ class _Parser:
 
     def _next(self) -> str:
         if self._at == len(self._tokens):
-            raise self._error("it ends too early")
+            raise self._error("unexpected end")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -75,17 +75,17 @@ class _Parser:
     def _expect(self, *tokens: str) -> str:
         token = self._next()
         if token not in tokens:
-            raise self._error(f"{' or '.join(tokens)} was expected, not {token}")
+            raise self._error(f"expected {' or '.join(tokens)}, found {token}")
         return token
 
     def end(self) -> None:
         if self._at != len(self._tokens):
-            raise self._error(f"{self._tokens[self._at]} is too much")
+            raise self._error(f"unexpected {self._tokens[self._at]} after its end")
 
     def type_(self, depth: int) -> int:
         """Parse one type and return its column id."""
         if depth > _MAX_DEPTH:
-            raise self._error("it is nested too deeply")
+            raise self._error(f"nested more than {_MAX_DEPTH} levels deep")
         name = self._next().lower()
         column = len(self.types)
         type_ = Type()
@@ -115,7 +115,7 @@ class _Parser:
         while self._expect(",", ")") == ",":
             numbers.append(self._number())
         if len(numbers) > count:
-            raise self._error("there are too many numbers in parentheses")
+            raise self._error("too many numbers in parentheses")
         return numbers + [0] * (count - len(numbers))
 
     def _field_name(self) -> str:
@@ -141,13 +141,13 @@ class _Parser:
             case "struct":
                 type_.kind = Kind.STRUCT
             case _:
-                raise self._error(f"{name} is unknown")
+                raise self._error(f"unknown type {name}")
         self._expect("<")
         for child in self._children(type_, depth):
             type_.subtypes.append(child)
         expected = {"array": 1, "map": 2}.get(name, len(type_.subtypes))
         if len(type_.subtypes) != expected:
-            raise self._error(f"{name} has {expected} types in it")
+            raise self._error(f"{name} has {len(type_.subtypes)} types in it, not {expected}")
 
     def _children(self, type_: Any, depth: int) -> Iterator[int]:
         while True:

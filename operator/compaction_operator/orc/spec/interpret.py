@@ -1,4 +1,4 @@
-"""What physical values mean: decimals as exact numbers, timestamps as milliseconds since 1970."""
+"""The meaning of physical values: decimals as exact numbers, timestamps as milliseconds since 1970."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ Words = npt.NDArray[np.uint64]
 MAX_DECIMAL_DIGITS = 38
 _EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds
 _MILLISECOND = 1_000_000
-_SECONDS_LIMIT = 2**53  # beyond what milliseconds in 64 bits can say, with room for the epoch
+_SECONDS_LIMIT = 2**53  # keeps milliseconds within 64 bits, with room for the epoch
 _LONGEST_VARINT = 24  # bytes; 128 bits take 19
 
 
@@ -23,14 +23,14 @@ def offsets_of(values: pa.Array) -> Integers:
 
 
 def words_at(data: pa.Buffer | None) -> Words:
-    """Return the eight bytes at each position of the data, and at its end, as a little-endian word, zeros behind it."""
+    """Return the eight bytes at each position of the data, its end included, as little-endian words, zero-padded."""
     padded = np.zeros((data.size if data else 0) + 8, np.uint8)
     padded[:-8] = np.frombuffer(data or b"", np.uint8)
     return np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
 
 
 def word_of(words: Words, starts: Integers, lengths: Integers, block: int | Integers) -> Words:
-    """Return the `block`th eight bytes of each value that starts there, zeros where the value is shorter.
+    """Return the `block`-th eight bytes of each value in `starts`, padded with zeros where the value is shorter.
 
     `words` is from `words_at`.
     """
@@ -40,10 +40,11 @@ def word_of(words: Words, starts: Integers, lengths: Integers, block: int | Inte
 
 
 def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | None:
-    """Return the time of each physical timestamp, rounded down to milliseconds since 1970, and whether it was rounded.
+    """Return each physical timestamp rounded down to milliseconds since 1970, and whether it was rounded.
 
-    `values` has no nulls. Before 1970 Java's rule holds (ORC's TimestampTreeReader): a second is taken off when the
-    milliseconds are negative and there is a fraction of at least one. None when a value is none of Java's timestamps.
+    `values` has no nulls. Before 1970 Java's rule applies (ORC's TimestampTreeReader): it subtracts a second when the
+    milliseconds are negative and the fraction is at least one millisecond. Returns None when Java cannot represent a
+    value.
     """
     seconds = values.field("seconds").to_numpy()
     encoded = values.field("nanos").to_numpy()
@@ -58,10 +59,10 @@ def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | N
 
 
 def decimals(values: pa.Array) -> list[pa.Array] | None:
-    """Return physical decimals as Arrow's decimal128 arrays, one for each scale.
+    """Return physical decimals as Arrow decimal128 arrays, one array per scale.
 
-    `values` has no nulls. None when a value has more than 38 digits or a scale that is not in 0..38, so that it is
-    none of Hive's decimals.
+    `values` has no nulls. Returns None when a value has more than 38 digits or a scale outside 0..38, which Hive's
+    decimals cannot have.
     """
     scales = values.field("scale").to_numpy()
     words = _unscaled(values.field("value"))
@@ -72,7 +73,7 @@ def decimals(values: pa.Array) -> list[pa.Array] | None:
 
 
 def plain_strings(values: pa.Array) -> pa.Array:
-    """Return decimal128 values as HiveDecimal writes them: plain, without trailing zeros behind the point."""
+    """Return decimal128 values as HiveDecimal writes them: plain notation without trailing zeros in the fraction."""
     scale = values.type.scale
     unscaled = _with_scale(values, 0)
     sign = pc.if_else(pc.less(unscaled, pa.scalar(0)), "-", "")
@@ -86,7 +87,7 @@ def plain_strings(values: pa.Array) -> pa.Array:
 
 
 def _unscaled(values: pa.Array) -> Words | None:
-    """The zigzag varints as rows of a low and a high word in two's complement; None when one has more than 128 bits."""
+    """Return zigzag varints as (low, high) words in two's complement, or None when one has more than 128 bits."""
     offsets = offsets_of(values)
     starts, lengths = offsets[:-1], np.diff(offsets)
     longest = int(lengths.max(initial=0))
@@ -106,7 +107,7 @@ def _unscaled(values: pa.Array) -> Words | None:
 
 
 def _seven_of_eight(words: Words) -> Words:
-    """The lower seven bits of each of the eight bytes, pushed together to 56 bits: bytes to pairs to fours to all."""
+    """Pack the lower seven bits of each of the eight bytes into 56 bits: into pairs, then fours, then all."""
     words = words & np.uint64(0x7F7F7F7F7F7F7F7F)
     for bits in (8, 16, 32):
         low = np.uint64(sum(((1 << bits) - 1) << shift for shift in range(0, 64, 2 * bits)))
@@ -127,12 +128,12 @@ def _decimal128(words: Words, scale: int) -> pa.Array:
 
 
 def _with_scale(values: pa.Array, scale: int) -> pa.Array:
-    """The same unscaled values at another scale."""
+    """Return the same unscaled values at another scale."""
     type_ = pa.decimal128(MAX_DECIMAL_DIGITS, scale)
     return pa.Array.from_buffers(type_, len(values), values.buffers(), offset=values.offset)
 
 
 def _too_long(values: pa.Array) -> bool:
     bounds = pc.min_max(_with_scale(values, 0))
-    # the buffers may hold more digits than the type allows: as numbers of Python they do not overflow
+    # the buffers may hold more digits than the type allows; Python integers do not overflow
     return any(abs(int(bounds[end].as_py() or 0)) >= 10**MAX_DECIMAL_DIGITS for end in ("min", "max"))

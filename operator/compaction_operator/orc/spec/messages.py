@@ -1,7 +1,7 @@
-"""The protobuf messages of an ORC file's tail, declared from the field numbers of the ORC specification, version 1.
+"""Protobuf messages of ORC files, declared with the field numbers of the ORC specification, version 1.
 
-The classes are built when the module is imported, so no code generator is needed. Enumerations are plain
-numbers, as on the wire. Fields not declared here survive parsing and writing as unknown fields.
+The module builds the classes at import time, so no code generator is needed. Enumerations are plain numbers, as on
+the wire. Undeclared fields survive parsing and writing as unknown fields.
 """
 
 from enum import IntEnum
@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _PACKAGE = "compaction_operator.orc"
 _FIELD = descriptor_pb2.FieldDescriptorProto
 
-# label, type, name, number; `packed` is `repeated` of numbers in one length-delimited field
+# label, type, name, number; `packed` means repeated numbers in one length-delimited field
 _DECLARATIONS: dict[str, tuple[str, ...]] = {
     "PostScript": (
         "optional uint64 footer_length 1",
@@ -105,7 +105,7 @@ _DECLARATIONS: dict[str, tuple[str, ...]] = {
 
 
 class Kind(IntEnum):
-    """The kinds of a type (ORC specification, "Type Information")."""
+    """Kinds of types (ORC specification, "Type Information")."""
 
     BOOLEAN = 0
     BYTE = 1
@@ -129,7 +129,7 @@ class Kind(IntEnum):
 
 
 class StreamKind(IntEnum):
-    """The kinds of a stream (ORC specification, "Stripe Footer")."""
+    """Kinds of streams (ORC specification, "Stripe Footer")."""
 
     PRESENT = 0
     DATA = 1
@@ -143,7 +143,7 @@ class StreamKind(IntEnum):
 
 
 class Encoding(IntEnum):
-    """How a column's streams are encoded (ORC specification, "Column Encodings")."""
+    """Encodings of a column's streams (ORC specification, "Column Encodings")."""
 
     DIRECT = 0
     DICTIONARY = 1
@@ -152,7 +152,7 @@ class Encoding(IntEnum):
 
 
 class Compression(IntEnum):
-    """The codecs of a file (ORC specification, "Postscript")."""
+    """Compression codecs (ORC specification, "Postscript")."""
 
     NONE = 0
     ZLIB = 1
@@ -163,7 +163,7 @@ class Compression(IntEnum):
 
 
 PROLEPTIC_GREGORIAN = 2
-"""The calendar of a footer (ORC specification, "CalendarKind"); 0 and 1 are the hybrid Julian/Gregorian one."""
+"""A value of the footer's calendar (ORC specification, "CalendarKind"); 0 and 1 mean the hybrid Julian/Gregorian."""
 
 
 def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> None:
@@ -180,7 +180,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, declaration: str) -> Non
 
 
 def _build() -> dict[str, Any]:
-    # NB: of this edition a text that is not UTF-8 does not parse; in proto2 it would come out as bytes
+    # NB: this edition rejects a string that is not UTF-8; proto2 would return it as bytes
     file = descriptor_pb2.FileDescriptorProto(
         name="compaction_operator/orc.proto",
         package=_PACKAGE,
@@ -205,7 +205,6 @@ Metadata: Any = _CLASSES["Metadata"]
 ColumnStatistics: Any = _CLASSES["ColumnStatistics"]
 StripeInformation: Any = _CLASSES["StripeInformation"]
 StripeFooter: Any = _CLASSES["StripeFooter"]
-Stream: Any = _CLASSES["Stream"]
 ColumnEncoding: Any = _CLASSES["ColumnEncoding"]
 RowIndex: Any = _CLASSES["RowIndex"]
 BloomFilter: Any = _CLASSES["BloomFilter"]

@@ -1,4 +1,4 @@
-"""How a column lies in memory: the values of its streams as Arrow arrays, not interpreted, so that all survive."""
+"""In-memory types of columns: stream values as Arrow arrays, uninterpreted so that every value survives."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ import pyarrow as pa
 from compaction_operator.orc.spec.messages import Kind
 
 DECIMAL = pa.struct([("value", pa.large_binary()), ("scale", pa.int64())])
-"""A decimal: its unscaled value as the zigzag base-128 varint of the stream, and its scale."""
+"""A decimal: the unscaled value as the stream's zigzag base-128 varint, and the scale."""
 
 TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
-"""A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, nanoseconds as the stream has them
-(ORC specification, "Timestamp Columns": trailing zeros cut off, their number in the lowest three bits)."""
+"""A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, and nanoseconds as encoded in the
+stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits encode their number)."""
 
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
@@ -34,11 +34,11 @@ _PRIMITIVES = {
 
 
 def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
-    """Return the Arrow type in which a column of an ORC type tree is held.
+    """Return the Arrow type that holds a column of an ORC type tree.
 
-    A list is a large list. A map is a large list of structs `key`, `value` (either may be null). A struct has its
-    children by position: `0`, `1`, ... A union is a struct of `tag` (int8) and its alternatives by position, of which
-    only the tagged one may be non-null. Raises KeyError for a kind that is not of the specification.
+    A list is a large list. A map is a large list of structs `key`, `value` (either may be null). A struct names its
+    children by position: `0`, `1`, ... A union is a struct of `tag` (int8) and its alternatives by position; only the
+    tagged alternative may be non-null. Raises KeyError for a kind outside the specification.
     """
     type_ = types[column]
     children = [physical_type(types, child) for child in type_.subtypes]

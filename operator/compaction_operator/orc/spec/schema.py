@@ -1,4 +1,4 @@
-"""Type trees of ORC files: what makes one an ACID file's, how Hive spells it, and whether two are the same."""
+"""Type trees of ORC files: validity, the ACID layout, column names and equality."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from compaction_operator.orc.spec.messages import Kind, Type
 
 ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
-"""The columns of every ACID file (Hive's OrcRecordUpdater)."""
+"""The top-level columns of every ACID file (Hive's OrcRecordUpdater)."""
 
 ROW_ID = 6
 """The column id of `row`; the user's columns follow it."""
@@ -14,11 +14,11 @@ ROW_ID = 6
 _ACID_KINDS = (Kind.INT, Kind.LONG, Kind.INT, Kind.LONG, Kind.LONG, Kind.STRUCT)
 _TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 _MAX_PRECISION = 38
-_DEEPEST = 100  # what follows a tree downwards calls itself for each level
+_DEEPEST = 100  # functions that descend a tree recurse once per level
 
 
 def is_acid(types: Sequence[Any]) -> bool:
-    """Whether the tree is that of an ACID file: the six columns with their kinds, in their order."""
+    """Return whether the tree is an ACID file's: the six columns, with their kinds, in order."""
     root = types[0]
     if root.kind != Kind.STRUCT or tuple(root.field_names) != ACID_FIELDS:
         return False
@@ -26,7 +26,7 @@ def is_acid(types: Sequence[Any]) -> bool:
 
 
 def column_names(types: Sequence[Any]) -> list[str]:
-    """The dotted name of each column id, such as `row.address.city`; the root's is empty."""
+    """Return the dotted name of each column id, such as `row.address.city`; the root's is empty."""
     names = [""] * len(types)
     for column, type_ in enumerate(types):
         labels = list(type_.field_names) or _child_labels(type_)
@@ -42,9 +42,9 @@ def _child_labels(type_: Any) -> list[str]:
 
 
 def problem(types: Sequence[Any]) -> str | None:
-    """Say what makes a type tree one that cannot be rewritten, naming the column, or None.
+    """Return why a type tree cannot be rewritten, with the column's name, or None if it can.
 
-    NB: whatever follows the columns' numbers (names, levels, ancestors) may rely on the tree being one.
+    NB: after this check, code that follows column ids (names, levels, ancestors) may rely on a well-formed tree.
     """
     if not _is_tree(types):
         return "its types are not a tree"
@@ -52,16 +52,16 @@ def problem(types: Sequence[Any]) -> str | None:
         return f"its types are nested more than {_DEEPEST} levels deep"
     for name, type_ in zip(column_names(types), types, strict=True):
         if type_.kind not in set(Kind):
-            return f"column {name} is of the unknown kind {type_.kind}"
+            return f"column {name} has the unknown kind {type_.kind}"
         if type_.kind == Kind.DECIMAL and not 1 <= type_.precision <= _MAX_PRECISION:
-            return f"column {name} is a decimal of Hive 0.11 without a precision"
+            return f"column {name} is a decimal without a precision, as Hive 0.11 wrote it"
     return None
 
 
 def _is_tree(types: Sequence[Any]) -> bool:
-    """Whether columns are numbered in pre-order (ORC specification, "Types"), with the children that their kind has.
+    """Return whether column ids are in pre-order (ORC specification, "Types") and each kind has valid children.
 
-    NB: of a struct or union without any, nothing would bear witness how many values it has.
+    NB: a struct or union needs at least one child. Without one, no stream would confirm how many values it has.
     """
     following = [0]
     for column, type_ in enumerate(types):
@@ -72,7 +72,7 @@ def _is_tree(types: Sequence[Any]) -> bool:
 
 
 def _levels(types: Sequence[Any]) -> list[int]:
-    """How many columns each column is in."""
+    """Return the number of ancestors of each column."""
     levels = [0] * len(types)
     for column, type_ in enumerate(types):
         for child in type_.subtypes:
@@ -92,7 +92,7 @@ def _has_its_children(type_: Any) -> bool:
 
 
 def subtree_end(types: Sequence[Any], column: int) -> int:
-    """The first column id behind a column and all below it."""
+    """Return the first column id after a column and its descendants."""
     end = column + 1
     while types[end - 1].subtypes:
         end = types[end - 1].subtypes[-1] + 1
@@ -100,7 +100,7 @@ def subtree_end(types: Sequence[Any], column: int) -> int:
 
 
 def same(types: Sequence[Any], column: int, other: Sequence[Any], other_column: int) -> bool:
-    """Whether two columns, with all below them, have one type and the same field names."""
+    """Return whether two columns have the same type and field names, descendants included."""
     left, right = types[column], other[other_column]
     if _signature(left) != _signature(right) or len(left.subtypes) != len(right.subtypes):
         return False
@@ -113,12 +113,12 @@ def _signature(type_: Any) -> tuple[Any, ...]:
 
 
 def has_dates(types: Sequence[Any]) -> bool:
-    """Whether the calendar of the file matters."""
+    """Return whether the tree has a date or timestamp, so that the file's calendar matters."""
     return any(type_.kind == Kind.DATE or type_.kind in _TIMESTAMPS for type_ in types)
 
 
 def acid_tree(row: Sequence[Any]) -> list[Any]:
-    """The tree of an ACID file whose `row` is the given tree, that of a file from before the table was ACID."""
+    """Return the ACID tree whose `row` is the tree of a file that predates the ACID table."""
     leaves = [Type(kind=kind) for kind in _ACID_KINDS[:-1]]
     root = Type(kind=Kind.STRUCT, subtypes=range(1, ROW_ID + 1), field_names=ACID_FIELDS)
     return [root, *leaves, *(_shifted(type_) for type_ in row)]

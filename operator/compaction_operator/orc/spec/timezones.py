@@ -1,7 +1,7 @@
-"""What the time zone of a stripe's writer means for its timestamps.
+"""Converts timestamps from the time zone of a stripe's writer to UTC.
 
-A timestamp is counted from 2015-01-01 00:00:00 in its writer's zone, and stands for the wall-clock time there (ORC
-specification, "Timestamp Columns"). Hive reads it by Java's `java.util.TimeZone`, so this does too.
+A timestamp counts from 2015-01-01 00:00:00 in its writer's zone and means the wall-clock time there (ORC
+specification, "Timestamp Columns"). Hive reads it with Java's `java.util.TimeZone`; this module follows Java's rules.
 """
 
 import re
@@ -20,45 +20,45 @@ _CUSTOM = re.compile("GMT([+-])([0-9]{1,2}):([0-9]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BASE = datetime(2015, 1, 1)
 _DAY = 86_400
-# java.util.TimeZone knows no change of offsets before 1900, and gives what is before that today's standard time
+# java.util.TimeZone knows no offset changes before 1900; it applies today's standard time to earlier times
 _FIRST = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp())
-# rules last for ever, and the Gregorian calendar repeats itself every 400 years
+# the last rules apply for ever, and the Gregorian calendar repeats every 400 years
 _LAST = int(datetime(2500, 1, 1, tzinfo=UTC).timestamp())
 _CYCLE = 146_097 * _DAY
 _SPAN = 366 * _DAY
 _EVER = int(np.iinfo(np.int64).min)
-_SECONDS_LIMIT = 1 << 53  # milliseconds of more are none of Java's
+_SECONDS_LIMIT = 1 << 53  # beyond this, Java's 64-bit milliseconds overflow
 _NANOS_LIMIT = 1_000_000_000
 _MILLISECOND = 1_000_000
 
 
 def is_utc(zone: str) -> bool:
-    """Whether a zone's wall clock shows UTC."""
+    """Return whether the zone's wall clock shows UTC."""
     return zone in _UTC
 
 
 def as_written_in_utc(seconds: Integers, nanos: Integers, zone: str) -> Integers:
-    """Return the seconds that a writer in UTC has for the wall-clock times of a writer in `zone`.
+    """Return the seconds that a writer in UTC stores for the wall-clock times of a writer in `zone`.
 
-    `seconds` and `nanos` are as in the stripe's streams; the nanoseconds stay as they are. Raises ValueError for an
-    unknown zone, for what is none of Java's timestamps, and for a time that a stripe in UTC cannot say.
-    NB: Java's writer divides milliseconds by 1000, and so rounds the seconds before 1970 up when there are any; its
-    reader takes one off (ORC's TimestampTreeWriter and TimestampTreeReader). For it the last second before 1970
-    looks like the first one after, wherever that is in UTC.
+    `seconds` and `nanos` are as in the stripe's streams; nanoseconds do not change. Raises ValueError for an unknown
+    zone, for a value that Java cannot represent, and for a time that a stripe in UTC cannot represent.
+    NB: Java's writer divides milliseconds by 1000. Before 1970 this rounds seconds up if there are milliseconds, and
+    the reader subtracts one (ORC's TimestampTreeWriter and TimestampTreeReader). To the reader, the last second before
+    1970 looks like the first one after it, whatever times these are in UTC.
     """
     if len(seconds) and not -_SECONDS_LIMIT < seconds.min() <= seconds.max() < _SECONDS_LIMIT:
-        raise ValueError("a timestamp beyond those of Java")
+        raise ValueError("a timestamp beyond Java's range")
     has_millis = _decoded(nanos) >= _MILLISECOND
     rounded = seconds + _base_seconds(zone)
     instants = rounded - ((rounded < 0) & has_millis)
     wall = instants + utc_offsets(zone, instants)
     if np.any((wall == -1) & has_millis):
-        raise ValueError(f"a fraction of the last second before 1970 in {zone}, which a stripe in UTC cannot say")
+        raise ValueError(f"a fraction of the last second before 1970 in {zone}, which a stripe in UTC cannot represent")
     return wall + ((wall < 0) & has_millis) - _base_seconds("UTC")
 
 
 def utc_offsets(zone: str, seconds: Integers) -> Integers:
-    """Return the zone's offset from UTC, in seconds, at each time, given in seconds since 1970-01-01 UTC.
+    """Return the zone's offset from UTC, in seconds, at each time in seconds since 1970-01-01 UTC.
 
     Raises ValueError for an unknown zone.
     """
@@ -70,7 +70,7 @@ def utc_offsets(zone: str, seconds: Integers) -> Integers:
 
 
 def _decoded(nanos: Integers) -> Integers:
-    """Nanoseconds from what a stream has: its lowest three bits say how many zeros, but for one, were cut off."""
+    """Decode a stream's nanoseconds: the lowest three bits hold the number of removed zeros minus one, 0 for none."""
     zeros = nanos & 7
     decoded = (nanos >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
     if np.any((nanos < 0) | (nanos >> 3 >= _NANOS_LIMIT) | (decoded >= _NANOS_LIMIT)):
@@ -80,7 +80,7 @@ def _decoded(nanos: Integers) -> Integers:
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
-    """The zone of that name, by the rules of the package tzdata: those of the system differ from one to the next."""
+    """Return the zone from the package tzdata: the rules of operating systems differ."""
     if custom := _CUSTOM.fullmatch(name):
         sign, hours, minutes = custom.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes))
@@ -97,13 +97,13 @@ def _names() -> frozenset[str]:
 
 
 def _base_seconds(zone: str) -> int:
-    """The seconds from 1970-01-01 UTC to 2015-01-01 00:00:00 in the zone."""
+    """Return the seconds from 1970-01-01 UTC to 2015-01-01 00:00:00 in the zone."""
     return int(_BASE.replace(tzinfo=_zone(zone)).timestamp())
 
 
 @lru_cache(maxsize=4096)
 def _changes(name: str, span: int) -> list[tuple[int, int]]:
-    """The offset of a zone at the begin of a span of time since 1900, and its changes: when, and to what."""
+    """Return (time, offset) pairs for a span since 1900: the offset at its start, then each change within it."""
     zone = _zone(name)
     if span < 0:
         return [(_EVER, _standard(zone))]
@@ -123,12 +123,12 @@ def _offset(zone: tzinfo, seconds: int) -> int:
 
 
 def _standard(zone: tzinfo) -> int:
-    """The standard time of the rules that last: without the hour of summer."""
+    """Return the standard-time offset of the last rules, without daylight saving time."""
     return min(_offset(zone, _LAST - half_year * 182 * _DAY) for half_year in (0, 1))
 
 
 def _change_between(zone: tzinfo, low: int, high: int) -> int:
-    """The first second with the offset of `high`, which is not that of `low`."""
+    """Return the first second with the offset of `high`; `low` has another offset."""
     offset = _offset(zone, high)
     while high - low > 1:
         middle = (low + high) // 2
