@@ -1,4 +1,4 @@
-"""The command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory)."""
+"""Command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory)."""
 
 import json
 import logging
@@ -20,18 +20,18 @@ from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.storage import StorageError, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)
-"""What a user can mend: said in one line, without a traceback."""
+"""Errors that a user can fix. They are reported in one line, without a traceback."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class SizeType(click.ParamType[int]):
-    """A size such as 512MiB, as a number of bytes."""
+    """A size option such as 512MiB, converted to bytes."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the bytes, or end with what is wrong with the text."""
+        """Return the bytes, or fail with the parse error."""
         try:
             return parse_size(value)
         except ValueError as error:
@@ -41,7 +41,7 @@ class SizeType(click.ParamType[int]):
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="compaction-operator")
 def cli() -> None:
-    """Compact Hive ACID tables on Kubernetes."""
+    """Compact Hive ACID and Hudi tables on Kubernetes."""
 
 
 def _directory_options(command: Any) -> Any:
@@ -53,26 +53,26 @@ def _directory_options(command: Any) -> Any:
             "kind",
             required=True,
             type=click.Choice(["minor", "major"], case_sensitive=False),
-            help="What to merge.",
+            help="Compaction type.",
         ),
         click.option(
             "--write-ids",
             required=True,
             metavar="LIST",
-            help="Valid write ids as Hive writes them: db.table:highWatermark:minOpen:open,..:aborted,..",
+            help="Valid write ids in Hive's format: db.table:highWatermark:minOpen:open,..:aborted,..",
         ),
         click.option(
             "--layout",
             type=click.Choice([layout.value for layout in Layout]),
             default=Layout.HIVE3.value,
             show_default=True,
-            help="How outputs are named: hive3 bare, hive4 with _v<transaction>.",
+            help="Output names: hive3 is bare, hive4 appends _v<transaction>.",
         ),
-        click.option("--visibility-txn", type=click.IntRange(min=1), help="The transaction of hive4's _v suffix."),
+        click.option("--visibility-txn", type=click.IntRange(min=1), help="Transaction id for hive4's _v suffix."),
         click.option(
             "--valid-txns",
             metavar="LIST",
-            help="Which transactions of _v directories count: highWatermark:minOpen:open,..:aborted,..",
+            help="Valid transactions, required for _v directories: highWatermark:minOpen:open,..:aborted,..",
         ),
         click.option(
             "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
@@ -86,7 +86,7 @@ def _directory_options(command: Any) -> Any:
 @cli.command()
 @_directory_options
 def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
-    """Show what a compaction of one directory would do; write nothing."""
+    """Show what a compaction of one directory would do. Writes nothing."""
     planned = plan_directory(
         resolve_location(location), write_ids=ValidWriteIdList.parse(write_ids), request=_request(**options)
     )
@@ -98,17 +98,17 @@ def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
 @click.option(
     "--schema",
     metavar="TYPE",
-    help="The table's columns today, as struct<a:int,b:string>. Without it: those of the newest file.",
+    help="The table's current columns, as struct<a:int,b:string>. Default: the columns of the newest file.",
 )
 @click.option(
     "--task-memory",
     type=SizeType(),
     default=format_size(DEFAULT_TASK_MEMORY),
     show_default=True,
-    help="How much of the rows may be in memory at a time.",
+    help="Maximum memory for rows.",
 )
 def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
-    """Compact one directory in place and leave the old directories. NO READER MAY RUN MEANWHILE."""
+    """Compact one directory in place and keep the old directories. STOP ALL READERS AND WRITERS FIRST."""
     done = compact_directory(
         resolve_location(location),
         write_ids=ValidWriteIdList.parse(write_ids),
@@ -116,13 +116,13 @@ def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
         runner=LocalRunner(),
     )
     if done.plan.outputs:
-        click.echo("compacted in place: this is safe only if no reader or writer ran meanwhile", err=True)
+        click.echo("compacted in place: this is safe only if no reader or writer ran at the same time", err=True)
     click.echo(json.dumps(_compact_json(done)) if output == "json" else _compact_text(done))
 
 
 @cli.command()
 @click.option("--config", required=True, type=click.Path(dir_okay=False), help="The operator's configuration (YAML).")
-@click.option("--verbose", is_flag=True, help="Log debug messages too.")
+@click.option("--verbose", is_flag=True, help="Also log debug messages.")
 def run(config: str, verbose: bool) -> None:
     """Run the controller."""
     from compaction_operator.controller.app import run as run_controller  # noqa: PLC0415 - kopf is the controller's
@@ -133,7 +133,7 @@ def run(config: str, verbose: bool) -> None:
 
 @cli.command()
 def job() -> None:
-    """Run one compaction in its driver pod; the controller starts it."""
+    """Run one compaction in a driver pod. The controller starts this command."""
     from compaction_operator.driver.main import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
 
     _log(logging.INFO)
@@ -150,9 +150,9 @@ def _request(
     schema: str | None = None,
     task_memory: int = DEFAULT_TASK_MEMORY,
 ) -> Request:
-    """Return the options as a request; raises ValueError for those that do not go together."""
+    """Return the options as a request. Raises ValueError for options that conflict."""
     if layout == Layout.HIVE4.value and visibility_txn is None:
-        raise ValueError("--layout hive4 needs --visibility-txn: the transaction that its _v suffix names")
+        raise ValueError("--layout hive4 needs --visibility-txn, the transaction id for its _v suffix")
     if layout == Layout.HIVE3.value and visibility_txn is not None:
         raise ValueError("--visibility-txn is for --layout hive4: Hive 3 cannot read a _v suffix")
     return Request(
@@ -217,7 +217,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line; whatever a user can mend ends in one line on standard error."""
+    """Run the command line. Errors that a user can fix end it with one line on standard error."""
     try:
         cli.main(prog_name="compaction-operator", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as asked:

@@ -425,7 +425,7 @@ LONG_LIST = [f"year=2024/month=1/day=1/hour=1/part={number:05d}" for number in r
 BAD_COMPACTIONS = [
     ("type", "LogCompation", "spec.type: Unsupported value"),
     ("type", "minor", "spec.type: Unsupported value"),
-    ("format", "Hudi", "spec.type: Invalid value: must fit format"),
+    ("format", "Hudi", "spec.type: Invalid value: must match format"),
     ("format", "Iceberg", "spec.format: Unsupported value"),
     ("table", {"location": "/warehouse/t"}, "spec.table.location: Invalid value: is for Hudi tables"),
     ("table", {"database": "default"}, "either database and name, or location"),
@@ -439,9 +439,9 @@ BAD_COMPACTIONS = [
     ("partitions", ["prt=p1", "prt=p1"], "spec.partitions[1]: Duplicate value"),
     ("partitions", [""], "spec.partitions[0]"),
     ("partitions", ["=p1"], "spec.partitions[0]"),
-    ("partitions", ["p1"], "spec.partitions: Invalid value: must have a key and a value in each"),
-    ("partitions", ["2024/p=1"], "spec.partitions: Invalid value: must have a key and a value in each"),
-    ("partitions", ["prt="], "spec.partitions: Invalid value: must have a key and a value in each"),
+    ("partitions", ["p1"], "spec.partitions: Invalid value: must each have a key and a value"),
+    ("partitions", ["2024/p=1"], "spec.partitions: Invalid value: must each have a key and a value"),
+    ("partitions", ["prt="], "spec.partitions: Invalid value: must each have a key and a value"),
     ("partitions", [f"prt={number}" for number in range(501)], "spec.partitions: Too many"),
     ("partitions", LONG_LIST, "spec.partitions: Invalid value"),
     ("cleanup.interval", "2", "spec.cleanup.interval"),
@@ -473,7 +473,7 @@ BAD_COMPACTIONS = [
 LARGE = {f"hoodie.option.{number}": "v" * 4096 for number in range(5)}
 BAD_HUDI_COMPACTIONS = [
     ("type", "Major", "spec.table.location"),
-    ("format", "HiveAcid", "spec.type: Invalid value: must fit format"),
+    ("format", "HiveAcid", "spec.type: Invalid value: must match format"),
     ("table.name", "t", "either database and name, or location"),
     ("table", {}, "either database and name, or location"),
     ("table.location", "lake/t", "spec.table.location"),
@@ -486,8 +486,8 @@ BAD_HUDI_COMPACTIONS = [
     ("hudi.mode", "Plan", "spec.hudi.mode: Unsupported value"),
     ("hudi.bundle", "../1.0.2", "spec.hudi.bundle"),
     ("hudi.maxLogFileSizeToMerge", "1000", "spec.hudi.maxLogFileSizeToMerge"),
-    ("hudi.options", {"fs.defaultFS": "file:///"}, "must have keys of Hudi's only"),
-    ("hudi.options", {"hoodie." + "k" * 250: "v"}, "must have keys of Hudi's only"),
+    ("hudi.options", {"fs.defaultFS": "file:///"}, "must have only keys that begin with hoodie."),
+    ("hudi.options", {"hoodie." + "k" * 250: "v"}, "must have only keys that begin with hoodie."),
     ("hudi.options", {f"hoodie.{number}": "v" for number in range(65)}, "spec.hudi.options: Too many"),
     ("hudi.options", LARGE, "has values of more than 16384 characters"),
     ("hudi.options", {"hoodie.clean.policy": 1}, "spec.hudi.options.hoodie.clean.policy"),
@@ -713,13 +713,13 @@ def columns(table: str) -> str:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("tcomp", "TableCompaction compacts one Hive ACID table"),
-        ("tcomp.spec.partitions", "each as Hive writes it"),
-        ("tcomp.spec.hudi.maxLogFileSizeToMerge", "leaves log files alone that are larger"),
+        ("tcomp", "TableCompaction compacts a table once"),
+        ("tcomp.spec.partitions", "is written as in Hive"),
+        ("tcomp.spec.hudi.maxLogFileSizeToMerge", "skips log files larger than this"),
         ("tcomp.status.hudi.nothingPlanned", "Why there was nothing to do"),
         ("tcomp.spec.spark.executors.instances", "the driver does the work itself"),
-        ("ccl.spec.partitions.obsolete.reason", "Why it is obsolete"),
-        ("ccl.status.blockers", "The first 20 readers"),
+        ("ccl.spec.partitions.obsolete.reason", "The reason why it is obsolete"),
+        ("ccl.status.blockers", "The first 20 older readers"),
     ],
 )
 def test_kubectl_explains(cluster: Cluster, path: str, said: str) -> None:

@@ -27,6 +27,9 @@ from compaction_operator.storage import LocalStorage, Storage
 from tests.metastore.lab import Lab, spec_of
 from tests.unit.driver.support import REQUEST, Store
 
+READ_ONLY_TXN = 2
+"""Hive 4's TxnType.READ_ONLY."""
+
 
 def real_work(
     lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta(), **warehouse_fields: Any
@@ -105,7 +108,7 @@ def read_only_transaction(lab: Lab) -> int:
     """Open a transaction as Hive 4 opens one for a query that takes no locks (HIVE-26165); on Hive 3 a plain one."""
     if not lab.is_hive4:
         return lab.admin.open_txn(user="reader", agent="test")
-    request = hive4.OpenTxnRequest(num_txns=1, user="reader", hostname="desk", txn_type=hive4.TxnType.READ_ONLY)
+    request = hive4.OpenTxnRequest(num_txns=1, user="reader", hostname="desk", txn_type=READ_ONLY_TXN)
     reply = lab.admin._call(lambda client: hive4.open_txns(client, request))
     return int(reply.txn_ids[0])
 

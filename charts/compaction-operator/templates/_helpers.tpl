@@ -1,4 +1,4 @@
-{{/* The name of the controller's objects: the release's, with the chart's unless it is in it already. */}}
+{{/* The name of the controller's objects: the release's name, plus the chart's name unless already included. */}}
 {{- define "compaction-operator.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 52 | trimSuffix "-" -}}
@@ -23,7 +23,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{/* The configuration file. Lists and maps go through as they are: values.schema.json and the operator check them. */}}
+{{/* The configuration file. Lists and maps are passed through unchanged: values.schema.json and the operator validate them. */}}
 {{- define "compaction-operator.config" -}}
 {{- $profiles := list -}}
 {{- range .Values.profiles -}}
@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge $own | toYaml -}}
 {{- end -}}
 
-{{/* The namespaces of all warehouses, each once, as a JSON object {"items": [...]}. */}}
+{{/* The distinct namespaces of all warehouses, as a JSON object {"items": [...]}. */}}
 {{- define "compaction-operator.namespaces" -}}
 {{- $namespaces := list -}}
 {{- range .Values.warehouses -}}
@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "items" ($namespaces | uniq | sortAlpha) | toJson -}}
 {{- end -}}
 
-{{/* The volumes of all warehouses, each once, as a JSON object {"items": [{claimName, mountPath}]}. */}}
+{{/* The distinct volumes of all warehouses, as a JSON object {"items": [{claimName, mountPath}]}. */}}
 {{- define "compaction-operator.volumes" -}}
 {{- $volumes := list -}}
 {{- range .Values.warehouses -}}
@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "items" ($volumes | uniq) | toJson -}}
 {{- end -}}
 
-{{/* The secrets of all metastores, each once, as a JSON object {"items": [{name, mountPath}]}. */}}
+{{/* The distinct secrets of all metastores, as a JSON object {"items": [{name, mountPath}]}. */}}
 {{- define "compaction-operator.secrets" -}}
 {{- $secrets := list -}}
 {{- range .Values.warehouses -}}
@@ -66,7 +66,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "items" ($secrets | uniq) | toJson -}}
 {{- end -}}
 
-{{/* The Kerberos configurations of all metastores, each once, as KRB5_CONFIG lists them. */}}
+{{/* The distinct Kerberos configuration files of all metastores, in the format of KRB5_CONFIG. */}}
 {{- define "compaction-operator.krb5Config" -}}
 {{- $files := list -}}
 {{- range .Values.warehouses -}}

@@ -1,1 +1,1 @@
-"""Hive ACID on disk, decided from values alone: names, write ids, the snapshot of a directory, the compaction plan."""
+"""Hive ACID on disk as pure functions of values: names, write ids, directory snapshots and compaction plans."""

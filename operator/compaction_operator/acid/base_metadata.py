@@ -1,4 +1,4 @@
-"""What `_metadata_acid` says of the base in which it lies (Hive 4's AcidMetaDataFile, Hive 3's MetaDataFile)."""
+"""The `_metadata_acid` file of a base (Hive 4's AcidMetaDataFile, Hive 3's MetaDataFile)."""
 
 import json
 from enum import StrEnum
@@ -8,31 +8,31 @@ VERSION = "0"
 
 
 class DataFormat(StrEnum):
-    """What wrote a base. Hive 3.1 knows only the first of them; its readers fail on the others."""
+    """The operation that wrote a base. Hive 3.1 knows only COMPACTED, and its readers fail on the others."""
 
     COMPACTED = "compacted"
-    """A compaction of Hive 3.1, or ours."""
+    """Written by a compaction of Hive 3.1 or of this project."""
 
     TRUNCATED = "truncated"
-    """TRUNCATE of Hive 4: an empty base, which counts as an INSERT OVERWRITE of no rows does."""
+    """Written by TRUNCATE of Hive 4: an empty base, equivalent to an INSERT OVERWRITE without rows."""
 
     DROPPED = "dropped"
-    """DROP PARTITION of Hive 4, and RENAME PARTITION at the old place: the same."""
+    """Written by DROP PARTITION of Hive 4, and by RENAME PARTITION at the old location. Equivalent to TRUNCATED."""
 
 
 def parse_metadata(content: bytes | None) -> DataFormat:
-    """Return what the file says. Raises ValueError for whatever Hive does not write.
+    """Return the data format that the file declares. Raises ValueError for content that Hive does not write.
 
-    NB: the spelling is Hive's own. Hive 4 would take another case, too; Hive 3.1 would not.
+    NB: the spelling must be exactly Hive's. Hive 4 would also accept another case, but Hive 3.1 would not.
     """
     if content is None:
         raise ValueError("was not read")
     found = _json_object(content)
     version, data_format = found.get("thisFileVersion"), found.get("dataFormat")
     if version != VERSION:
-        raise ValueError(f"thisFileVersion {version!r} is not known")
+        raise ValueError(f"thisFileVersion {version!r} is unknown")
     if data_format not in [*DataFormat]:
-        raise ValueError(f"dataFormat {data_format!r} is not known")
+        raise ValueError(f"dataFormat {data_format!r} is unknown")
     return DataFormat(found["dataFormat"])
 
 

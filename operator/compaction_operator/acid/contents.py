@@ -1,4 +1,4 @@
-"""What lies inside a base or delta: ACID bucket files or raw ones, and a refusal of anything that is neither."""
+"""Data files of a base or delta: ACID bucket files or raw files. Any other file is refused."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ from compaction_operator.acid.snapshot import UnsupportedLayout, is_compacted
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The data files of one directory, by bucket and name: of one kind, the other is empty.
+    """The data files of one directory, ordered by bucket and name. Either `buckets` or `raw` is empty.
 
     `raw` are files without ACID columns that LOAD DATA moved there (MetaDataFile.isRawFormat). Files of 0 bytes are
-    left out: readers find no rows in them, and no ORC tail.
+    omitted, because they have no rows and no ORC tail.
     """
 
     buckets: tuple[BucketFile, ...]
@@ -31,7 +31,7 @@ class Contents:
 def contents(directory: Directory, parsed: AcidDirectory) -> Contents:
     """Return the data files of a base or delta.
 
-    Raises UnsupportedLayout, naming the file, for one that Hive's versions read differently or not at all.
+    Raises UnsupportedLayout, naming the file, if Hive's versions read the file differently or not at all.
     """
     visible = [file for file in directory.files if not is_hidden(file.name)]
     for file in visible:
@@ -53,15 +53,15 @@ def _require_data_file(directory: Directory, parsed: AcidDirectory, file: File) 
     if "/" in file.name:
         raise UnsupportedLayout(f"{place} lies in a sub-directory: Hive 4 reads it and Hive 3 does not")
     if is_flush_length(file.name):
-        raise UnsupportedLayout(f"{place} says that a streaming writer did not close its file")
+        raise UnsupportedLayout(f"{place} shows that a streaming writer has not closed its file")
     if parse_bucket_file(file.name) is None and parse_original_file(file.name) is None:
         raise UnsupportedLayout(f"{place} is not a bucket file")
     if parsed.kind is DirectoryKind.DELETE_DELTA and not file.size:
-        raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, what was deleted may be lost")
+        raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, and delete events may be lost")
 
 
 def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -> None:
-    """Refuse two attempts of one bucket: readers take inserts of both and deletes of one (getDeltaToAttemptIdMap)."""
+    """Refuse two attempts of one bucket. Readers use inserts of both but deletes of one (getDeltaToAttemptIdMap)."""
     seen: dict[int, str] = {}
     for bucket in buckets:
         first = seen.setdefault(bucket.bucket, bucket.name)
@@ -72,10 +72,10 @@ def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -
 def _require_raw_only(
     directory: Directory, parsed: AcidDirectory, raw: OriginalFile, buckets: list[BucketFile]
 ) -> None:
-    """Refuse raw files where LOAD DATA never puts any: Hive takes one format for the whole directory."""
+    """Refuse raw files where LOAD DATA never puts them. Hive assumes one format for a whole directory."""
     place = f"{directory.name}/{raw.name}"
     if buckets:
-        raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads one of the two kinds")
+        raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads only one of the two kinds")
     if parsed.kind is DirectoryKind.DELETE_DELTA:
         raise UnsupportedLayout(f"{place} is a raw file among delete events")
     if is_compacted(directory, parsed) or parsed.min_write_id != parsed.max_write_id:

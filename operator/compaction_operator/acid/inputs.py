@@ -1,4 +1,4 @@
-"""Which files of a plan's inputs are not ACID ones, and the identity that Hive gives to their rows."""
+"""Non-ACID input files of a plan, and the row identity that Hive gives to their rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Sources = Iterator[tuple[AcidDirectory | None, OriginalFile]]
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file without ACID columns, by its path below the location; all its rows have this write id and property."""
+    """A file without ACID columns, by its path below the location. All its rows share one write id and property."""
 
     path: str
     write_id: int
@@ -22,13 +22,13 @@ class RawFile:
 
 
 def original_inputs(plan: CompactionPlan, listing: Listing) -> dict[int, tuple[RawFile, ...]]:
-    """Return for each bucket the original and raw files that the plan reads, in the order of their row ids.
+    """Return the original and raw files that the plan reads, by bucket, in the order of their row ids.
 
-    The row ids of a bucket run on from file to file of the same write id and bucket property, and start at 0 for the
-    next. Files from before the table was ACID have write id 0; those of LOAD DATA have their directory's write id and
-    its statement (OrcRawRecordMerger's OriginalReaderPair and TransactionMetaData.findWriteIDForSynthetcRowIDs).
-    Nothing is read by a plan without outputs.
-    Raises UnsupportedLayout for a file that is not understood or does not fit into a bucket property.
+    Within a bucket, row ids continue across files of the same write id and bucket property, and restart at 0 for the
+    next. Files from before the table became ACID have write id 0. Files of LOAD DATA have the write id and statement of
+    their directory (OrcRawRecordMerger's OriginalReaderPair and TransactionMetaData.findWriteIDForSynthetcRowIDs).
+    A plan without outputs reads nothing.
+    Raises UnsupportedLayout for a file with an unknown name, or whose bucket or statement exceeds the bucket property.
     """
     found: dict[int, list[RawFile]] = {}
     if not plan.outputs:
@@ -39,7 +39,7 @@ def original_inputs(plan: CompactionPlan, listing: Listing) -> dict[int, tuple[R
 
 
 def _originals(plan: CompactionPlan) -> Sources:
-    """Yield the originals by path, in which `_copy_10` comes before `_copy_2` and files before sub-directories."""
+    """Yield the originals ordered by path: `_copy_10` before `_copy_2`, files before sub-directories."""
     for file in sorted(plan.originals, key=lambda file: file.name):
         original = parse_original_path(file.name)
         if original is None:

@@ -1,13 +1,13 @@
-"""What lies in a table or partition directory, as values: the storage layer makes them, the decisions read them."""
+"""Listing of a table or partition directory, as values. The storage layer creates them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file by its name, or by its path below the directory that is listed (`sub/000000_0`); size in bytes.
+    """A file: its name, or its path below the listed directory (`sub/000000_0`), and its size in bytes.
 
-    `content` is what it begins with, of the few files that decide by what they say (`_metadata_acid`).
+    `content` is the beginning of a file whose content matters (`_metadata_acid`), and None for all others.
     """
 
     name: str
@@ -17,7 +17,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A direct child directory with all files below it, side files such as `_metadata_acid` included."""
+    """A direct child directory with all files below it, including side files such as `_metadata_acid`."""
 
     name: str
     files: tuple[File, ...]
@@ -25,7 +25,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The direct children of a table's or partition's directory; hidden ones are left out."""
+    """The direct children of a table's or partition's directory, without hidden ones."""
 
     directories: tuple[Directory, ...]
     files: tuple[File, ...]

@@ -1,6 +1,6 @@
-"""The names inside a Hive ACID table or partition directory, and the bucket property of its rows.
+"""Names in a Hive ACID table or partition directory, and the bucket property of its rows.
 
-The grammar is that of Hive's AcidUtils (`ParsedBase`, `ParsedDelta`, `ORIGINAL_PATTERN`, `DELTA_SIDE_FILE_SUFFIX`),
+The grammar comes from Hive's AcidUtils (`ParsedBase`, `ParsedDelta`, `ORIGINAL_PATTERN`, `DELTA_SIDE_FILE_SUFFIX`),
 AbstractFileMergeOperator (`UNION_SUDBIR_PREFIX`) and BucketCodec.
 """
 
@@ -17,7 +17,7 @@ INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 _INT32_MAX = 2**31 - 1
 
-# NB: file systems take names of up to 255 bytes, object stores more; Python refuses numbers of more than 4300 digits
+# NB: file systems allow names of up to 255 bytes, object stores more; Python refuses numbers over 4300 digits
 _DIGITS = "[0-9]{1,255}"
 _TAIL = rf"(?:_v(?P<txn>{_DIGITS}))?"
 _BASE = re.compile(rf"base_(?P<id>-?{_DIGITS}){_TAIL}")
@@ -34,7 +34,7 @@ _CODEC_SHIFT, _BUCKET_SHIFT, _FIELD_MASK = 29, 16, 0xFFF
 
 
 class DirectoryKind(StrEnum):
-    """What a directory of an ACID table holds; the value is its name's prefix."""
+    """The kind of an ACID directory. The value is the prefix of its name."""
 
     BASE = "base"
     DELTA = "delta"
@@ -43,9 +43,9 @@ class DirectoryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AcidDirectory:
-    """One base, delta or delete delta; of a base both write ids are its own.
+    """One base, delta or delete delta. For a base, both write ids are the same.
 
-    `name` is the spelling on disk; left out, it is the one that Hive writes. Directories of different spelling differ.
+    `name` is the spelling on disk. The default is Hive's own spelling. Directories with different spellings differ.
     """
 
     kind: DirectoryKind
@@ -97,7 +97,7 @@ class AcidDirectory:
 
 
 def parse_directory(name: str) -> AcidDirectory | None:
-    """Return what a directory's name says, or None when it is not of the grammar (or its numbers make no sense)."""
+    """Parse a directory's name. Return None if it is not in the grammar or its numbers are invalid."""
     if match := _BASE.fullmatch(name):
         kind, low, high, statement = DirectoryKind.BASE, int(match["id"]), int(match["id"]), None
     elif match := _DELTA.fullmatch(name):
@@ -114,12 +114,12 @@ def parse_directory(name: str) -> AcidDirectory | None:
 GUARD_BASE = AcidDirectory.base(INT64_MIN)
 """An empty base below every write id, valid for every snapshot.
 
-Published before a table's first bare compacted base, it is what older snapshots start from (hazard H24).
+It is published before a table's first compacted base without `_v` suffix. Older snapshots start from it (hazard H24).
 """
 
 
 def looks_like_directory(name: str) -> bool:
-    """Whether a name starts as an ACID directory's does. Hive fails on such a name if it is not of the grammar."""
+    """Whether a name starts like an ACID directory. Hive fails on such a name if it is not in the grammar."""
     return name.startswith(tuple(f"{kind}_" for kind in DirectoryKind))
 
 
@@ -133,7 +133,7 @@ class BucketFile:
 
 
 def parse_bucket_file(name: str) -> BucketFile | None:
-    """Return what a bucket file's name says, or None when it is none."""
+    """Parse a bucket file's name. Return None for any other name."""
     match = _BUCKET.fullmatch(name)
     return BucketFile(int(match["bucket"]), _optional(match["attempt"]), name) if match else None
 
@@ -145,7 +145,7 @@ def bucket_file_name(bucket: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OriginalFile:
-    """`000000_0` or `000000_0_copy_1`: a file from before the table was ACID; `copy` is 0 without a suffix."""
+    """`000000_0` or `000000_0_copy_1`: a file from before the table became ACID. `copy` is 0 without a suffix."""
 
     bucket: int
     copy: int
@@ -153,15 +153,15 @@ class OriginalFile:
 
 
 def parse_original_file(name: str) -> OriginalFile | None:
-    """Return what an original file's name says, or None when it is none."""
+    """Parse an original file's name. Return None for any other name."""
     match = _ORIGINAL.fullmatch(name)
     return OriginalFile(int(match["bucket"]), int(match["copy"] or 0), name) if match else None
 
 
 def parse_original_path(path: str) -> OriginalFile | None:
-    """Return what the path of an original file says, or None when it is none; `name` is the whole path.
+    """Parse the path of an original file, with `name` as the whole path. Return None for any other path.
 
-    Below the table's or partition's directory it may lie in the sub-directories that a UNION ALL wrote.
+    The file may lie in sub-directories that a UNION ALL wrote below the table's or partition's directory.
     """
     *directories, name = path.split("/")
     parsed = parse_original_file(name)
@@ -171,33 +171,33 @@ def parse_original_path(path: str) -> OriginalFile | None:
 
 
 def is_union_directory(name: str) -> bool:
-    """Whether that is a directory of original files which Hive itself made: one leg of a UNION ALL.
+    """Whether it is a directory of original files that Hive wrote for one branch of a UNION ALL.
 
-    NB: of all directories that are not ACID ones only these are known to be the table's own, so only these are ever
-    folded in and given up (HIVE-25915).
+    NB: these are the only non-ACID directories known to belong to the table. Only these are ever compacted and become
+    obsolete (HIVE-25915).
     """
     return _UNION_DIRECTORY.fullmatch(name) is not None
 
 
 def may_become_obsolete(name: str) -> bool:
-    """Whether a direct child of that name is one that a compaction can make obsolete; there is no room for `/`."""
+    """Whether a compaction can make a direct child of that name obsolete. A name with `/` never matches."""
     return parse_directory(name) is not None or parse_original_file(name) is not None or is_union_directory(name)
 
 
 def is_flush_length(name: str) -> bool:
-    """Whether that is the side file of a bucket which a streaming writer has not closed (`bucket_N_flush_length`)."""
+    """Whether it is the side file of a bucket that a streaming writer has not closed (`bucket_N_flush_length`)."""
     return _FLUSH_LENGTH.fullmatch(name) is not None
 
 
 def is_hidden(path: str) -> bool:
-    """Whether readers skip that name, or a file for a folder on its path (Hive's `hiddenFileFilter`)."""
+    """Whether readers skip that path because of any name on it (Hive's `hiddenFileFilter`)."""
     return any(name.startswith(("_", ".")) for name in path.split("/"))
 
 
 def encode_bucket_property(*, bucket: int, statement_id: int = 0) -> int:
-    """Return the `bucket` column of a row's key: BucketCodec V1 (version 1, 12 bits of bucket, 12 of statement).
+    """Return the `bucket` column of ROW__ID in BucketCodec V1: version 1, 12 bits of bucket, 12 bits of statement.
 
-    Raises ValueError when a number does not fit.
+    Raises ValueError if a number does not fit.
     """
     if not (0 <= bucket <= _FIELD_MASK and 0 <= statement_id <= _FIELD_MASK):
         raise ValueError(f"bucket {bucket} or statement {statement_id} is not in 0..{_FIELD_MASK}")
@@ -205,7 +205,7 @@ def encode_bucket_property(*, bucket: int, statement_id: int = 0) -> int:
 
 
 def bucket_of_property(prop: int) -> int:
-    """Return the bucket that a row's `bucket` column names (BucketCodec V0 and V1).
+    """Return the bucket in the `bucket` column of ROW__ID (BucketCodec V0 and V1).
 
     Raises ValueError for a codec version that Hive does not define.
     """

@@ -1,6 +1,6 @@
-"""What a compaction reads, writes and makes obsolete, and whether it may still be published.
+"""Compaction plan: what a compaction reads, writes and makes obsolete, and whether it may still be published.
 
-The decisions of Hive's CompactorMR (3.1) and QueryCompactor (4.0) over AcidUtils' snapshot.
+The decisions follow Hive's CompactorMR (3.1) and QueryCompactor (4.0), based on AcidUtils' snapshot.
 """
 
 from collections.abc import Iterable
@@ -42,11 +42,11 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 
 _NAMED = 5
-"""How many of the write ids that are waited for are named."""
+"""Maximum number of open write ids in a message."""
 
 
 class Layout(StrEnum):
-    """How published directories are named: bare (Hive 3), or with the compaction's transaction as `_v` (Hive 4)."""
+    """Naming of published directories: bare (Hive 3), or with the compaction's transaction as `_v` (Hive 4)."""
 
     HIVE3 = "hive3"
     HIVE4 = "hive4"
@@ -54,13 +54,16 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """One compaction of one directory.
+    """The plan for one compaction of one directory.
 
-    `base`, `originals` and `deltas` are what is read: a minor reads deltas only. `outputs` is empty when there is
-    nothing to do. `obsolete` is what nobody needs once the outputs are published, what was obsolete before included.
-    `highest_write_id` is the watermark, as in Hive's queue entry: nothing above it was looked at, and nothing above it
-    is in `obsolete`. `best_base` is the base that readers start from (read or not), `seen` all directories there were.
-    `guard` is the empty base that is to be published before the outputs, if any: see `with_guard`.
+    - `base`, `originals` and `deltas` are the inputs. A minor compaction reads deltas only.
+    - `outputs` is empty if there is nothing to compact.
+    - `obsolete` is what becomes obsolete when the outputs are published, plus what was obsolete before.
+    - `highest_write_id` is the watermark, as in Hive's queue entry. Directories above it are neither examined nor in
+      `obsolete`.
+    - `best_base` is the base that readers start from, whether it is an input or not.
+    - `seen` are the names of all directories in the listing.
+    - `guard` is the empty base to publish before the outputs, if any. See `with_guard`.
     """
 
     type: CompactionType
@@ -77,26 +80,26 @@ class CompactionPlan:
 
     @property
     def breaks_older_snapshots(self) -> bool:
-        """Whether readers that look again with an older snapshot fail once the outputs are there (hazard H24).
+        """Whether readers that list again with an older snapshot fail after the outputs are published (hazard H24).
 
-        Hive 3.1 says "Not enough history available" where there are bases and none is usable: a table's first one,
-        bare of a transaction, is too new for every snapshot taken before the last write. (What comes of originals
-        alone is below every write id.)
+        Hive 3.1 fails with "Not enough history available" if there are bases but none is usable. A table's first base,
+        without a transaction in its name, is too new for every snapshot taken before the last write. A base compacted
+        from originals alone is below every write id, so it breaks no snapshot.
         """
         first = self.type is CompactionType.MAJOR and self.best_base is None and self.layout is Layout.HIVE3
         return first and any(output.max_write_id > INT64_MIN for output in self.outputs)
 
     @property
     def has_originals(self) -> bool:
-        """Whether files from before the table was ACID are folded in: any base, the guard too, hides them."""
+        """Whether the inputs include files from before the table became ACID. Any base, even the guard, hides them."""
         return bool(self.originals)
 
 
 def with_guard(plan: CompactionPlan) -> CompactionPlan:
-    """Return the plan that publishes the guard base first, and gives it up with the rest.
+    """Return the plan with the guard base: published first, and obsolete with the inputs.
 
-    The guard is empty and below every write id, so older snapshots go on with it and the deltas. Raises ValueError
-    when there is nothing to guard, or originals that it would hide.
+    The guard is empty and below every write id, so older snapshots continue with the guard and the deltas. Raises
+    ValueError if no guard is needed, or if it would hide originals.
     """
     if not plan.breaks_older_snapshots or plan.has_originals:
         raise ValueError("a guard base is for a first major compaction of a table without original files")
@@ -113,10 +116,10 @@ def plan_compaction(
     visibility_txn: int | None = None,
     valid_txns: ValidTxnList | None = None,
 ) -> CompactionPlan:
-    """Return the plan for a directory as its listing shows it. Nothing above the watermark is an input.
+    """Return the plan for a listed directory. No input lies above the watermark.
 
-    Raises UnsupportedLayout for anything in the way that is not understood, OpenWriteBelow where a write must end
-    first, NotEnoughHistory when no base is usable for another reason, and ValueError when `visibility_txn` does not fit
+    Raises UnsupportedLayout for a relevant directory or file that is not understood, OpenWriteBelow if a write must end
+    first, NotEnoughHistory if no base is usable for another reason, and ValueError if `visibility_txn` does not match
     the layout.
     """
     if (visibility_txn is None) != (layout is Layout.HIVE3):
@@ -150,14 +153,14 @@ def _at_or_below_watermark(listing: Listing, write_ids: ValidWriteIdList) -> Lis
         found = parse_directory(name)
         if found is None or found.max_write_id <= write_ids.watermark:
             return True
-        # A higher base stays as a witness that history may be missing, unless nobody ever read it.
+        # A higher base stays as a sign that history may be missing, unless no reader can have used it.
         return found.is_base and found.max_write_id not in write_ids.open | write_ids.aborted
 
     return Listing(tuple(directory for directory in listing.directories if stays(directory.name)), listing.files)
 
 
 def _settled_snapshot(below: Listing, write_ids: ValidWriteIdList, visible: Visibility) -> Snapshot:
-    """Return what a reader sees up to the watermark. Where no base is usable there, say which writes are the cause."""
+    """Return a reader's snapshot up to the watermark. Raises OpenWriteBelow if open writes hide all bases."""
     try:
         return resolve(below, write_ids.capped(write_ids.watermark), visible=visible)
     except NotEnoughHistory as error:
@@ -171,11 +174,11 @@ def _settled_snapshot(below: Listing, write_ids: ValidWriteIdList, visible: Visi
 
 def _why_to_wait(base: AcidDirectory, write_ids: ValidWriteIdList) -> str:
     if base.max_write_id > write_ids.high_watermark:
-        return f"{base.name} is of a write id above {write_ids.high_watermark}, the highest when they were asked for"
+        return f"{base.name} has a write id above {write_ids.high_watermark}, the highest when the write ids were read"
     numbers = sorted({write_ids.watermark + 1} | {number for number in write_ids.open if number < base.max_write_id})
     named = ", ".join(map(str, numbers[:_NAMED])) + (f" and {len(numbers) - _NAMED} more" if numbers[_NAMED:] else "")
     which = f"write ids {named}, which are" if numbers[1:] else f"write id {named}, which is"
-    return f"{base.name} was committed above {which} still open: what it replaced can be judged when that ends"
+    return f"{base.name} was committed above {which} still open: what it replaced can be decided only after that ends"
 
 
 def _is_needed(before: Snapshot, type: CompactionType, layout: Layout) -> bool:
@@ -184,7 +187,7 @@ def _is_needed(before: Snapshot, type: CompactionType, layout: Layout) -> bool:
     deletes = sum(delta.kind is DirectoryKind.DELETE_DELTA for delta in before.deltas)
     if layout is Layout.HIVE4:
         return deletes >= 2 or len(before.deltas) - deletes >= 2
-    # Hive 3.1 merges any two directories; but its own pair (or ours) over one range is as merged as can be.
+    # Hive 3.1 merges any two directories. But a delta and delete delta of one range, from a compaction, are merged.
     ranges = {(delta.min_write_id, delta.max_write_id, delta.statement_id) for delta in before.deltas}
     return len(before.deltas) >= 2 and not (len(ranges) == 1 and all(statement is None for _, _, statement in ranges))
 
@@ -193,7 +196,7 @@ def _outputs(
     before: Snapshot, type: CompactionType, layout: Layout, visibility_txn: int | None
 ) -> tuple[AcidDirectory, ...]:
     named = [*before.deltas]
-    if layout is Layout.HIVE3:  # 3.1 lets wholly aborted deltas count for the name, 4.0 drops them first
+    if layout is Layout.HIVE3:  # 3.1 includes wholly aborted deltas in the name, 4.0 drops them first
         floor = before.base.max_write_id if before.base else INT64_MIN
         named += [delta for delta in before.aborted if not delta.is_base and delta.max_write_id > floor]
     high = max((delta.max_write_id for delta in named), default=INT64_MIN)
@@ -223,7 +226,7 @@ def _require_known_names(listing: Listing) -> None:
 
 
 def _require_understood(listing: Listing, before: Snapshot, type: CompactionType) -> None:
-    """Refuse what would have to be read and is not understood, and what is not ACID at all."""
+    """Refuse inputs that are not understood, and directories that are not ACID."""
     _require_one_of_each(before.deltas)
     major = type is CompactionType.MAJOR
     for directory in (*before.deltas, *((before.base,) if before.base and major else ())):
@@ -237,7 +240,7 @@ def _require_known_originals(listing: Listing, originals: Iterable[File]) -> Non
     for directory in listing.directories:
         if parse_directory(directory.name) is None and not is_union_directory(directory.name):
             for file in _visible_files(directory):
-                raise UnsupportedLayout(f"{directory.name}/{file.name} lies in a directory that is not an ACID one")
+                raise UnsupportedLayout(f"{directory.name}/{file.name} is in a directory that is not an ACID directory")
     for file in originals:
         if parse_original_path(file.name) is None:
             raise UnsupportedLayout(f"{file.name} is not the name of a bucket's original file")
@@ -262,7 +265,9 @@ def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visi
 
 
 def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str | None:
-    """Say which output a delta lies across, or None. NB: Hive keeps any delta with max > current: rows count twice."""
+    """Return why a delta partly overlaps an output, or None. NB: Hive keeps any delta with max > current, so rows count
+    twice.
+    """
     for output in outputs:
         inside = _low(output) <= directory.min_write_id and directory.max_write_id <= output.max_write_id
         if not directory.is_base and _intersects(directory, output) and not inside:
@@ -271,17 +276,17 @@ def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str 
 
 
 def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | None:
-    """Return why a plan may no longer be published over what is there now, or None if it may.
+    """Return why a plan may no longer be published, or None if it may.
 
-    `listing` is taken right before publishing. Two correct compactions that overlap double rows: hence every input must
-    still be there, the base that readers start from must be the same, and no directory may have come that reaches into
-    an output's range (a base reaches down to the first write id), but for the plan's own empty guard.
+    `listing` must be taken right before publishing. Two correct compactions that overlap double rows. Therefore every
+    input must still exist, the base that readers start from must be the same, and no new directory may intersect an
+    output's range, except the plan's own empty guard. A base's range reaches down to the first write id.
     """
     names = {directory.name for directory in listing.directories}
     if taken := [output.name for output in plan.outputs if output.name in names]:
-        return f"the output {taken[0]} is already there"
+        return f"the output {taken[0]} exists already"
     if gone := [one.name for one in (plan.best_base, *plan.deltas) if one and one.name not in names]:
-        return f"{gone[0]}, which the plan rests on, is no longer there"
+        return f"{gone[0]}, which the plan depends on, no longer exists"
     if plan.type is CompactionType.MAJOR and plan.base is None and set(plan.originals) != set(original_files(listing)):
         return "the original files have changed since the plan was made"
     for directory in acid_directories(listing):
@@ -292,9 +297,9 @@ def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | Non
 
 
 def require_alone(outputs: Iterable[str], listing: Listing, *, visible: Visibility = lambda _: True) -> None:
-    """Raise UnsupportedLayout when a directory shares write ids with a published one, and neither holds all of them.
+    """Raise UnsupportedLayout if a directory shares write ids with a published one and neither contains the other.
 
-    Readers take both, and the rows of what they share twice. No such one is there when an output is published.
+    Readers use both, so they see the shared rows twice. No such directory existed when the output was published.
     """
     published = [found for name in outputs if (found := parse_directory(name)) and listing.directory(name)]
     for other in acid_directories(listing):
@@ -304,10 +309,10 @@ def require_alone(outputs: Iterable[str], listing: Listing, *, visible: Visibili
 
 
 def overlapping_inputs(plan: CompactionPlan) -> tuple[str, str] | None:
-    """Return two directories that the plan reads and that share write ids, where neither holds all of the other's.
+    """Return two inputs of the plan that share write ids while neither contains the other, or None.
 
-    NB: it need not double any row. A delta of many write ids, as streaming clients write it, may begin below a base
-    that was made when it was not ended.
+    NB: this need not double any row. A streaming client's delta of many write ids may begin below a base that was
+    written before the delta was complete.
     """
     read = sorted((*plan.deltas, *((plan.base,) if plan.base else ())), key=lambda directory: directory.name)
     return next(((one.name, other.name) for one, other in combinations(read, 2) if _share_some(one, other)), None)

@@ -1,4 +1,4 @@
-"""Which directories a reader uses, and which nobody needs any more: Hive's AcidUtils.getAcidState."""
+"""Snapshot of a directory: what a reader uses and what is obsolete, as in Hive's AcidUtils.getAcidState."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ Visibility = Callable[[AcidDirectory], bool]
 
 
 class NotEnoughHistory(ValueError):  # noqa: N818 - Hive's own name for it
-    """There are bases, but none that this snapshot may use (Hive's ACID_NOT_ENOUGH_HISTORY)."""
+    """There are bases, but this snapshot may use none of them (Hive's ACID_NOT_ENOUGH_HISTORY)."""
 
 
 class OpenWriteBelow(NotEnoughHistory):
-    """Readers start from a base below which a write is still open: nothing can be said until that write has ended."""
+    """Readers start from a base that lies above an open write. Nothing can be decided until that write has ended."""
 
 
 class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
-    """Something lies in the directory that would have to be read or judged, and is not understood."""
+    """The directory contains something that must be read or judged, but is not understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """A directory or original file that no snapshot from now on needs, by its bare name, and why.
+    """A directory or original file that no new snapshot needs: its bare name and the reason.
 
-    Of directories that are not ACID ones, only a UNION ALL's with nothing but original files can be one.
+    The only non-ACID directory that can be obsolete is a UNION ALL's that contains only original files.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Obsolete:
 class Snapshot:
     """What a reader uses: `base` or else `originals`, and `deltas` (insert and delete) in the order of Hive's walk.
 
-    `aborted` are the wholly aborted directories; they are in `obsolete` too. Both hold only what lies at or below the
-    watermark: above it, an open transaction may still write.
+    `aborted` are the wholly aborted directories, which are also in `obsolete`. Both contain only directories at or
+    below the watermark, because an open transaction may still write above it.
     """
 
     base: AcidDirectory | None
@@ -59,12 +59,12 @@ class Snapshot:
 
 
 def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None) -> Snapshot:
-    """Return what a reader with these write ids sees of a directory.
+    """Return the snapshot of a directory for a reader with these write ids.
 
-    A `_v` directory counts only when its transaction is valid; else it is ignored and makes nothing obsolete.
-    Raises UnsupportedLayout for a `_v` directory when no transactions are given, for a base whose `_metadata_acid` is
-    not understood, for an empty directory that would cover others and for a delta below every write id,
-    NotEnoughHistory when there are bases but none is usable.
+    A `_v` directory counts only if its transaction is valid. Otherwise it is ignored and makes nothing obsolete.
+    Raises NotEnoughHistory if there are bases but none is usable. Raises UnsupportedLayout for a `_v` directory if no
+    transactions are given, for a base whose `_metadata_acid` is not understood, for an empty directory that would cover
+    others, and for a delta below every write id.
     """
     return resolve(listing, write_ids, visible=visibility(valid_txns))
 
@@ -72,9 +72,9 @@ def snapshot(listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: Valid
 def obsolete_now(
     listing: Listing, write_ids: ValidWriteIdList, *, valid_txns: ValidTxnList | None = None, highest_write_id: int
 ) -> dict[str, str]:
-    """Return name and reason of all that is obsolete by these write ids and holds none above `highest_write_id`.
+    """Return what is obsolete with these write ids, as name and reason, without write ids above `highest_write_id`.
 
-    Names that are not of the grammar are never in it. Raises as `snapshot` does: then nothing is known to be obsolete.
+    Names outside the grammar are never included. Raises as `snapshot` does: then nothing is known to be obsolete.
     """
     current = snapshot(listing, write_ids, valid_txns=valid_txns)
     capped = write_ids.capped(highest_write_id)
@@ -87,7 +87,7 @@ def written_in_vain(
 ) -> tuple[Obsolete, ...]:
     """Return the directories at or below the watermark that an aborted compaction wrote (Hive 4).
 
-    No snapshot ever sees them; Hive's Cleaner takes them for aborted, too (AcidUtils.isDirUsable).
+    No snapshot ever sees them. Hive's Cleaner also treats them as aborted (AcidUtils.isDirUsable).
     """
     aborted = valid_txns.aborted if valid_txns else frozenset()
     return tuple(
@@ -98,13 +98,13 @@ def written_in_vain(
 
 
 def capped_obsolete(current: Snapshot, highest_write_id: int) -> tuple[Obsolete, ...]:
-    """Return the obsolete ones without those that hold a write id above `highest_write_id`."""
+    """Return the obsolete entries, except those with a write id above `highest_write_id`."""
     parsed = ((entry, parse_directory(entry.name)) for entry in current.obsolete)
     return tuple(entry for entry, found in parsed if found is None or found.max_write_id <= highest_write_id)
 
 
 def visibility(valid_txns: ValidTxnList | None) -> Visibility:
-    """Return the test of whether a directory counts. It raises UnsupportedLayout where only transactions could tell."""
+    """Return the visibility test. It raises UnsupportedLayout if it needs transactions and none are given."""
 
     def visible(directory: AcidDirectory) -> bool:
         if directory.visibility_txn is None:
@@ -150,9 +150,9 @@ def acid_directories(listing: Listing) -> tuple[AcidDirectory, ...]:
 
 
 def original_files(listing: Listing) -> tuple[File, ...]:
-    """Return the files beside the ACID directories, without empty ones, in the order in which Hive counts rows.
+    """Return the non-empty files beside the ACID directories, in the order in which Hive counts rows.
 
-    Those in the sub-directories of a UNION ALL are named by their path (AcidUtils.findOriginals).
+    Files in the sub-directories of a UNION ALL are named by their path (AcidUtils.findOriginals).
     """
     below = (file for directory in listing.directories for file in _files_of_union(directory))
     files = (file for file in (*listing.files, *below) if file.size and not is_hidden(file.name))
@@ -165,10 +165,10 @@ def _files_of_union(directory: Directory) -> Iterable[File]:
 
 
 def compacted_bases(listing: Listing, *, highest: int) -> frozenset[str]:
-    """Return the names of the bases that a compaction wrote. Any other is an INSERT OVERWRITE's or a TRUNCATE's.
+    """Return the names of the bases that a compaction wrote. INSERT OVERWRITE or TRUNCATE wrote any other.
 
-    Those above the write id `highest` are not looked at: a writer may just be making them.
-    Raises UnsupportedLayout for a base that does not say plainly what it is.
+    Bases above the write id `highest` are ignored, because their writer may be still active.
+    Raises UnsupportedLayout for a base whose `_metadata_acid` is not understood.
     """
     parsed = ((directory, parse_directory(directory.name)) for directory in listing.directories)
     bases = ((one, found) for one, found in parsed if found and found.is_base and found.max_write_id <= highest)
@@ -176,7 +176,7 @@ def compacted_bases(listing: Listing, *, highest: int) -> frozenset[str]:
 
 
 def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:
-    """Whether a compaction wrote that directory: by its name, or by what a base says (isCompactedBase).
+    """Whether a compaction wrote that directory, by its name or a base's `_metadata_acid` (isCompactedBase).
 
     Raises UnsupportedLayout for a base whose `_metadata_acid` is not understood.
     """
@@ -190,9 +190,9 @@ def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:
 
 
 def _require_files(listing: Listing, read: Iterable[AcidDirectory | None]) -> None:
-    """Refuse a base or compacted delta without a single file. No writer leaves one (half of a copy or a deletion?).
+    """Refuse a base or compacted delta without files. No writer leaves one; it may be half of a copy or a deletion.
 
-    Hive 3 takes it for all that there is, Hive 4 (which lists files, getHdfsDirSnapshots) does not know of it.
+    Hive 3 uses the empty directory, but Hive 4 lists only files and does not see it (getHdfsDirSnapshots).
     """
     for directory in read:
         if directory and directory.statement_id is None:
@@ -209,7 +209,7 @@ def _best_base(
     if not valid and (closed := [base for base in bases if not _never_seen(base, write_ids, compacted)]):
         oldest = min(closed, key=lambda base: base.max_write_id)
         raise NotEnoughHistory(f"no base is usable with write ids {write_ids}; the oldest is {oldest.name}")
-    # Of two bases of one write id Hive takes the compacted one, which then bears a transaction.
+    # If two bases have the same write id, Hive uses the compacted one, which then has a transaction.
     return max(valid, key=lambda base: (base.max_write_id, base.visibility_txn or -1), default=None)
 
 
@@ -220,12 +220,12 @@ def _is_valid_base(base: AcidDirectory, write_ids: ValidWriteIdList, compacted: 
 
 
 def _never_seen(base: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
-    # NB: Hive 3.1 calls this missing history too. But an INSERT OVERWRITE that was not committed replaced nothing.
+    # NB: Hive 3.1 reports this as missing history too. But an uncommitted INSERT OVERWRITE replaced nothing.
     return base.name not in compacted and base.max_write_id in write_ids.open | write_ids.aborted
 
 
 def _wholly_aborted(directory: AcidDirectory, write_ids: ValidWriteIdList, compacted: frozenset[str]) -> bool:
-    # NB: a compacted base may well be named after an aborted write id; its rows are those of the ids below.
+    # NB: a compacted base may have the name of an aborted write id. Its rows have lower write ids.
     if directory.name in compacted:
         return False
     return write_ids.aborted_range(directory.min_write_id, directory.max_write_id)
@@ -249,7 +249,7 @@ def _walk_order(delta: AcidDirectory) -> tuple[int, int, int, str]:
 def _walk(
     ordered: Sequence[AcidDirectory], write_ids: ValidWriteIdList, base: AcidDirectory | None
 ) -> tuple[tuple[AcidDirectory, ...], list[AcidDirectory]]:
-    """Return the deltas that a reader needs and those that are covered (getAcidState's loop over `working`)."""
+    """Return the deltas that a reader needs and the covered deltas (getAcidState's loop over `working`)."""
     current = base.max_write_id if base else 0
     last_statement: int | None = None
     kept: list[AcidDirectory] = []
@@ -260,7 +260,7 @@ def _walk(
                 kept.append(delta)
                 current, last_statement = delta.max_write_id, delta.statement_id
         elif (delta.max_write_id == current and last_statement is not None) or (kept and _is_twin(kept[-1], delta)):
-            # Other statements of the same write id, or the delete delta of the same range: both halves count.
+            # Another statement of the same write id, or the delete delta of the same range: both count.
             kept.append(delta)
         else:
             covered.append(delta)
@@ -280,9 +280,9 @@ def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterab
         return f"covered by {base.name}"
     wider = [d for d in deltas if d.min_write_id <= directory.min_write_id and directory.max_write_id <= d.max_write_id]
     if not wider:
-        # Without a base Hive's walk starts at write id 0, which is never given out; what lies there is nowhere else.
-        raise UnsupportedLayout(f"{directory.name} is below every write id: readers pass it over")
-    # Of a minor's pair the delta is the half that is always there.
+        # Without a base, Hive's walk starts at write id 0, which is never allocated. No other directory holds its rows.
+        raise UnsupportedLayout(f"{directory.name} is below every write id: readers skip it")
+    # A minor compaction always writes the delta, but not always the delete delta.
     return f"merged into {min(wider, key=lambda delta: delta.kind is DirectoryKind.DELETE_DELTA).name}"
 
 

@@ -1,4 +1,4 @@
-"""Which write ids of a table, and which transactions, a snapshot sees: Hive's ValidWriteIdList and ValidTxnList."""
+"""Valid write ids and transactions of a snapshot: Hive's ValidWriteIdList and ValidTxnList."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from compaction_operator.acid.names import INT64_MAX
 
 
 class RangeValidity(StrEnum):
-    """How much of a range of write ids is valid (Hive's RangeResponse)."""
+    """How many write ids of a range are valid (Hive's RangeResponse)."""
 
     ALL = "all"
     SOME = "some"
@@ -20,9 +20,9 @@ class RangeValidity(StrEnum):
 
 @dataclass(frozen=True)
 class ValidWriteIdList:
-    """The write ids of one table that a reader sees: those up to the high watermark, but for open and aborted ones.
+    """The write ids of one table that a reader sees: all up to the high watermark, except open and aborted ones.
 
-    `min_open` is the lowest open write id that Hive names, None for none.
+    `min_open` is the lowest open write id that Hive reports, or None.
     """
 
     table: str
@@ -33,7 +33,7 @@ class ValidWriteIdList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `db.table:highWatermark:minOpen:open,..:aborted,..`, as Hive writes it.
+        """Parse Hive's format `db.table:highWatermark:minOpen:open,..:aborted,..`.
 
         Raises ValueError naming what is malformed.
         """
@@ -46,21 +46,17 @@ class ValidWriteIdList:
         return f"{self.table}:{_format_fields(self)}"
 
     def is_valid(self, write_id: int) -> bool:
-        """Whether rows of that write id are seen."""
+        """Whether a reader sees rows of that write id."""
         return _is_valid(self, write_id)
-
-    def is_aborted(self, write_id: int) -> bool:
-        """Whether that write id was rolled back."""
-        return write_id in self.aborted
 
     @property
     def watermark(self) -> int:
-        """The highest write id below the lowest open one: up to it nothing can change any more."""
+        """The highest write id below the lowest open one. All writes up to it have ended."""
         lowest_open = min((*self.open, *(() if self.min_open is None else (self.min_open,))), default=INT64_MAX)
         return min(self.high_watermark, lowest_open - 1)
 
     def capped(self, highest: int) -> Self:
-        """Return the list as it would be if no write id above `highest` had been given out."""
+        """Return the list as if no write id above `highest` had been allocated."""
         open_ids = frozenset(number for number in self.open if number <= highest)
         return type(self)(
             table=self.table,
@@ -71,7 +67,7 @@ class ValidWriteIdList:
         )
 
     def valid_range(self, low: int, high: int) -> RangeValidity:
-        """How many of the write ids `low..high` are valid (ValidReaderWriteIdList.isWriteIdRangeValid)."""
+        """Return how many of the write ids `low..high` are valid (ValidReaderWriteIdList.isWriteIdRangeValid)."""
         invalid = _count(self._invalid, low, min(high, self.high_watermark))
         invalid += max(0, high - max(self.high_watermark, low - 1))
         if invalid == 0:
@@ -93,7 +89,7 @@ class ValidWriteIdList:
 
 @dataclass(frozen=True)
 class ValidTxnList:
-    """The transactions that a snapshot sees as committed: those up to the mark, but for open and aborted ones."""
+    """The transactions that a snapshot sees: all up to the high watermark, except open and aborted ones."""
 
     high_watermark: int
     open: frozenset[int]
@@ -102,7 +98,7 @@ class ValidTxnList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `highWatermark:minOpen:open,..:aborted,..`, as Hive writes it.
+        """Parse Hive's format `highWatermark:minOpen:open,..:aborted,..`.
 
         Raises ValueError naming what is malformed.
         """
@@ -112,7 +108,7 @@ class ValidTxnList:
         return _format_fields(self)
 
     def is_valid(self, txn: int) -> bool:
-        """Whether that transaction is known to be committed."""
+        """Whether the snapshot sees that transaction as committed."""
         return _is_valid(self, txn)
 
 

@@ -1,1 +1,1 @@
-"""The custom resources and the operator's configuration as frozen models. Imports nothing else of this package."""
+"""Custom resources and operator configuration as frozen models. Imports nothing else from this project."""

@@ -1,4 +1,4 @@
-"""`CompactionCleanup`: the journal of what a compaction made obsolete, and of the way to its deletion."""
+"""`CompactionCleanup`: the journal of the directories that a compaction made obsolete, and of their deletion."""
 
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ LABEL_ATTEMPT = "compaction.dev/attempt"
 
 
 class CompactionRef(ReadModel):
-    """The compaction and attempt that wrote a journal; the pod's UID tells two drivers of one attempt apart."""
+    """The compaction and attempt that wrote a journal. The pod's UID distinguishes two drivers of one attempt."""
 
     name: str
     uid: str
@@ -28,7 +28,7 @@ class CompactionRef(ReadModel):
 
 
 class TableIdentity(ReadModel):
-    """What must still be true of a table before anything of it is deleted (only Hive 4 has a table id)."""
+    """A table's identity, which must still match before any deletion. Only Hive 4 has a table id."""
 
     database: str
     name: str
@@ -37,12 +37,12 @@ class TableIdentity(ReadModel):
     table_id: int | None = None
 
     def ref(self) -> TableRef:
-        """Return the table's name alone."""
+        """Return the table's database and name."""
         return TableRef(database=self.database, name=self.name)
 
 
 class ObsoleteEntry(ReadModel):
-    """A directory (or original file) that became obsolete, by its bare name, and why."""
+    """An obsolete directory or original file: its bare name and the reason."""
 
     name: str
     reason: str
@@ -51,8 +51,9 @@ class ObsoleteEntry(ReadModel):
 class PartitionEntry(ReadModel):
     """One partition of a journal; `partition` is '' for an unpartitioned table.
 
-    `outputs` empty means that nothing was written: what is listed was obsolete already. On Hive 4 the outputs count
-    once transaction `txn_id` is committed, and entry `queue_id` of the metastore's compaction queue is this compaction.
+    Empty `outputs` mean that the attempt wrote nothing because the listed directories were already obsolete.
+    On Hive 4, readers see the outputs once transaction `txn_id` is committed, and `queue_id` is this compaction's entry
+    in the metastore's compaction queue.
     """
 
     partition: str
@@ -67,7 +68,7 @@ class PartitionEntry(ReadModel):
 
 
 class CompactionCleanupSpec(ReadModel):
-    """The journal. Immutable but for `suspend` and `approved`."""
+    """The journal. Immutable except for `suspend` and `approved`."""
 
     warehouse: str
     table: TableIdentity
@@ -99,7 +100,7 @@ class CleanupPhase(StrEnum):
 
 
 class ReaderBaseline(ReadModel):
-    """The readers from before: stored once, after the listing that found the outputs published."""
+    """The older readers: stored once, after a listing showed that the outputs are published."""
 
     time: str
     txn_high_water_mark: int
@@ -114,7 +115,7 @@ class BlockerKind(StrEnum):
 
 
 class BlockerHealth(StrEnum):
-    """Whether somebody is still there behind a lock or transaction, by its heartbeats and its age."""
+    """Whether the client of a lock or transaction appears alive, judged by its heartbeats and its age."""
 
     ALIVE = "Alive"
     LIKELY_LEAKED = "LikelyLeaked"
@@ -122,7 +123,7 @@ class BlockerHealth(StrEnum):
 
 
 class Blocker(ReadModel):
-    """One reader from before the baseline that is still there. Times are RFC 3339."""
+    """One reader of the baseline that is still active. Times are RFC 3339."""
 
     kind: BlockerKind
     id: int
@@ -140,7 +141,7 @@ class Blocker(ReadModel):
 
 
 class PublishedState(StrEnum):
-    """Computed by listing, never reported by the driver."""
+    """Whether a partition's outputs are published: determined by listing, never reported by the driver."""
 
     PUBLISHED = "Published"
     NOT_PUBLISHED = "NotPublished"
@@ -148,10 +149,12 @@ class PublishedState(StrEnum):
 
 
 class PartitionStatus(ReadModel):
-    """What became of one partition's entry; a message says why what remains stays for good, `reason` in one word.
+    """The result for one partition.
 
-    `planned` is what would be deleted, by the listing before the approval was asked for. `kept` is what was recorded
-    and turned out not to be obsolete: this cleanup never deletes it. `gone` was gone when a pass came to it.
+    - `planned`: names that would be deleted, according to the listing made before approval was requested.
+    - `kept`: names that are recorded but turned out not to be obsolete. This cleanup never deletes them.
+    - `gone`: names that had already disappeared when a pass reached them.
+    - `reason` and `message`: why the names in `remaining` stay for good, in one word and in a sentence.
     """
 
     partition: str
@@ -167,7 +170,7 @@ class PartitionStatus(ReadModel):
 
 
 class CompactionCleanupStatus(ReadModel):
-    """How far a cleanup is. Times are RFC 3339; one that is not set has not come, or is to be found out again."""
+    """The state of a cleanup. Times are RFC 3339. An unset time has not occurred yet, or must be determined again."""
 
     observed_generation: int | None = None
     phase: CleanupPhase = CleanupPhase.PENDING

@@ -1,4 +1,4 @@
-"""`TableCompaction`: what to compact and how, and how far it is."""
+"""`TableCompaction`: what to compact, how to compact it, and its state."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ PLURAL = "tablecompactions"
 
 
 class Format(StrEnum):
-    """What kind of table it is; Auto is found out."""
+    """The table format. Auto is detected."""
 
     AUTO = "Auto"
     HIVE_ACID = "HiveAcid"
@@ -22,8 +22,9 @@ class Format(StrEnum):
 
 
 class CompactionType(StrEnum):
-    """Hive ACID: Minor merges deltas into one, Major merges base and deltas into a new base.
+    """The compaction type.
 
+    Hive ACID: Minor merges deltas into one, Major merges base and deltas into a new base.
     Hudi: LogCompaction merges log blocks into one (RFC-48), Compaction merges base and log files into new base files.
     """
 
@@ -34,17 +35,17 @@ class CompactionType(StrEnum):
 
     @property
     def table_format(self) -> Format:
-        """The one format that has compactions of this type."""
+        """The table format that this type applies to."""
         return Format.HIVE_ACID if self in HIVE_TYPES else Format.HUDI
 
     @property
     def noun(self) -> str:
-        """What it is called in a sentence."""
+        """The type's name in a sentence."""
         return self.value if self.table_format is Format.HUDI else f"{self.value} compaction"
 
 
 HIVE_TYPES = (CompactionType.MINOR, CompactionType.MAJOR)
-"""Those of Hive ACID tables."""
+"""The types that apply to Hive ACID tables."""
 
 
 class Phase(StrEnum):
@@ -60,9 +61,9 @@ class Phase(StrEnum):
 
 
 class TableRef(ReadModel):
-    """A table by database and name, as the metastore knows it (case does not matter).
+    """A table's database and name in the metastore, case-insensitive.
 
-    A Hudi table may be named by its `location` instead; database and name are empty then.
+    A Hudi table may be named by its `location` instead. Database and name are then empty.
     """
 
     database: str = ""
@@ -74,7 +75,10 @@ class TableRef(ReadModel):
 
 
 class CleanupMode(StrEnum):
-    """Auto deletes; Plan lists and waits for approval; Never leaves everything where it is (on Hive 4 to Hive)."""
+    """Whether a cleanup deletes. Auto deletes, Plan lists and waits for approval, Never keeps all directories.
+
+    NB: with Never on Hive 4, Hive's own Cleaner may still delete the obsolete directories.
+    """
 
     AUTO = "Auto"
     PLAN = "Plan"
@@ -82,10 +86,11 @@ class CleanupMode(StrEnum):
 
 
 class Readers(StrEnum):
-    """Who counts as a reader from before. NB: Locks alone, the openLooKeng document's rule, is known to be unsafe.
+    """Which locks and transactions count as older readers.
 
-    With LocksAndOwnTransactions a transaction that holds locks, none of them on the table, its partitions or its
-    database, does not; that is safe for clients that lock all that they will read in one request.
+    LocksAndOwnTransactions ignores a transaction that holds locks, but none on the table, its partitions or its
+    database. This is safe for clients that lock everything they read in one request.
+    NB: Locks alone, the openLooKeng document's rule, is known to be unsafe.
     """
 
     LOCKS_AND_TRANSACTIONS = "LocksAndTransactions"
@@ -94,9 +99,9 @@ class Readers(StrEnum):
 
 
 class CleanupOptions(ReadModel):
-    """How the cleanup of a compaction behaves.
+    """Options for the cleanup of a compaction.
 
-    `deadline` only raises a condition; `quarantine` is how long a directory is kept, hidden, before it is deleted.
+    `deadline` only raises a condition. `quarantine` is how long a directory stays hidden before it is deleted.
     """
 
     mode: CleanupMode = CleanupMode.AUTO
@@ -108,14 +113,14 @@ class CleanupOptions(ReadModel):
 
 
 class DriverResources(ReadModel):
-    """The driver pod: cores as Spark counts them (also its CPU request), memory as a Spark size."""
+    """The driver pod: cores as Spark counts them, which are also its CPU request, and memory as a Spark size."""
 
     cores: int = 1
     memory: str = "1g"
 
 
 class ExecutorResources(ReadModel):
-    """The executor pods; with no instances the driver does the work itself."""
+    """The executor pods. With no instances, the driver does the work itself."""
 
     instances: int = 0
     cores: int = 1
@@ -123,7 +128,7 @@ class ExecutorResources(ReadModel):
 
 
 class SparkOptions(ReadModel):
-    """Which of the administrator's profiles to run with, and how big."""
+    """The administrator's Spark profile to use, and the pod sizes."""
 
     profile: str = "default"
     driver: DriverResources = DriverResources()
@@ -131,14 +136,14 @@ class SparkOptions(ReadModel):
 
 
 class RetryOptions(ReadModel):
-    """How often a failing compaction is tried: the n-th retry waits backoff * 2^(n-1), at most 10 minutes."""
+    """Retries of failed attempts: the n-th retry waits backoff * 2^(n-1), at most 10 minutes."""
 
     max_attempts: int = 3
     backoff: Duration = 10.0
 
 
 class TableCompactionSpec(ReadModel):
-    """The desired compaction; immutable apart from `suspend`. `deadline` is how long an attempt may run."""
+    """The desired compaction. Immutable except for `suspend`. `deadline` limits the duration of an attempt."""
 
     warehouse: str
     table: TableRef
@@ -155,7 +160,7 @@ class TableCompactionSpec(ReadModel):
 
 
 class Totals(ReadModel):
-    """What was read and written, summed over published partitions; sizes in bytes."""
+    """Numbers of what was read and written, summed over the published partitions. Sizes are in bytes."""
 
     partitions: int = 0
     files_in: int = 0
@@ -179,42 +184,43 @@ class Totals(ReadModel):
 
 
 class ProgressStatus(Progress):
-    """The progress of the current or last attempt, with its summary for `kubectl get`."""
+    """The progress of the current or last attempt, with a summary for `kubectl get`."""
 
     summary: str
     last_update_time: str
 
     @classmethod
     def of(cls, progress: Progress, *, at: str) -> "ProgressStatus":
-        """Return a progress as a status shows it from that moment (RFC 3339) on."""
+        """Return the status of a progress, last updated `at` an RFC 3339 time."""
         return cls(**progress.numbers(), summary=str(progress), last_update_time=at)
 
     def shows(self, progress: Progress) -> bool:
-        """Whether that progress is the one shown."""
+        """Whether this status shows that progress."""
         return self.numbers() == progress.numbers()
 
 
 class Why(ReadModel):
-    """A reason in one word and in a sentence."""
+    """A reason: one word and a sentence."""
 
     reason: str
     message: Message = ""
 
 
 class BackOff(Why):
-    """Why nothing is started before `nextAttemptTime`.
+    """Why no attempt starts before `nextAttemptTime`.
 
-    `waits` is how often in a row the metastore said before an attempt that others are at work on the table.
+    `waits` is how many times in a row the metastore reported, before an attempt, that others work on the table.
     """
 
     waits: int = 0
 
 
 class TableCompactionStatus(ReadModel):
-    """How far a compaction is. `attempt` is written before the Job of that attempt is created.
+    """The state of a compaction.
 
-    `location` is where a Hudi table lies, known before its first attempt: several names may stand for one table.
-    `ending` is written before the Job of an attempt that goes on for too long, or whose driver is lost, is deleted.
+    - `attempt` is written before the Job of that attempt is created.
+    - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
+    - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
     """
 
     observed_generation: int | None = None

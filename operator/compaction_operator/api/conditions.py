@@ -1,4 +1,4 @@
-"""Kubernetes conditions as values: one entry per type, the transition time moves only with the status."""
+"""Kubernetes conditions as values. There is one per type, and its transition time changes only with its status."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from compaction_operator.api.model import ReadModel
 
 SUCCEEDED = "Succeeded"
-"""The condition type that says how a resource ended, or what it waits for."""
+"""The condition type that reports how a resource ended, or what it waits for."""
 
 
 class ConditionStatus(StrEnum):
@@ -21,7 +21,7 @@ class ConditionStatus(StrEnum):
 
 
 MESSAGE_LIMIT = 4096
-"""Characters of a condition's message: the API server would refuse the whole status for one beyond 32768."""
+"""Maximum characters of a condition's message. The API server refuses a whole status if one exceeds 32768."""
 
 
 def _shortened(message: str) -> str:
@@ -29,7 +29,7 @@ def _shortened(message: str) -> str:
 
 
 Message = Annotated[str, BeforeValidator(_shortened)]
-"""A sentence for people, no longer than a status can take."""
+"""A sentence for people, shortened to MESSAGE_LIMIT."""
 
 
 class Condition(ReadModel):
@@ -49,9 +49,9 @@ def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | N
 
 
 def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """Return the conditions with `new` in the place of the one of its type.
+    """Return the conditions with `new` replacing the condition of its type, or appended.
 
-    The old transition time is kept when the status did not change; the order of types is kept too.
+    The order of types is kept. The old transition time is kept if the status did not change.
     """
     kept = tuple(conditions)
     old = find_condition(kept, new.type)

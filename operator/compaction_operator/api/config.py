@@ -1,4 +1,4 @@
-"""The operator's configuration, as Helm renders it: warehouses, Spark profiles and the cleanup's defaults."""
+"""Operator configuration, as Helm renders it: warehouses, Spark profiles and cleanup defaults."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Self
@@ -13,14 +13,14 @@ METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
 class Secret(Model):
-    """The Kubernetes secret, of the same name in each namespace, whose keys are files for the pods."""
+    """A Kubernetes secret that pods mount as files. It has the same name in each namespace."""
 
     name: str
     mount_path: str
 
 
 class Tls(Model):
-    """The authorities of the metastore's certificate (default: the system's), and the client's own certificate."""
+    """TLS settings: the metastore's certificate authorities (default: the system's) and the client certificate."""
 
     ca_file: str | None = None
     certificate_file: str | None = None
@@ -29,7 +29,10 @@ class Tls(Model):
 
 
 class Kerberos(Model):
-    """The metastore's principal, in which _HOST is the host of the URI, and the keytab of the client's principal."""
+    """Kerberos settings. In the metastore's `principal`, _HOST stands for the host of the URI.
+
+    `keytab` holds the key of `client_principal`.
+    """
 
     principal: str = Field(pattern=r"^[^/@]+/[^/@]+@[^/@]+$")
     client_principal: str
@@ -38,10 +41,10 @@ class Kerberos(Model):
 
 
 class Metastore(Model):
-    """Where the processes of a Hive metastore listen, and how to talk to them.
+    """How to connect to a Hive metastore: the URIs of its processes and the connection settings.
 
-    `timeout` is for one call in all, looking up names, connecting and fail-over included; `connections` is how many
-    there may be at a time.
+    `timeout` limits a whole call, including name lookup, connecting and fail-over. `connections` is the maximum number
+    of concurrent connections.
     """
 
     uris: tuple[Annotated[str, Field(pattern=METASTORE_URI_PATTERN)], ...] = Field(min_length=1)
@@ -56,29 +59,29 @@ class Metastore(Model):
     def _agree(self) -> Self:
         schemes = {uri.partition(":")[0] for uri in self.uris}
         if len(schemes) > 1:
-            raise ValueError(f"uris are of one scheme, not {' and '.join(sorted(schemes))}")
+            raise ValueError(f"uris must have one scheme, not {' and '.join(sorted(schemes))}")
         for name, given, fits in (
             ("tls", self.tls, {"thrift", "https"}),
             ("kerberos", self.kerberos, {"thrift"}),
             ("tokenFile", self.token_file, {"http", "https"}),
         ):
             if given is not None and not schemes <= fits:
-                raise ValueError(f"{name} goes with {' and '.join(sorted(fits))} URIs only")
+                raise ValueError(f"{name} is only for {' and '.join(sorted(fits))} URIs")
         return self
 
 
 class Volume(Model):
-    """The persistent volume claim, of the same name in each namespace, that holds the warehouse's files."""
+    """The persistent volume claim with the warehouse's files. It has the same name in each namespace."""
 
     claim_name: str
     mount_path: str
 
 
 class HudiSettings(Model):
-    """What holds for all Hudi tables of a warehouse.
+    """Settings for all Hudi tables of a warehouse.
 
-    `options` are Hudi's own, a lock provider's above all; `locations` are the folders below which tables may be named
-    by their location, none by default.
+    `options` are Hudi's own options, above all the lock provider. `locations` are the folders below which tables may be
+    named by location. The default is none.
     """
 
     options: dict[Annotated[str, Field(pattern=r"^hoodie\.")], str] = Field(default_factory=dict)
@@ -86,9 +89,9 @@ class HudiSettings(Model):
 
 
 class HidingLock(StrEnum):
-    """The lock under which a cleanup takes directories out of sight. Only Exclusive holds those who begin to read off.
+    """The lock under which a cleanup hides directories. Only Exclusive blocks new readers.
 
-    Where queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
+    If queries do not wait for locks (Hive 4's zero-wait reads), Exclusive makes them fail, and SharedRead does not.
     """
 
     EXCLUSIVE = "Exclusive"
@@ -96,12 +99,12 @@ class HidingLock(StrEnum):
 
 
 class Warehouse(Model):
-    """One Hive warehouse and who may use it. Empty `databases` means all of them.
+    """One Hive warehouse, and the namespaces and databases that may use it.
 
-    `deadline` is how long an attempt may run, unless its compaction says otherwise.
-    `readers` are the rules of who counts as a reader from before that a compaction may choose; LocksAndTransactions
-    always is one.
-    `locations` are the folders below which its tables and partitions must lie, by default that of the volume.
+    - `databases`: empty means all databases.
+    - `locations`: folders below which tables and partitions must lie. The default is the volume's mount path.
+    - `deadline`: the maximum duration of an attempt, unless its compaction sets another.
+    - `readers`: the values of `cleanup.readers` that a compaction may choose. LocksAndTransactions is always allowed.
     """
 
     name: str
@@ -117,20 +120,20 @@ class Warehouse(Model):
 
     @property
     def allowed_locations(self) -> tuple[str, ...]:
-        """The folders below which tables and partitions must lie; none where there is no volume either."""
+        """The folders below which tables and partitions must lie. Empty if no volume is configured either."""
         return self.locations or ((self.volume.mount_path,) if self.volume else ())
 
     def allows_namespace(self, namespace: str) -> bool:
-        """Whether compactions of that namespace may use this warehouse."""
+        """Whether compactions in that namespace may use this warehouse."""
         return namespace in self.namespaces
 
     def allows_database(self, database: str) -> bool:
-        """Whether compactions may touch that database (case does not matter)."""
+        """Whether compactions may use that database, case-insensitive."""
         return not self.databases or database.lower() in {name.lower() for name in self.databases}
 
 
 class SparkProfile(Model):
-    """What the pods of a job run: code and settings, hence the administrator's to choose."""
+    """The code and settings of a job's pods. Only the administrator may choose them."""
 
     name: str
     image: str
@@ -145,10 +148,10 @@ class SparkProfile(Model):
 
 
 class CleanupSettings(Model):
-    """Defaults of every cleanup: openLooKeng's hive.compaction-cleanup-interval and -threads.
+    """Defaults for all cleanups, such as openLooKeng's hive.compaction-cleanup-interval and -threads.
 
-    The threads are each warehouse's own. `planning_time` is how long after its lock a query may still be listing what
-    it reads. `ttl` is how long a CompactionCleanup is kept once nothing is left of it to do.
+    Each warehouse has its own threads. `planning_time` is the longest time a query lists files after it acquired its
+    lock. `ttl` is how long a CompactionCleanup is kept after it is done.
     """
 
     interval: Duration = 2.0
@@ -160,14 +163,14 @@ class CleanupSettings(Model):
 
 
 class MetricsSettings(Model):
-    """Where the controller tells its metrics."""
+    """Where the controller serves its metrics."""
 
     enabled: bool = True
     port: int = Field(default=8081, ge=1, le=65535)
 
 
 class OperatorConfig(Model):
-    """The whole configuration file of the controller."""
+    """The controller's whole configuration file."""
 
     warehouses: tuple[Warehouse, ...]
     profiles: tuple[SparkProfile, ...]
@@ -181,7 +184,7 @@ class OperatorConfig(Model):
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
 
     def metastores(self) -> dict[str, str]:
-        """Return for each warehouse the first one of its metastore: processes of one are those that share a URI."""
+        """Return the first warehouse of the same metastore, by warehouse. A shared URI means the same metastore."""
         known: list[tuple[set[str], list[str]]] = []
         for warehouse in self.warehouses:
             uris, names = {uri.lower() for uri in warehouse.metastore.uris}, [warehouse.name]
@@ -191,7 +194,7 @@ class OperatorConfig(Model):
         return {name: names[0] for _, names in known for name in names}
 
     def allows(self, warehouse: str, *, namespace: str, database: str) -> bool:
-        """Whether resources of a namespace may touch a database of a warehouse; nobody may where there is none."""
+        """Whether a namespace may use a database of a warehouse. False if the warehouse does not exist."""
         known = self.warehouse(warehouse)
         return known is not None and known.allows_namespace(namespace) and known.allows_database(database)
 

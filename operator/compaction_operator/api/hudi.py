@@ -1,4 +1,4 @@
-"""What a compaction of a Hudi table may be told, and what it tells of itself. Options bear Hudi's own names."""
+"""Options and status of a Hudi compaction. Hudi options keep Hudi's own names."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,13 +10,13 @@ from compaction_operator.api.model import ReadModel, Size, counted
 LISTED = 4
 LISTED_CHARACTERS = 80
 REASON_CHARACTERS = 300
-"""How much of a status a termination message can hold: so many instants of a list, and so much of each text."""
+"""Limits of a status in a termination message: instants per list, characters per instant and per reason."""
 
 BUNDLE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3}){2}$"
 
 
 class HudiMode(StrEnum):
-    """Whether a plan is only put onto the table's timeline, only taken from there, or both in one run."""
+    """Whether a run schedules a plan on the table's timeline, executes a scheduled plan, or does both."""
 
     SCHEDULE = "Schedule"
     EXECUTE = "Execute"
@@ -24,12 +24,13 @@ class HudiMode(StrEnum):
 
 
 class HudiOptions(ReadModel):
-    """How a Hudi table is compacted.
+    """Options for compacting a Hudi table.
 
-    `options` are handed on to Hudi under its own names. `max_log_file_size_to_merge` leaves larger log files out of a
-    log compaction (bytes). `single_writer` declares that nobody else writes while this runs, so that no lock provider
-    is needed. `all_instants` lets it also run, roll back or remove plans that somebody else made. `bundle` is the
-    version of Hudi that does the work, by default the one that fits the table's version.
+    - `options` are passed to Hudi under its own names.
+    - `max_log_file_size_to_merge` (bytes) excludes larger log files from a log compaction.
+    - `single_writer` declares that no other client writes during the run, so no lock provider is needed.
+    - `all_instants` allows the run to also execute, roll back or remove plans that other clients made.
+    - `bundle` is the Hudi version that does the work. The default is the version that matches the table version.
     """
 
     mode: HudiMode = HudiMode.SCHEDULE_AND_EXECUTE
@@ -44,13 +45,15 @@ class HudiOptions(ReadModel):
 
 
 class HudiStatus(ReadModel):
-    """What a run found on a Hudi table's timeline and did there; sizes in bytes.
+    """What a run found and did on a Hudi table's timeline. Sizes are in bytes.
 
-    `instant` is the one that was planned or run, with its `action` (logcompaction, compaction) and `state` (Requested,
-    Completed). Blocks are log blocks: those that are merged, and those that they became; bytes are theirs and, where
-    base files are merged too, those of the base files.
-    `write_amplification` is what was written to the table since the last full compaction, for each byte of it that
-    writers brought, as a decimal number. `nothing_planned` says why there was nothing to do.
+    - `instant` was planned or executed. It has an `action` (logcompaction, compaction) and a `state` (Requested,
+      Completed).
+    - `blocks_in` and `blocks_out` count the log blocks merged and written. The bytes also include base files if those
+      are merged.
+    - `write_amplification` is a decimal number: bytes written to the table since its last full compaction, for each
+      byte that writers added.
+    - `nothing_planned` is the reason why there was nothing to do.
     """
 
     table_version: int | None = None
@@ -72,7 +75,7 @@ class HudiStatus(ReadModel):
     nothing_planned: str | None = None
 
     def shortened(self) -> "HudiStatus":
-        """Return the status as it fits into a termination message: of long lists the beginning, and how many more."""
+        """Return the status shortened for a termination message. Long lists keep their beginning and a count."""
         lists = ("rolled_back", "removed", "pending", "stale")
         why = self.nothing_planned
         return self.model_copy(

@@ -1,4 +1,4 @@
-"""The base of every model here: frozen, camelCase outside, snake_case inside, unknown fields refused."""
+"""Base models of the API: frozen, snake_case in Python, camelCase in JSON, unknown fields refused."""
 
 import re
 from typing import Annotated, Any
@@ -23,18 +23,18 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the camelCase JSON object, without the fields that are unset (None)."""
+        """Return the camelCase JSON object without unset (None) fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class ReadModel(Model):
-    """A model of what an API server hands back: fields of a newer version are let through."""
+    """A model of an object read from the API server. It ignores unknown fields, which a newer version may add."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things as a person would say it; the noun's plural has an s."""
+    """Return a number and its noun, such as `1 file` or `2 files`. The plural must end in s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -64,7 +64,7 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN}),
 ]
-"""Seconds as a float inside, a string such as ``2s`` outside."""
+"""A duration: float seconds in Python, a string such as ``2s`` in JSON."""
 
 
 def parse_size(text: object) -> int:
@@ -81,7 +81,7 @@ def parse_size(text: object) -> int:
 
 
 def format_size(size: int) -> str:
-    """Return a number of bytes as a size, rounded up to a KiB, or to a MiB where that takes too many digits."""
+    """Return bytes as a size string, rounded up to a KiB, or to a MiB if the number of KiB has too many digits."""
     kibibytes = -(-size // _UNIT_BYTES["Ki"])
     if kibibytes % 1024 == 0 or kibibytes > _MOST_KIBIBYTES:
         return f"{-(-kibibytes // 1024)}MiB"
@@ -94,4 +94,4 @@ Size = Annotated[
     PlainSerializer(format_size, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN}),
 ]
-"""Bytes as an int inside, a string such as ``512MiB`` outside."""
+"""A size: int bytes in Python, a string such as ``512MiB`` in JSON."""

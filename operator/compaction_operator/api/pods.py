@@ -1,4 +1,4 @@
-"""What driver and executor pods have in common: the restricted security profile, and the volumes."""
+"""Pod settings shared by drivers and executors: the restricted security profile and the volumes."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from compaction_operator.api.config import Metastore, Secret, Volume
 USER_ID = 185
 """The uid and gid under which metastore, controller, drivers and executors share the warehouse's files."""
 SECRET_MODE = 0o440
-"""Keys and tokens are for the pod's user and group alone."""
+"""Only the pod's user and group may read keys and tokens."""
 
 
 def pod_security() -> dict[str, Any]:
@@ -17,7 +17,7 @@ def pod_security() -> dict[str, Any]:
         "runAsUser": USER_ID,
         "runAsGroup": USER_ID,
         "fsGroup": USER_ID,
-        # A warehouse has millions of files: they are never walked to change their group.
+        # Do not walk a warehouse to change the group of its files: it may have millions of them.
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
@@ -29,7 +29,7 @@ def container_security() -> dict[str, Any]:
 
 
 def volumes(warehouse: Volume | None, secret: Secret | None = None) -> list[dict[str, Any]]:
-    """Return a pod's volumes: scratch space, the warehouse's claim and the metastore's secret if it has such."""
+    """Return a pod's volumes: scratch space and, if given, the warehouse's claim and the metastore's secret."""
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if warehouse:
         found.append({"name": "warehouse", "persistentVolumeClaim": {"claimName": warehouse.claim_name}})
@@ -39,7 +39,7 @@ def volumes(warehouse: Volume | None, secret: Secret | None = None) -> list[dict
 
 
 def volume_mounts(warehouse: Volume | None, secret: Secret | None = None) -> list[dict[str, Any]]:
-    """Return where a container sees those volumes."""
+    """Return a container's mounts of the same volumes."""
     mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - the pod's own
     if warehouse:
         mounts.append({"name": "warehouse", "mountPath": warehouse.mount_path})
@@ -49,6 +49,6 @@ def volume_mounts(warehouse: Volume | None, secret: Secret | None = None) -> lis
 
 
 def metastore_environment(metastore: Metastore) -> list[dict[str, Any]]:
-    """Return the variables that the libraries of the connection read: where Kerberos has its configuration."""
+    """Return the environment of the connection libraries: KRB5_CONFIG, if Kerberos has a configuration file."""
     file = metastore.kerberos and metastore.kerberos.config_file
     return [{"name": "KRB5_CONFIG", "value": file}] if file else []

@@ -1,18 +1,18 @@
-"""How far a running compaction is, as its driver reports it."""
+"""Progress of a running compaction, as reported by its driver."""
 
 from pydantic import Field
 
 from compaction_operator.api.model import ReadModel
 
 ANNOTATION_PROGRESS = "compaction.dev/progress"
-"""On the driver's pod, by the driver itself: a Progress as compact JSON."""
+"""Annotation that the driver sets on its own pod: a Progress as compact JSON."""
 
 LARGEST = 2**63 - 1
-"""The API server refuses a whole status for one number beyond it."""
+"""The largest number that the API server accepts. One larger number makes it refuse a whole status."""
 
 
 class Progress(ReadModel):
-    """What is done of the whole compaction. Bytes are those of the input files; they advance within a partition."""
+    """Progress of a whole compaction. Bytes count input files and advance within a partition."""
 
     partitions_done: int = Field(default=0, ge=0, le=LARGEST)
     partitions_total: int = Field(default=0, ge=0, le=LARGEST)
@@ -21,9 +21,9 @@ class Progress(ReadModel):
 
     @property
     def percent(self) -> int:
-        """How much is done, 0 to 100: of the bytes, or of the partitions where no bytes are known.
+        """Percentage done, 0 to 100: of the bytes, or of the partitions if no bytes are known.
 
-        NB: 100 only when every partition is done: what is merged is not published yet.
+        NB: it is 100 only when every partition is done, because merged bytes are not published yet.
         """
         if self.partitions_done >= self.partitions_total:
             return 100
@@ -37,11 +37,11 @@ class Progress(ReadModel):
         return f"{partitions}, {self.percent}%" if self.partitions_total else partitions
 
     def numbers(self) -> dict[str, int]:
-        """Return the progress alone, by field, also of a value that says more."""
+        """Return the fields of Progress alone, without those of a subclass."""
         return {name: getattr(self, name) for name in Progress.model_fields}
 
     def completed(self) -> "Progress":
-        """Return the progress of an attempt that has done all of this."""
+        """Return the same progress as completed."""
         return Progress(
             partitions_done=self.partitions_total,
             partitions_total=self.partitions_total,

@@ -1,4 +1,4 @@
-"""What controller and driver pod say to each other: a request in, a result out. Both are JSON."""
+"""Protocol between controller and driver pod: the request in and the result out, both as JSON."""
 
 import re
 from enum import StrEnum
@@ -14,7 +14,7 @@ TERMINATION_MESSAGE_BYTES = 4096
 
 
 class JobRequest(Model):
-    """All that a driver needs to know, handed over in one environment variable."""
+    """A driver's whole input, passed in one environment variable."""
 
     name: str
     namespace: str
@@ -35,7 +35,7 @@ class JobRequest(Model):
 
 
 class Reason(StrEnum):
-    """Why a compaction ended or waits: the reasons of its Succeeded condition."""
+    """Why a compaction ended or waits. These are the reasons of its Succeeded condition."""
 
     COMPACTED = "Compacted"
     NOTHING_TO_COMPACT = "NothingToCompact"
@@ -98,10 +98,10 @@ FINAL_REASONS = frozenset(
         Reason.NOT_ALLOWED,
     }
 )
-"""Trying again cannot help: no further attempt is made."""
+"""Final failures. A retry cannot help, so no further attempt is made."""
 
 SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED})
-"""What was asked for is done."""
+"""Reasons of a successful attempt."""
 
 WAITING_REASONS = frozenset(
     {
@@ -119,18 +119,18 @@ WAITING_REASONS = frozenset(
         Reason.DRIVER_LOST,
     }
 )
-"""Nobody's fault: tried again without counting against retry.maxAttempts."""
+"""External causes. The compaction is retried, and the attempt does not count against retry.maxAttempts."""
 
 
 class DriverResult(Model):
-    """How the driver ended, in its own words (the pod's termination message)."""
+    """How the driver ended. It is the pod's termination message."""
 
     reason: Reason
     message: str
     hudi: HudiStatus | None = None
 
     def shortened(self) -> "DriverResult":
-        """Return the result as it fits into a termination message: what the kubelet cuts is no JSON any more."""
+        """Return the result shortened to fit a termination message. If the kubelet truncates it, the JSON is broken."""
         message = self.message[: TERMINATION_MESSAGE_BYTES // 4]
         return self.model_copy(update={"message": message, "hudi": self.hudi and self.hudi.shortened()})
 
@@ -139,12 +139,12 @@ AGENT_PREFIX = "compaction-operator/"
 
 
 def agent_info(*, uid: str, attempt: int, pod_uid: str) -> str:
-    """Return the agentInfo under which a driver takes its metastore locks, so that its controller can tell them."""
+    """Return the agentInfo of a driver's metastore locks. The controller recognizes the locks by it."""
     return f"{AGENT_PREFIX}{uid}/{attempt}/{pod_uid}"
 
 
 def agent_attempt(agent: str | None) -> tuple[str, int] | None:
-    """Return the compaction's UID and the attempt of a driver's `agent_info`, None for any other agent."""
+    """Return the compaction's UID and the attempt from a driver's `agent_info`, or None for any other agent."""
     return _attempt_after(AGENT_PREFIX, agent)
 
 
@@ -152,12 +152,12 @@ QUEUE_POOL_PREFIX = "compaction/"
 
 
 def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
-    """Return the pool of the metastore's compaction queue that is one driver's own; at most 64 characters fit there."""
+    """Return a driver's own pool in the metastore's compaction queue. A pool name has at most 64 characters."""
     return f"{QUEUE_POOL_PREFIX}{uid}/{attempt}/{pod_uid[:8]}"
 
 
 def pool_owner(pool: str | None) -> tuple[str, int] | None:
-    """Return the compaction's UID and the attempt of a driver's `queue_pool`, None for a pool of anybody else."""
+    """Return the compaction's UID and the attempt from a driver's `queue_pool`, or None for any other pool."""
     return _attempt_after(QUEUE_POOL_PREFIX, pool)
 
 

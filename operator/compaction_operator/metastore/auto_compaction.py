@@ -1,6 +1,6 @@
-"""Whether Hive compacts a table by itself: its Initiator puts into the queue what nobody asked for.
+"""Detection of Hive's automatic compaction: the Initiator enqueues compactions on its own.
 
-On Hive 3.1 its Worker takes no notice of a compaction that is not in the queue, so such a table has two compactors.
+On Hive 3.1, Hive's Worker ignores compactions that are not in the queue. Such a table therefore has two compactors.
 """
 
 from collections.abc import Mapping
@@ -13,31 +13,31 @@ from compaction_operator.metastore.tables import Table
 
 NO_AUTO_COMPACTION = "no_auto_compaction"
 INITIATOR_ON = "hive.compactor.initiator.on"
-"""Both generations know it by this name; Hive 4 calls it metastore.compactor.initiator.on as well (MetastoreConf)."""
+"""Both generations know this name. Hive 4 also calls it metastore.compactor.initiator.on (MetastoreConf)."""
 CLEANER_ON = "hive.compactor.cleaner.on"
 
 
 class AutoCompaction(StrEnum):
-    """What keeps Hive from compacting a table by itself, or that nothing does."""
+    """Whether Hive may compact a table automatically, and what prevents it."""
 
     OFF_BY_TABLE = "OffByTable"
     OFF_BY_DATABASE = "OffByDatabase"
     INITIATOR_OFF = "InitiatorOff"
     ON = "On"
     UNKNOWN = "Unknown"
-    """Nothing is set on table or database, and the metastore does not say whether its Initiator runs."""
+    """Neither table nor database sets it, and the metastore does not report whether its Initiator runs."""
 
     @property
     def may_happen(self) -> bool:
-        """Whether Hive compacts the table by itself, as far as anybody can tell."""
+        """Whether Hive may compact the table automatically. True if unknown."""
         return self in (AutoCompaction.ON, AutoCompaction.UNKNOWN)
 
 
 class SettingsSource(Protocol):
-    """What is asked of the metastore's client."""
+    """The part of the metastore client that this module uses."""
 
     def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
+        """Return the generation of the metastore."""
         ...
 
     def get_database(self, name: str, /) -> Mapping[str, str]:
@@ -50,11 +50,12 @@ class SettingsSource(Protocol):
 
 
 def auto_compaction(client: SettingsSource, table: Table) -> AutoCompaction:
-    """Return whether Hive's Initiator looks after a table; raises MetastoreUnavailable, or MetastoreError.
+    """Return whether Hive's Initiator may compact a table. Raises MetastoreUnavailable or MetastoreError.
 
-    Hive 3.1 asks the table alone (Initiator.noAutoCompactSet). On Hive 4 what the database says, either way, comes
-    before the table (MetaStoreUtils.isNoAutoCompactSet). NB: the Initiator's setting is that of the metastore which
-    answers; where several serve one database, it has to be the same in all.
+    Hive 3.1 checks only the table (Initiator.noAutoCompactSet). On Hive 4 the database's property, true or false,
+    overrides the table's (MetaStoreUtils.isNoAutoCompactSet).
+    NB: the Initiator's setting is that of the metastore which answers. If several metastores serve one database, they
+    must have the same setting.
     """
     of_database = None if client.generation() is Generation.HIVE3 else _marked(client.get_database(table.database))
     if of_database:
@@ -65,16 +66,17 @@ def auto_compaction(client: SettingsSource, table: Table) -> AutoCompaction:
 
 
 def _marked(parameters: Mapping[str, str]) -> bool | None:
-    """Return what the property says, None where it is not set; Hive takes its key in upper case, too."""
+    """Return the property's value, or None if it is not set. Hive also accepts the key in upper case."""
     value = parameters.get(NO_AUTO_COMPACTION)
     value = parameters.get(NO_AUTO_COMPACTION.upper()) if value is None else value
     return None if value is None else value.lower() == "true"
 
 
 def cleaner_runs(client: SettingsSource) -> bool | None:
-    """Return whether Hive's own Cleaner deletes what compactions of the queue make obsolete; raises as above.
+    """Return whether Hive's own Cleaner deletes what queued compactions make obsolete.
 
-    None where the metastore does not say: that of Hive 3.1 has no such setting (MetastoreConf).
+    None if the metastore does not report it: Hive 3.1 has no such setting (MetastoreConf). Raises as
+    `auto_compaction` does.
     """
     return _switch(client, CLEANER_ON)
 

@@ -1,4 +1,4 @@
-"""Sends calls to one metastore, and turns Hive's exceptions into this project's."""
+"""Calls to one metastore, with Hive's exceptions translated into this project's."""
 
 import socket
 from collections.abc import Callable
@@ -19,10 +19,10 @@ _NOT_FOUND = (ttypes.NoSuchObjectException, ttypes.UnknownTableException, ttypes
 
 
 class Caller:
-    """Connections to one metastore, for many threads; close it, or use it as a context manager.
+    """Thread-safe connections to one metastore. Close it, or use it as a context manager.
 
-    Each method sends its call once. It raises MetastoreUnavailable when there is no answer within the timeout (the
-    next call connects anew), and MetastoreError when the metastore refuses or its answer is not whole.
+    Each method sends its call once. It raises MetastoreUnavailable if no reply arrives within the timeout; the next
+    call reconnects. It raises MetastoreError if the metastore refuses the call or its reply is incomplete.
     """
 
     def __init__(self, settings: Metastore, *, user: str = "compaction-operator") -> None:
@@ -44,7 +44,7 @@ class Caller:
         self._connections.close()
 
     def generation(self) -> Generation:
-        """Return which protocol the metastore speaks: asked for once, then remembered.
+        """Return the generation of the metastore. It is probed once and then remembered.
 
         Raises MetastoreError for a metastore without write ids (Hive 2).
         """

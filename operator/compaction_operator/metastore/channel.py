@@ -1,4 +1,4 @@
-"""A TCP connection, under TLS if wanted, on which nothing lasts beyond a deadline."""
+"""TCP connection, optionally with TLS, on which every operation respects a deadline."""
 
 import io
 import socket
@@ -13,36 +13,37 @@ from typing import Any, Self, TypeVar
 Answer = TypeVar("Answer")
 
 READ_BUFFER = 64 * 1024
-"""At most so much is read at once: a size may come from a peer that does not speak Thrift, and would be allocated."""
+"""Maximum bytes of one read. A peer that does not speak Thrift could send any size, which would be allocated."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment up to which something may last."""
+    """A deadline, as a moment of the monotonic clock."""
 
     moment: float
 
     @classmethod
     def after(cls, seconds: float) -> Self:
-        """Return the deadline so many seconds from now."""
+        """Return the deadline that many seconds from now."""
         return cls(time.monotonic() + seconds)
 
     def remaining(self) -> float:
-        """Return the seconds that are left; raises TimeoutError when there are none."""
+        """Return the remaining seconds. Raises TimeoutError if none remain."""
         remaining = self.moment - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("timed out")
         return remaining
 
     def share(self, parts: int) -> "Deadline":
-        """Return the deadline of the first of so many attempts that share what is left."""
+        """Return the deadline of the first of `parts` attempts that share the remaining time."""
         return Deadline.after(self.remaining() / parts)
 
 
 def bounded(call: Callable[[], Answer], deadline: Deadline) -> Answer:
-    """Return what `call`, a C library's that knows no deadline, returns or raises; raises TimeoutError when it is late.
+    """Return the result of `call`, or raise its exception. Raises TimeoutError if it exceeds the deadline.
 
-    NB: a late call goes on in its thread, which ends with the process at the latest.
+    It is for C libraries that know no deadline.
+    NB: a late call continues in its own thread, which ends with the process at the latest.
     """
     outcome: Future[Answer] = Future()
 
@@ -57,7 +58,7 @@ def bounded(call: Callable[[], Answer], deadline: Deadline) -> Answer:
 
 
 class Channel:
-    """Bytes to and from one peer. All methods keep to `deadline`, which whoever makes a call sets anew."""
+    """Byte channel to one peer. All methods respect `deadline`, which the caller sets before each call."""
 
     def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
         self._socket = connected
@@ -65,7 +66,7 @@ class Channel:
 
     @classmethod
     def open(cls, host: str, port: int, *, tls: ssl.SSLContext | None, deadline: Deadline) -> Self:
-        """Connect, and shake hands if there is a TLS context; raises OSError."""
+        """Connect, with a TLS handshake if a context is given. Raises OSError."""
         connected = _connect(host, port, deadline)
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,11 +79,11 @@ class Channel:
         return cls(connected, deadline)
 
     def read(self, size: int) -> bytes:
-        """Return at least one byte, or none at the end of the stream."""
+        """Return at least one byte, or b'' at the end of the stream."""
         return self._ready().recv(min(size, READ_BUFFER))
 
     def read_all(self, size: int) -> bytes:
-        """Return exactly that many bytes; raises EOFError when the stream ends before."""
+        """Return exactly `size` bytes. Raises EOFError if the stream ends first."""
         data = bytearray()
         while len(data) < size:
             piece = self.read(size - len(data))
@@ -92,15 +93,15 @@ class Channel:
         return bytes(data)
 
     def write(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all the data."""
         self._ready().sendall(data)
 
     def reader(self) -> io.BufferedReader:
-        """Return a file of what the peer sends."""
+        """Return a file object over the bytes that the peer sends."""
         return io.BufferedReader(_Stream(self), READ_BUFFER)
 
     def is_silent(self) -> bool:
-        """Whether the peer has kept the connection open and sent nothing more, as between two calls."""
+        """Whether the connection is open and no data is pending, as expected between two calls."""
         self._socket.settimeout(0)
         try:
             self._socket.recv(1)
@@ -120,7 +121,7 @@ class Channel:
 
 
 class _Stream(io.RawIOBase):
-    """What io.BufferedReader needs of a channel."""
+    """Adapter from a channel to io.BufferedReader."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -135,11 +136,11 @@ class _Stream(io.RawIOBase):
 
 
 def _connect(host: str, port: int, deadline: Deadline) -> socket.socket:
-    """Connect to one of the host's addresses; each has its share of the time."""
+    """Connect to the first of the host's addresses that accepts. Each address gets a share of the time."""
     try:
         found = bounded(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), deadline)
     except UnicodeError as error:
-        raise OSError(f"{host!r} is no host name") from error
+        raise OSError(f"{host!r} is not a valid host name") from error
     for left in range(len(found), 1, -1):
         try:
             return _connect_to(found[-left], deadline.share(left))

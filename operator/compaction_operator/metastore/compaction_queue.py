@@ -1,4 +1,4 @@
-"""The metastore's compaction queue: its entries, and one that this project works on."""
+"""The metastore's compaction queue: its entries, and the entry that a driver works on."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 
 
 class QueueState(StrEnum):
-    """How far an entry is, in the words of SHOW COMPACTIONS (TxnStore's response constants)."""
+    """State of an entry, as SHOW COMPACTIONS spells it (TxnStore's response constants)."""
 
     INITIATED = "initiated"
     WORKING = "working"
@@ -35,9 +35,9 @@ _ENDED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """One line of SHOW COMPACTIONS. Names are in lower case; `txn` is 0 and the rest None where nothing was said.
+    """One line of SHOW COMPACTIONS. Names are in lower case. Values not reported are 0 (`txn`) or None (all others).
 
-    `committed` is when the compaction's transaction was committed: the metastore's word that it was (Hive 4).
+    `committed` is when the compaction's transaction was committed, as reported by the metastore (Hive 4).
     """
 
     queue_id: int
@@ -57,25 +57,25 @@ class QueueEntry:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the entry has left the queue for its history."""
+        """Whether the entry has ended and moved from the queue to its history."""
         return self.state in _ENDED
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody compacts or is about to. NB: what is not understood counts, too."""
+        """Whether a compaction is running or about to run. NB: unknown states count as open."""
         return self.state in (QueueState.INITIATED, QueueState.WORKING, QueueState.UNKNOWN)
 
     @property
     def awaits_cleaning(self) -> bool:
-        """Whether its compaction is committed, and only what became obsolete is left (Hive 4)."""
+        """Whether its compaction is committed and only the obsolete directories remain to be deleted (Hive 4)."""
         return self.state is QueueState.READY_FOR_CLEANING and self.committed is not None
 
     def is_of(self, table: TableRef) -> bool:
-        """Whether it is about that table, or a partition of it."""
+        """Whether it is for that table, or a partition of it."""
         return (self.database, self.table) == (table.database.lower(), table.name.lower())
 
     def concerns(self, partitions: Iterable[str]) -> bool:
-        """Whether it is about the whole table, or about one of these partitions by their names (in any case)."""
+        """Whether it is for the whole table, or for one of these partition names (case-insensitive)."""
         return self.partition is None or self.partition.lower() in {name.lower() for name in partitions}
 
     def __str__(self) -> str:
@@ -85,14 +85,14 @@ class QueueEntry:
 
 
 def say_queued(table: TableRef, entries: Iterable[QueueEntry]) -> str:
-    """Return the words for a table of which these entries are in the way."""
+    """Return the message for a table whose compaction these queue entries block."""
     named = ", ".join(str(entry) for entry in entries)
     return f"{table} is in the metastore's compaction queue: {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueJob:
-    """An entry that this project works on (Hive 4), as the compactor calls want it back."""
+    """An entry that a driver of this project works on (Hive 4), in the form that the compactor calls take."""
 
     queue_id: int
     database: str

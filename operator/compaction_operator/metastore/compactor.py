@@ -1,6 +1,6 @@
-"""The calls with which somebody other than Hive compacts on Hive 4: the queue and the transaction of a compaction.
+"""Hive 4 calls for compactors other than Hive: the queue and the transaction of a compaction.
 
-What a metastore does with them was read in Hive 4.0.1's CompactionTxnHandler and TxnHandler, and tried.
+The behaviour was read in Hive 4.0.1's CompactionTxnHandler and TxnHandler, and verified on a metastore.
 """
 
 from dataclasses import replace
@@ -25,10 +25,10 @@ _POSTGRES_FAILED = "25P02"  # PostgreSQL's "in failed sql transaction"
 
 
 class CompactorCalls(Caller):
-    """The compaction queue, and transactions. All but `compactions` and the ends of a transaction need Hive 4."""
+    """Queue and transaction calls. All need Hive 4, except `compactions`, `commit_txn` and `abort_txn`."""
 
     def compactions(self, database: str | None = None, table: str | None = None) -> tuple[QueueEntry, ...]:
-        """Return the lines of SHOW COMPACTIONS, of a table or of all: open entries and the history Hive keeps."""
+        """Return SHOW COMPACTIONS for a table, or for all: open entries and the history that Hive keeps."""
         request = hive4.ShowCompactRequest(dbName=database and database.lower(), tbName=table and table.lower())
         entries = self._call(lambda client: replies.queue_of(hive4.show_compact(client, request)))
         wanted = (database and database.lower(), table and table.lower())
@@ -41,10 +41,10 @@ class CompactorCalls(Caller):
     ) -> QueueEntry | None:
         """Put an entry into a pool of the queue and return it.
 
-        None when the metastore did not accept it (CompactFunction): an entry of the same table and partition is
-        initiated or working, or is ready for cleaning and its highest write id is still the table's highest.
-        NB: after MetastoreUnavailable there may be an entry all the same; `compactions` tells, by the pool. Raises
-        MetastoreError on Hive 3, which has no pools: there Hive's own Worker would take it.
+        Returns None if the metastore refuses it (CompactFunction). It does so if an entry of the same table and
+        partition is initiated or working, or is ready for cleaning and still has the table's highest write id.
+        Raises MetastoreError on Hive 3, which has no pools: there Hive's own Worker would take the entry.
+        NB: after MetastoreUnavailable the entry may still exist. `compactions` shows it, identified by the pool.
         """
         self._need_hive4()
         request = hive4.CompactionRequest(
@@ -70,12 +70,12 @@ class CompactorCalls(Caller):
         )
 
     def take_compaction(self, *, pool: str, worker: str) -> QueueJob | None:
-        """Take the oldest initiated entry of a pool: it is "working" from then on. None when there is none.
+        """Take the oldest initiated entry of a pool and set it to "working". Returns None if there is no such entry.
 
-        NB: a pool must be named: without one the metastore hands out anybody's entries.
+        NB: the pool must have a name. Without one, the metastore hands out entries of every client.
         """
         if not pool.strip():
-            raise ValueError("an entry can only be taken from a pool with a name")
+            raise ValueError("an entry can only be taken from a named pool")
         request = hive4.FindNextCompactRequest(workerId=worker, poolName=pool)
         return self._call(
             lambda client: replies.queue_job_of(
@@ -86,9 +86,9 @@ class CompactorCalls(Caller):
     def open_compaction_txn(self, *, agent: str) -> int:
         """Open a transaction of type COMPACTION and return its id.
 
-        It holds up no cleanup of Hive's for longer than it lives, and what it wrote is told by `_v<id>` in its name.
-        The agent is sent as the host, too: of a transaction a metastore hands out user and host, but no agent. Raises
-        MetastoreError on Hive 3, where it would hold up everybody's cleaning.
+        It delays Hive's own cleaning only while it is open. The directories it writes have the suffix `_v<id>`.
+        The agent is also sent as the host, because the metastore reports a transaction's user and host, but not its
+        agent. Raises MetastoreError on Hive 3, where the transaction would delay the cleaning of all tables.
         """
         self._need_hive4()
         request = hive4.OpenTxnRequest(
@@ -97,25 +97,25 @@ class CompactorCalls(Caller):
         return self._call(lambda client: replies.opened_txn_of(hive4.open_txns(client, request)))
 
     def update_compaction(self, job: QueueJob, txn: int) -> None:
-        """Tell the queue which transaction does the work, and the highest write id that it reads.
+        """Record in the queue entry the transaction that does the work, and the highest write id that it reads.
 
-        Makes the transaction one that has written to the table, so that its end is not forgotten while its
-        directories are there. Raises MetastoreError when the entry is gone.
+        This marks the transaction as a writer of the table, so the metastore remembers its outcome as long as its
+        directories exist. Raises MetastoreError if the entry is gone.
         """
         entry = _entry_struct(job)
         if not job.highest_write_id:
-            raise ValueError(f"queue entry {job.queue_id}: the highest write id is not known")
+            raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
         self._call(lambda client: hive4.update_compactor_state(client, entry, txn))
 
     def mark_compacted(self, job: QueueJob) -> None:
-        """Set an entry "ready for cleaning", whatever its state was. Raises MetastoreError when it is gone."""
+        """Set an entry to "ready for cleaning" from any state. Raises MetastoreError if it is gone."""
         entry = _entry_struct(job)
         self._call(lambda client: hive4.mark_compacted(client, entry))
 
     def mark_failed(self, job: QueueJob, message: str) -> None:
-        """End an entry as failed, with the reason; one that has ended already, or is gone, is no error.
+        """End an entry as failed, with the reason. An entry that has ended already, or is gone, is not an error.
 
-        NB: the metastore does this in any state: "initiated", "working" and "ready for cleaning" alike.
+        NB: the metastore accepts this in any state: "initiated", "working" and "ready for cleaning".
         """
         entry = _entry_struct(job, message)
         try:
@@ -127,42 +127,43 @@ class CompactorCalls(Caller):
                 raise
 
     def mark_refused(self, job: QueueJob, message: str) -> None:
-        """End an entry as refused, with the reason: there was nothing to do. Raises MetastoreError when it is gone."""
+        """End an entry as refused, with the reason why there was nothing to do. Raises MetastoreError if it is gone."""
         entry = _entry_struct(job, message)
         self._call(lambda client: hive4.mark_refused(client, entry))
 
     def mark_cleaned(self, job: QueueJob) -> None:
         """End an entry as succeeded: its obsolete and aborted directories up to its highest write id are gone.
 
-        An entry that has ended already is no error. NB: it makes the metastore forget which write ids and compactions
-        up to there were aborted, for the whole table when the entry has no partition.
+        An entry that has ended already is not an error.
+        NB: it makes the metastore forget which write ids and compactions up to that write id were aborted, for the
+        whole table if the entry has no partition.
         """
         if not job.highest_write_id:
-            raise ValueError(f"queue entry {job.queue_id}: without its highest write id all would be taken for clean")
+            raise ValueError(f"queue entry {job.queue_id}: no highest write id: all directories would count as clean")
         entry = _entry_struct(job)
         try:
             self._call(lambda client: hive4.mark_cleaned(client, entry))
         except MetastoreError as error:
             if job.partition is not None or _POSTGRES_FAILED not in str(error):
                 raise
-            # Hive 4.0.1 cannot do it on PostgreSQL without a partition: MarkCleanedFunction gives NULL no type. With a
-            # partition that is none the entry ends, and nothing is forgotten.
+            # Hive 4.0.1 fails on PostgreSQL without a partition, because MarkCleanedFunction gives NULL no type. With
+            # an empty partition name the entry ends, and the metastore forgets nothing.
             nowhere = _entry_struct(replace(job, partition=""))
             self._call(lambda client: hive4.mark_cleaned(client, nowhere))
 
     def commit_txn(self, txn: int) -> None:
-        """Commit a transaction: its write ids become valid, its `_v` directories seen, its locks go.
+        """Commit a transaction: its write ids become valid, its `_v` directories visible, and its locks are released.
 
-        Raises TransactionLost when it was aborted. One that is committed already is no error as long as the metastore
-        remembers it.
+        Raises TransactionLost if it was aborted. A transaction that is already committed is not an error as long as the
+        metastore remembers it.
         """
         request = ttypes.CommitTxnRequest(txnid=txn)
         self._call(lambda client: client.commit_txn(request))
 
     def abort_txn(self, txn: int) -> bool:
-        """Abort a transaction: its write ids are aborted for good, its `_v` directories never seen, its locks go.
+        """Abort a transaction: its write ids stay aborted, its `_v` directories invisible, and its locks are released.
 
-        Returns whether it is aborted now, or was already; False when it was committed, or is not known any more.
+        Returns True if it is now aborted, or already was. Returns False if it was committed or is no longer known.
         """
         request = ttypes.AbortTxnRequest(txnid=txn)
         try:
@@ -173,7 +174,7 @@ class CompactorCalls(Caller):
 
     def _need_hive4(self) -> None:
         if self.generation() is not Generation.HIVE4:
-            raise MetastoreError(f"this needs a metastore of Hive 4, but it is {self.generation()}")
+            raise MetastoreError(f"this call needs a Hive 4 metastore, but this one is {self.generation()}")
 
     def _is_queued(self, job: QueueJob) -> bool:
         entries = self.compactions(job.database, job.table)

@@ -1,4 +1,4 @@
-"""The connections to one metastore: fail-over between its URIs, a deadline for each call, no broken one used again."""
+"""Connection pool of one metastore: fail-over between URIs, a deadline per call, no reuse of broken connections."""
 
 import threading
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from compaction_operator.metastore.errors import HungUp, MetastoreError, Metasto
 Answer = TypeVar("Answer")
 
 NO_ANSWER = (TTransportException, OSError, EOFError)
-"""What says that the other end is not there (any more)."""
+"""Errors that mean that the peer is unreachable or gone."""
 
 HANG_UPS = (TTransportException.END_OF_FILE, TTransportException.UNKNOWN)
-"""Of those, the other end's own doing: the end of the stream, and HTTP's server errors."""
+"""The TTransportException types that the peer causes itself: end of the stream and HTTP server errors."""
 
 NO_SENSE = (
     TApplicationException,
@@ -34,11 +34,11 @@ NO_SENSE = (
     TypeError,
     ValueError,
 )
-"""What reading something else than the reply comes to."""
+"""Errors of parsing bytes that are not a valid reply."""
 
 
 class ConnectionPool:
-    """Connections to one metastore, as many as calls are under way at a time. Safe to use from many threads."""
+    """Thread-safe pool of connections to one metastore. It opens one connection per concurrent call."""
 
     def __init__(self, settings: Metastore, *, user: str) -> None:
         self._settings = settings
@@ -49,12 +49,12 @@ class ConnectionPool:
         self._closed = False
 
     def call(self, request: Callable[[Any], Answer]) -> Answer:
-        """Return what `request` gets from a generated Thrift client, all within the timeout.
+        """Return the result of `request` with a generated Thrift client, within the timeout.
 
-        Where one URI cannot be connected to, the next one is tried. From the moment a call may have been sent it is
-        not sent again: after an error the caller decides whether to repeat it. Exceptions that Hive's interface
-        declares come through as they are; raises MetastoreUnavailable when there is no answer, HungUp among
-        them, and MetastoreError when the answer makes no sense.
+        If a URI refuses the connection, the next one is tried. Once a call may have been sent, it is not sent again:
+        after an error the caller decides whether to repeat it. Exceptions that Hive's interface declares pass through
+        unchanged. Raises MetastoreUnavailable (or its subclass HungUp) if no reply arrives, and MetastoreError if the
+        reply is invalid.
         """
         deadline = Deadline.after(self._settings.timeout)
         if not self._free.acquire(timeout=self._settings.timeout):
@@ -66,7 +66,7 @@ class ConnectionPool:
             self._free.release()
 
     def close(self) -> None:
-        """Close all connections; those in use are closed when their call ends."""
+        """Close all connections. Connections in use are closed when their call ends."""
         self._closed = True
         self._forget(None)
 
@@ -80,12 +80,12 @@ class ConnectionPool:
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
-        except MetastoreError as error:  # what reading a whole reply came to
+        except MetastoreError as error:  # raised while converting a complete reply
             self._give_back(connection)
             if type(error) is not MetastoreError:
                 raise
             raise MetastoreError(f"metastore {connection.endpoint.uri}: {error}") from error
-        except TException:  # declared by Hive's interface: read to its end, so the connection is as good as before
+        except TException:  # declared by Hive's interface: the reply was read completely, so the connection is usable
             self._give_back(connection)
             raise
         except BaseException:
@@ -95,7 +95,7 @@ class ConnectionPool:
         return answer
 
     def _take(self, deadline: Deadline) -> Connection:
-        """Return a connection that may be used until the deadline: an idle one, or else one to the first URI."""
+        """Return a connection for use until the deadline: an idle one, or else a new one to the first URI."""
         connection = self._reusable() or self._open(deadline)
         connection.allow(deadline)
         return connection
@@ -108,7 +108,7 @@ class ConnectionPool:
         return None
 
     def _open(self, deadline: Deadline) -> Connection:
-        """Connect to the first URI that can be; each has its share of the time. Nothing is sent twice by this."""
+        """Connect to the first reachable URI, with a share of the time for each. This sends no call."""
         failures: list[tuple[Endpoint, Exception]] = []
         endpoints = list(self._endpoints)
         for position, endpoint in enumerate(endpoints):
@@ -120,7 +120,7 @@ class ConnectionPool:
         raise MetastoreUnavailable("; ".join(starmap(self._told, failures))) from failures[-1][1]
 
     def _abandon(self, connection: Connection) -> None:
-        """Close it, and all idle ones to the same end: what broke it is likely to have broken them."""
+        """Close it and all idle connections to the same endpoint, which are probably broken too."""
         connection.close()
         self._forget(connection.endpoint)
         self._put_last(connection.endpoint)

@@ -1,4 +1,4 @@
-"""One URI of a metastore, and how a connection to it is opened."""
+"""One URI of a metastore, and the connections opened to it."""
 
 import ssl
 import time
@@ -15,11 +15,11 @@ from compaction_operator.metastore.strict_protocol import StrictProtocol
 from compaction_operator.metastore.transports import HttpTransport, StreamTransport
 
 IDLE_SECONDS = 60.0
-"""What lies between may forget an idle connection without a word to either end; so long it is taken to be there."""
+"""Maximum idle time of a reused connection. Network devices may drop an idle connection silently."""
 
 
 class Endpoint:
-    """One process of a metastore, or what stands for several."""
+    """One process of a metastore, or a proxy for several."""
 
     def __init__(self, uri: str, settings: Metastore, *, user: str) -> None:
         self.uri = uri
@@ -32,7 +32,7 @@ class Endpoint:
         self._user = user
 
     def open(self, deadline: Deadline) -> "Connection":
-        """Connect; raises OSError, EOFError or TTransportException. No call was sent before it returns."""
+        """Connect, without sending a call. Raises OSError, EOFError or TTransportException."""
         tls = _context(self._tls) if self._tls else None
         channel = Channel.open(self._host, self._port, tls=tls, deadline=deadline)
         try:
@@ -57,7 +57,7 @@ class Endpoint:
 
 
 class Connection:
-    """One open connection and the client on it; used by one thread at a time."""
+    """One open connection with its Thrift client. Only one thread may use it at a time."""
 
     def __init__(self, endpoint: Endpoint, transport: StreamTransport) -> None:
         self.endpoint = endpoint
@@ -66,24 +66,24 @@ class Connection:
         self.client: Any = ThriftHiveMetastore.Client(StrictProtocol(TBufferedTransport(transport, READ_BUFFER)))
 
     def allow(self, deadline: Deadline) -> None:
-        """Let the next call last so long."""
+        """Set the deadline of the next call."""
         self._transport.channel.deadline = deadline
         self._used = time.monotonic()
 
     def is_reusable(self) -> bool:
-        """Whether another call may be made on it: both ends have kept it, and it was not idle for long."""
+        """Whether another call may use it: both ends have kept it open, and it was idle for less than IDLE_SECONDS."""
         return time.monotonic() - self._used < IDLE_SECONDS and self._transport.is_reusable()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._transport.close()
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Return the context of one connection: files that were renewed since the last one count."""
+    """Return the TLS context of one connection. It reads the files again, so renewed certificates take effect."""
     context = ssl.create_default_context(cafile=tls.ca_file)
     context.check_hostname = tls.check_hostname
     if tls.certificate_file:
-        # Without a password OpenSSL would ask for one, and wait.
+        # Without a password, OpenSSL would prompt for one and block.
         context.load_cert_chain(tls.certificate_file, tls.key_file, password="")
     return context

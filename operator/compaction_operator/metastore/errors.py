@@ -1,28 +1,28 @@
-"""What can go wrong between this project and a Hive metastore."""
+"""Errors of calls to a Hive metastore."""
 
 
 class MetastoreError(Exception):
-    """The metastore refused a call, or answered with something that cannot be relied on."""
+    """The metastore refused a call, or its reply is unusable."""
 
 
 class MetastoreUnavailable(MetastoreError):  # noqa: N818 - a state of the world, in its own words
-    """No answer: the metastore cannot be reached, went away, or took longer than the configured timeout.
+    """No reply: the metastore is unreachable, closed the connection, or exceeded the configured timeout.
 
-    Whether the call took effect is not known.
+    It is unknown whether the call took effect.
     """
 
 
 class HungUp(MetastoreUnavailable):
-    """The metastore took the call and ended the connection, or over HTTP answered with a server error."""
+    """The metastore accepted the call and closed the connection, or answered with an HTTP server error."""
 
 
 class TableNotFound(MetastoreError):  # noqa: N818 - a state of the world, in its own words
-    """There is no such table (or database)."""
+    """The table or database does not exist."""
 
 
 class LockLost(MetastoreError):  # noqa: N818 - a state of the world, in its own words
-    """A lock no longer exists in the metastore, or can no longer be relied on."""
+    """A lock no longer exists in the metastore, or may no longer exist."""
 
 
 class TransactionLost(MetastoreError):  # noqa: N818 - a state of the world, in its own words
-    """A transaction is no longer open: it was aborted, has ended, or is not known (any more)."""
+    """A transaction is not open: it was aborted, has ended, or is unknown to the metastore."""

@@ -1,4 +1,4 @@
-"""Which of the two protocols a metastore speaks, found out by the calls it has."""
+"""Hive generation of a metastore, detected by probing which calls it supports."""
 
 from enum import StrEnum
 from typing import Any
@@ -10,16 +10,16 @@ from compaction_operator.metastore import hive4_calls as hive4
 
 
 class Generation(StrEnum):
-    """Hive 3 has write ids and locks; Hive 4 also lets others compact with its queue and its transactions."""
+    """Hive 3 has write ids and locks. Hive 4 also lets other clients compact, through its queue and transactions."""
 
     HIVE3 = "Hive3"
     HIVE4 = "Hive4"
 
 
 def probe(client: Any) -> Generation | None:
-    """Return the generation of the metastore behind a generated client; None when it has no write ids (Hive 2).
+    """Return the generation of the metastore of a generated client, or None if it has no write ids (Hive 2).
 
-    Asks with two calls that change nothing and need no table.
+    It probes with up to two calls that change nothing and need no table.
     """
     if _has(hive4.get_latest_committed_compaction_info, client, _NO_TABLE):
         return Generation.HIVE4

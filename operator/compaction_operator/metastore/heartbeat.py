@@ -1,4 +1,4 @@
-"""A thread that keeps a lock or a transaction alive, and says when it is lost."""
+"""Heartbeat thread: keeps a lock or a transaction alive and reports its loss."""
 
 import logging
 import threading
@@ -10,25 +10,25 @@ from compaction_operator.metastore.errors import LockLost, MetastoreError, Trans
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 300.0
-"""Hive's default for hive.txn.timeout in seconds: after this long without a heartbeat a lock may be taken away."""
+"""Hive's default for hive.txn.timeout in seconds. The metastore may drop a lock after this time without heartbeat."""
 
 
 class Keeper(Protocol):
-    """What a heartbeat needs of a metastore client."""
+    """The part of the metastore client that a heartbeat uses."""
 
     def heartbeat(self, lock_id: int) -> None:
-        """Keep a lock alive; raises LockLost or another MetastoreError."""
+        """Keep a lock alive. Raises LockLost or another MetastoreError."""
 
     def heartbeat_txn(self, txn: int) -> None:
-        """Keep a transaction alive; raises TransactionLost or another MetastoreError."""
+        """Keep a transaction alive. Raises TransactionLost or another MetastoreError."""
 
 
 class Heartbeat:
-    """Heartbeats a lock at every interval (seconds) from construction until `stop`, or until the process ends.
+    """Sends a heartbeat for a lock every `interval` seconds, from construction until `stop` or the process's end.
 
-    An error of the metastore is not a loss: it is asked again at the next interval. But a lock that was not
-    confirmed for `timeout` seconds counts as lost, since the metastore may have given it to someone else: that is how
-    a process notices that it was stopped, or its machine was asleep, for too long.
+    An error of the metastore is not a loss: the next interval tries again. However, a lock that was not confirmed for
+    `timeout` seconds counts as lost, because the metastore may have granted it to another client. This is how a process
+    detects that it, or its machine, was suspended for too long.
     """
 
     _what: ClassVar[str] = "lock"
@@ -46,7 +46,7 @@ class Heartbeat:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise LockLost (or TransactionLost) when it is gone, or was not confirmed within the timeout."""
+        """Raise LockLost (or TransactionLost) if it is gone, or was not confirmed within the timeout."""
         silence = _now() - self._confirmed
         if silence > self._timeout:
             self.lost.set()
@@ -55,7 +55,7 @@ class Heartbeat:
             raise self._loss(f"{self._what} {self._number} no longer exists in the metastore")
 
     def stop(self) -> None:
-        """End the thread; the lock or transaction itself stays as it is."""
+        """End the thread. The lock or transaction stays unchanged."""
         self._stopped.set()
         self._thread.join()
 
@@ -80,7 +80,7 @@ class Heartbeat:
 
 
 class TransactionHeartbeat(Heartbeat):
-    """The same for a transaction, which keeps its locks alive too."""
+    """Heartbeat of a transaction. It also keeps the transaction's locks alive."""
 
     _what = "transaction"
     _loss = TransactionLost
@@ -90,5 +90,5 @@ class TransactionHeartbeat(Heartbeat):
 
 
 def _now() -> float:
-    # NB: unlike time.monotonic this goes on while the machine is suspended.
+    # NB: unlike time.monotonic, this clock continues while the machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,8 +1,8 @@
-"""What Hive 4's Thrift interface has beyond Hive 3's, as far as a compactor needs it: structs and calls.
+"""Thrift structs and calls that Hive 4 adds to Hive 3's interface, as far as a compactor needs them.
 
-Field ids are those of hive-standalone-metastore-common 4.0.1. What a metastore does with each call was read in its
-TxnHandler and CompactionTxnHandler, and tried on a real one. A Hive 3 metastore skips the fields it does not know and
-answers the calls it does not know with an error.
+Field ids are those of hive-standalone-metastore-common 4.0.1. The behaviour of each call was read in TxnHandler and
+CompactionTxnHandler, and verified on a real metastore. A Hive 3 metastore ignores unknown fields and answers unknown
+calls with an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,31 +23,30 @@ STRINGS = (TType.LIST, (TType.STRING, "UTF8", False))
 
 
 class TxnType(IntEnum):
-    """What a transaction is for, as far as it matters here."""
+    """Types of transactions, limited to those used here."""
 
-    READ_ONLY = 2
     COMPACTION = 3
 
 
 def struct(type_: Any) -> Kind:
-    """Return the kind of a field that is a struct."""
+    """Return the field kind of a struct."""
     return (TType.STRUCT, [type_, type_.thrift_spec])
 
 
 def structs(type_: Any) -> Kind:
-    """Return the kind of a field that is a list of structs."""
+    """Return the field kind of a list of structs."""
     return (TType.LIST, (*struct(type_), False))
 
 
 def spec_of(fields: Mapping[int, tuple[str, Kind]], *, base: Any = None) -> Spec:
-    """Return Thrift's description of a struct: its fields at the places of their ids, after those of another."""
+    """Return the `thrift_spec` of a struct: its fields at the positions of their ids, merged with those of `base`."""
     known = dict(enumerate(base.thrift_spec)) if base else {}
     added = {id_: (id_, kind, name, detail, None) for id_, (name, (kind, detail)) in fields.items()}
     return tuple((known | added).get(id_) for id_ in range(max(known | added, default=-1) + 1))
 
 
 class Struct(TBase):  # type: ignore[misc]  # Thrift has no types
-    """A Thrift struct that is described by `thrift_spec`; a field that was not given, or not sent, is None."""
+    """A Thrift struct described by `thrift_spec`. A field that was not set, or not sent, is None."""
 
     thrift_spec: Spec = ()
 
@@ -59,13 +58,13 @@ class Struct(TBase):  # type: ignore[misc]  # Thrift has no types
 
 
 class OpenTxnRequest(Struct):
-    """Hive 3's, and what the transaction is for."""
+    """Hive 3's struct plus the transaction type."""
 
     thrift_spec = spec_of({7: ("txn_type", ENUM)}, base=ttypes.OpenTxnRequest)
 
 
 class CompactionRequest(Struct):
-    """Hive 3's, and who asked and whose workers may take it."""
+    """Hive 3's struct plus the initiator and the pool of workers."""
 
     thrift_spec = spec_of(
         {7: ("initiatorId", STRING), 8: ("initiatorVersion", STRING), 9: ("poolName", STRING)},
@@ -74,19 +73,19 @@ class CompactionRequest(Struct):
 
 
 class CompactionResponse(Struct):
-    """Hive 3's, and why a request was not accepted."""
+    """Hive 3's struct plus the reason why a request was refused."""
 
     thrift_spec = spec_of({4: ("errormessage", STRING)}, base=ttypes.CompactionResponse)
 
 
 class FindNextCompactRequest(Struct):
-    """Which worker wants an entry of which pool."""
+    """A worker's request for an entry of a pool."""
 
     thrift_spec = spec_of({1: ("workerId", STRING), 2: ("workerVersion", STRING), 3: ("poolName", STRING)})
 
 
 class CompactionInfoStruct(Struct):
-    """An entry of the queue as it is handed to a worker and back."""
+    """A queue entry in the form that a worker receives and returns."""
 
     thrift_spec = spec_of(
         {
@@ -105,19 +104,19 @@ class CompactionInfoStruct(Struct):
 
 
 class OptionalCompactionInfoStruct(Struct):
-    """An entry, or none."""
+    """An optional queue entry."""
 
     thrift_spec = spec_of({1: ("ci", struct(CompactionInfoStruct))})
 
 
 class ShowCompactRequest(Struct):
-    """Which lines are wanted; Hive 3 always answers with all of them."""
+    """A filter for lines of SHOW COMPACTIONS. Hive 3 ignores it and returns all lines."""
 
     thrift_spec = spec_of({3: ("dbName", STRING), 4: ("tbName", STRING)})
 
 
 class ShowCompactResponseElement(Struct):
-    """Hive 3's line, when it was put in, the pool, the transaction and when that was committed."""
+    """Hive 3's line plus error, enqueue time, pool, transaction and commit time."""
 
     thrift_spec = spec_of(
         {
@@ -132,35 +131,35 @@ class ShowCompactResponseElement(Struct):
 
 
 class ShowCompactResponse(Struct):
-    """The lines."""
+    """The lines of SHOW COMPACTIONS."""
 
     thrift_spec = spec_of({1: ("compacts", structs(ShowCompactResponseElement))})
 
 
 class LatestCompactionRequest(Struct):
-    """Which table's compactions are asked for."""
+    """The table whose latest compactions are requested."""
 
     thrift_spec = spec_of({1: ("dbname", STRING), 2: ("tablename", STRING)})
 
 
 class LatestCompactionResponse(Struct):
-    """Those compactions; nobody here reads them."""
+    """The table's latest compactions. This project does not read them."""
 
 
 class Table(Struct):
-    """Hive 3's table, and its id."""
+    """Hive 3's struct plus the table id."""
 
     thrift_spec = spec_of({25: ("id", I64)}, base=ttypes.Table)
 
 
 class GetTableResult(Struct):
-    """The table."""
+    """The reply of get_table_req."""
 
     thrift_spec = spec_of({1: ("table", struct(Table))})
 
 
 class Call:
-    """One call of the interface: its name, its arguments' kinds, what it returns and the errors that it declares."""
+    """One call of the interface: its name, the kinds of its arguments, its result and its declared errors."""
 
     def __init__(self, name: str, *arguments: Kind, returns: Any = None, errors: Sequence[Any] = ()) -> None:
         self._name = name
@@ -172,7 +171,7 @@ class Call:
     def __call__(self, client: Any, *arguments: Any) -> Any:
         """Make the call on the connection of a generated client of Hive 3's interface.
 
-        Raises the errors that it declares, and TApplicationException: UNKNOWN_METHOD where there is no such call.
+        Raises the declared errors, and TApplicationException, with UNKNOWN_METHOD if the metastore lacks the call.
         """
         sent = self._arguments(**{f"field{number}": value for number, value in enumerate(arguments, 1)})
         protocol = client._oprot
@@ -199,7 +198,7 @@ class Call:
 
 
 def _anonymous(kinds: Mapping[int, Kind]) -> type[Struct]:
-    """Return a struct with fields of those ids, which are called field1, field2..."""
+    """Return a struct with fields of those ids, named field1, field2 and so on."""
     spec = spec_of({id_: (f"field{id_}", kind) for id_, kind in kinds.items()})
     return type("Fields", (Struct,), {"thrift_spec": spec})
 

@@ -1,4 +1,4 @@
-"""What endings, cleanups and looks for readers ask of the metastore: the part of its client that they use."""
+"""The part of the metastore client that cleanups, reader checks and the ending of attempts use."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -11,31 +11,31 @@ from compaction_operator.metastore.tables import Partition, Table
 
 
 class MetastoreCalls(Protocol):
-    """The calls. Each answers whole or raises MetastoreError, as the client does."""
+    """Protocol of the metastore client. Each call returns a complete answer or raises MetastoreError."""
 
     def generation(self) -> Generation:
-        """Return which protocol the metastore speaks."""
+        """Return the generation of the metastore."""
 
     def get_table(self, database: str, name: str, /) -> Table:
-        """Return the table; raises TableNotFound."""
+        """Return the table. Raises TableNotFound."""
 
     def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> Iterable[Partition]:
-        """Return those of the named partitions that exist."""
+        """Return the named partitions that exist."""
 
     def valid_txns(self) -> ValidTxnList:
-        """Return the transactions that a reader who comes now sees."""
+        """Return the transaction snapshot of a reader that starts now."""
 
     def valid_write_ids(self, database: str, name: str, /, *, valid_txns: ValidTxnList) -> ValidWriteIdList:
-        """Return the write ids that a reader with those transactions sees."""
+        """Return the write ids that a reader with that transaction snapshot sees."""
 
     def lock(self, wish: LockWish, /) -> LockState:
-        """Ask for a lock."""
+        """Request a lock."""
 
     def check_lock(self, lock_id: int, /) -> bool:
-        """Return whether a lock is acquired by now."""
+        """Return whether a lock is acquired."""
 
     def unlock(self, lock_id: int, /) -> None:
-        """Give a lock back; one that is gone is no error."""
+        """Release a lock. A lock that is gone is not an error."""
 
     def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
         """Return the locks on the table, its partitions and its database."""
@@ -44,16 +44,16 @@ class MetastoreCalls(Protocol):
         """Return all locks of the metastore."""
 
     def open_transactions(self) -> OpenTransactions:
-        """Return the open transactions and their high-water mark."""
+        """Return the open transactions and the high-water mark."""
 
     def abort_txn(self, txn: int, /) -> bool:
-        """Abort a transaction; one that has ended is no error."""
+        """Abort a transaction. A transaction that has ended is not an error."""
 
     def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
-        """Return the entries of the compaction queue, ended ones too: a table's, or all."""
+        """Return the compaction queue's entries of a table, or all, including ended ones."""
 
     def mark_failed(self, job: QueueJob, message: str, /) -> None:
-        """End an entry as failed; one that has ended is no error."""
+        """End an entry as failed. An entry that has ended is not an error."""
 
     def mark_cleaned(self, job: QueueJob, /) -> None:
-        """End an entry as cleaned up; one that has ended is no error."""
+        """End an entry as succeeded. An entry that has ended is not an error."""

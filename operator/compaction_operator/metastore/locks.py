@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LockKind(StrEnum):
-    """The locks this project takes."""
+    """The kinds of locks that this project takes."""
 
     SHARED_READ = "SHARED_READ"
     EXCLUSIVE = "EXCLUSIVE"
@@ -14,7 +14,7 @@ class LockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockWish:
-    """A lock to ask for: on the whole table when `partition` is None; txn 0 is a lock without a transaction."""
+    """A lock request. `partition` None means the whole table, `txn` 0 a lock without a transaction."""
 
     database: str
     table: str
@@ -26,7 +26,7 @@ class LockWish:
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """The metastore's answer to a wish: without `acquired` the lock waits in the queue until it is unlocked."""
+    """The metastore's answer to a lock request. A lock that is not `acquired` waits in the queue until `unlock`."""
 
     lock_id: int
     acquired: bool
@@ -34,11 +34,11 @@ class LockState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockInfo:
-    """A lock that somebody holds or waits for.
+    """A lock that a client holds or waits for.
 
-    `database` and `table` are in lower case, `partition` is as `partitions.lock_name` spells it: the metastore does not
-    keep it as it was. `table` is None for a lock on the whole database, `partition` for one on the whole table. `txn`
-    is 0 for a lock without a transaction.
+    `database` and `table` are in lower case. `partition` is spelled as by `partition_names.lock_name`, because the
+    metastore does not keep the original spelling. `table` is None for a lock on the whole database, `partition` is None
+    for a lock on the whole table, and `txn` is 0 for a lock without a transaction.
     """
 
     lock_id: int
@@ -55,7 +55,7 @@ class LockInfo:
     last_heartbeat: datetime | None = None
 
     def is_on(self, database: str, table: str) -> bool:
-        """Whether it is on that table, one of its partitions, or its whole database; case does not matter."""
+        """Whether it is on that table, one of its partitions, or its whole database, case-insensitive."""
         return self.database == database.lower() and self.table in (None, table.lower())
 
 
@@ -74,7 +74,7 @@ class TxnInfo:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """The transactions that are open, and the highest transaction id that was ever given out."""
+    """The open transactions, and the highest transaction id ever allocated."""
 
     high_water_mark: int
     open: tuple[TxnInfo, ...]

@@ -1,8 +1,8 @@
-"""Partition specs against partition names: `prt='p2'` or `year=2024/month='1'` against `year=2024/month=1`.
+"""Partition names, and partition specs that select them: spec `year=2024/month='1'`, name `year=2024/month=1`.
 
-A name is what Hive calls the directory: `key=value` joined by slashes, special characters of the values as %XX
-(Hive's FileUtils.escapePathName). In a spec a quoted value is meant literally, as in SQL; an unquoted one is spelled as
-in a name, so that a name is also a spec.
+A name is Hive's directory name: `key=value` joined by slashes, with special characters of the values as %XX (Hive's
+FileUtils.escapePathName). In a spec, a quoted value is literal, as in SQL. An unquoted value is spelled as in a name,
+so every name is also a spec.
 """
 
 import re
@@ -20,21 +20,21 @@ _PAIR = re.compile(
 
 
 class PartitionSpecError(ValueError):
-    """A partition spec that cannot be read, or does not fit the table's partition keys."""
+    """A partition spec is malformed, or does not match the table's partition keys."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The names that any spec matches, in the order given, and the specs that match none."""
+    """The names that any spec matches, in their original order, and the specs that match none."""
 
     names: tuple[str, ...]
     unmatched: tuple[str, ...]
 
 
 def select(specs: Sequence[str], *, keys: Sequence[str], names: Iterable[str]) -> Selection:
-    """Return which partition names the specs mean; no spec at all means every name.
+    """Return the partition names that the specs select. Without specs, every name is selected.
 
-    Values are compared as text, with their case; keys without it. Raises PartitionSpecError.
+    Values are compared as case-sensitive text, keys case-insensitively. Raises PartitionSpecError.
     """
     values = {name: values_of(name) for name in names}
     if not specs:
@@ -46,10 +46,10 @@ def select(specs: Sequence[str], *, keys: Sequence[str], names: Iterable[str]) -
 
 
 def parse_spec(spec: str, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the values that a spec gives to the first partition keys of a table.
+    """Return the values of a spec for the first partition keys of a table.
 
-    Pairs are separated by commas or slashes and may come in any order, as in Hive's PARTITION (...) clause, but must
-    name the first keys without a gap. Raises PartitionSpecError, naming the spec, when they do not.
+    Pairs are separated by commas or slashes, in any order, as in Hive's PARTITION (...) clause. They must name the
+    first keys without a gap. Raises PartitionSpecError, naming the spec, if they do not.
     """
     pairs = _pairs(spec)
     lower = [key.lower() for key in keys]
@@ -73,15 +73,15 @@ def name_of(keys: Sequence[str], values: Sequence[str]) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return text with each %XX as the character of that code (Hive's FileUtils.unescapePathName)."""
+    """Return the text with each %XX replaced by the character of that code (Hive's FileUtils.unescapePathName)."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def lock_name(name: str) -> str:
-    """Return a partition's name as locks on partitions are compared: in lower case, each character escaped once.
+    """Return a partition's name normalized for comparing locks: in lower case, each character escaped once.
 
-    Hive 3 forgets a lock's upper case (TxnHandler.normalizeCase), and Hive 4 escapes once more what is escaped already
-    (TxnUtils.normalizePartitionCase). Different names may become one here, but one never becomes two.
+    Hive 3 lowers the case of a lock's partition (TxnHandler.normalizeCase), and Hive 4 escapes an escaped name again
+    (TxnUtils.normalizePartitionCase). Different names may normalize to the same name, but never one name to two.
     """
     return "/".join(_escaped_once(part) for part in name.split("/")).lower()
 

@@ -1,7 +1,7 @@
-"""From the metastore's Thrift replies to this project's values. Pure; what is missing in a reply is an error.
+"""Conversion of the metastore's Thrift replies to this project's values. Pure; a missing field is an error.
 
-NB: Thrift leaves a field that was not sent as None. Nothing here may take that for "none": an empty reply read as
-"no locks" would delete what a reader is reading.
+NB: Thrift leaves a field that was not sent as None. This module must never treat that as an empty value: if a missing
+list of locks counted as "no locks", a cleanup would delete directories that a reader still uses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,13 +20,13 @@ from compaction_operator.metastore.partition_names import lock_name, values_of
 from compaction_operator.metastore.tables import Partition, Table
 
 NO_OPEN_ID = 2**63 - 1
-"""What Hive writes for "lowest open id" when none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
+"""Hive's value for the lowest open id if none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
 
 _COMPACTION_TYPES = {
     ttypes.CompactionType.MINOR: CompactionType.MINOR,
     ttypes.CompactionType.MAJOR: CompactionType.MAJOR,
 }
-# "attempted" is Hive 3's word.
+# Hive 3 says "attempted".
 _QUEUE_STATES = {state.value: state for state in QueueState} | {"attempted": QueueState.DID_NOT_INITIATE}
 
 
@@ -49,26 +49,26 @@ def table_of(reply: Any) -> Table:
 
 
 def database_of(reply: Any) -> dict[str, str]:
-    """Return the properties of a get_database reply. NB: a database without any has none at all in its reply."""
+    """Return the properties of a get_database reply. NB: the field is None if the database has no properties."""
     required(reply, "name", "get_database")
     return dict(reply.parameters or {})
 
 
 def locations_of(reply: Any) -> list[tuple[str, str]]:
-    """Return name and location of each table of a get_table_objects_by_name_req reply that has a location."""
+    """Return the name and location of each table with a location in a get_table_objects_by_name_req reply."""
     tables = required(reply, "tables", "get_table_objects_by_name_req")
     found = [(required(table, "tableName", "table"), required(table, "sd", "table").location) for table in tables]
     return [(name.lower(), location) for name, location in found if location]
 
 
 def partitions_of(reply: Any, names: Iterable[str]) -> list[Partition]:
-    """Return the partitions of a get_partitions_by_names reply in the order of the names asked for."""
+    """Return the partitions of a get_partitions_by_names reply in the order of the requested names."""
     if not isinstance(reply, list):
-        raise MetastoreError("the metastore's reply to get_partitions_by_names holds no list")
+        raise MetastoreError("the metastore's reply to get_partitions_by_names has no list")
     found = {tuple(required(partition, "values", "partition")): partition for partition in reply}
     wanted = {values_of(name): name for name in names}
     if strange := found.keys() - wanted.keys():
-        raise MetastoreError(f"the metastore answered with partitions that were not asked for: {sorted(strange)[:3]}")
+        raise MetastoreError(f"the metastore returned partitions that were not requested: {sorted(strange)[:3]}")
     return [_partition(name, values, found[values]) for values, name in wanted.items() if values in found]
 
 
@@ -78,7 +78,7 @@ def _partition(name: str, values: tuple[str, ...], partition: Any) -> Partition:
 
 
 def lock_state_of(reply: Any) -> LockState:
-    """Return the answer of `lock` and `check_lock`; raises LockLost when the lock was aborted or refused."""
+    """Return the state in a `lock` or `check_lock` reply. Raises LockLost if the lock was aborted or refused."""
     lock_id, state = required(reply, "lockid", "lock"), required(reply, "state", "lock")
     if state not in (ttypes.LockState.ACQUIRED, ttypes.LockState.WAITING):
         raise LockLost(f"lock {lock_id} is {_name(ttypes.LockState, state)}")
@@ -88,7 +88,7 @@ def lock_state_of(reply: Any) -> LockState:
 def locks_of(reply: Any) -> tuple[LockInfo, ...]:
     """Return the locks of a show_locks reply.
 
-    Raises MetastoreError when the reply holds no list of locks, or a lock without its main fields.
+    Raises MetastoreError if the reply lacks the list of locks, or a lock lacks a main field.
     """
     return tuple(_lock_info(lock) for lock in required(reply, "locks", "show_locks"))
 
@@ -111,16 +111,16 @@ def _lock_info(lock: Any) -> LockInfo:
 
 
 def open_transactions_of(reply: Any) -> OpenTransactions:
-    """Return the open transactions of a get_open_txns_info reply; it lists aborted ones, too."""
+    """Return the open transactions of a get_open_txns_info reply, which also lists aborted ones."""
     infos = [_txn_info(txn) for txn in required(reply, "open_txns", "get_open_txns_info")]
     mark = required(reply, "txn_high_water_mark", "get_open_txns_info")
     mark = _mark(mark, "get_open_txns_info", [info.txn for info in infos])
-    # An unknown state is taken for an open one: a reader is never overlooked for a word.
+    # An unknown state counts as open, so that no reader is overlooked.
     return OpenTransactions(mark, tuple(info for info in infos if info.state not in ("ABORTED", "COMMITTED")))
 
 
 def opened_txn_of(reply: Any) -> int:
-    """Return the one transaction of an open_txns reply."""
+    """Return the only transaction id of an open_txns reply."""
     ids = required(reply, "txn_ids", "open_txns")
     if len(ids) != 1:
         raise MetastoreError(f"the metastore opened {len(ids)} transactions instead of one")
@@ -140,12 +140,12 @@ def _txn_info(txn: Any) -> TxnInfo:
 
 
 def _own_agent(host: str | None) -> str | None:
-    """Return the agent that this project sent in the place of the host."""
+    """Return the agent that this project sent as the host, or None for any other host."""
     return host if host and host.startswith(AGENT_PREFIX) else None
 
 
 def queue_of(reply: Any) -> tuple[QueueEntry, ...]:
-    """Return the lines of a show_compact reply; raises MetastoreError when it holds no list, or a line is not whole."""
+    """Return the lines of a show_compact reply. Raises MetastoreError if the list or a required field is missing."""
     return tuple(_queue_entry(line) for line in required(reply, "compacts", "show_compact"))
 
 
@@ -160,7 +160,7 @@ def _queue_entry(line: Any) -> QueueEntry:
         worker=line.workerid or None,
         pool=line.poolName or None,
         txn=line.txnId or 0,
-        # NB: Thrift's field still has its old name; the metastore fills it with a write id.
+        # NB: the Thrift field kept its old name, but the metastore fills it with a write id.
         highest_write_id=line.hightestTxnId or None,
         enqueued=_time(line.enqueueTime),
         started=_time(line.start),
@@ -170,12 +170,12 @@ def _queue_entry(line: Any) -> QueueEntry:
 
 
 def queue_job_of(reply: Any, *, worker: str, run_as: str) -> QueueJob | None:
-    """Return the entry of a find_next_compact2 reply, None when it holds none."""
+    """Return the entry of a find_next_compact2 reply, or None if it has none."""
     if reply.ci is None:
         return None
     number = required(reply.ci, "type", "find_next_compact2")
     if number not in _COMPACTION_TYPES:
-        raise MetastoreError(f"queue entry {reply.ci.id} is of a type that is not known here: {number}")
+        raise MetastoreError(f"queue entry {reply.ci.id} has an unknown compaction type: {number}")
     return QueueJob(
         queue_id=required(reply.ci, "id", "find_next_compact2"),
         database=required(reply.ci, "dbname", "find_next_compact2").lower(),
@@ -195,10 +195,10 @@ def valid_txns_of(reply: Any) -> ValidTxnList:
 
 
 def valid_write_ids_of(reply: Any, table: str) -> ValidWriteIdList:
-    """Return a reader's write ids of the one table asked for (TxnUtils.createValidReaderWriteIdList)."""
+    """Return a reader's write ids of the requested table (TxnUtils.createValidReaderWriteIdList)."""
     tables = required(reply, "tblValidWriteIds", "get_valid_write_ids")
     if [entry.fullTableName for entry in tables] != [table]:
-        raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not about {table} alone")
+        raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not for {table} alone")
     mark = _mark(required(tables[0], "writeIdHighWaterMark", "get_valid_write_ids"), "get_valid_write_ids")
     ids = required(tables[0], "invalidWriteIds", "get_valid_write_ids")
     bits = required(tables[0], "abortedBits", "get_valid_write_ids")
@@ -206,7 +206,7 @@ def valid_write_ids_of(reply: Any, table: str) -> ValidWriteIdList:
 
 
 def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
-    """Return `mark:lowest open:open:aborted`. A bit says of the id at its position that it is aborted."""
+    """Return `mark:lowest open:open:aborted`. A set bit means that the id at its position is aborted."""
     flagged = [(id_, _is_set(aborted_bits, position)) for position, id_ in enumerate(ids)]
     aborted = sorted(id_ for id_, is_aborted in flagged if is_aborted)
     opened = sorted(id_ for id_, is_aborted in flagged if not is_aborted)
@@ -215,19 +215,19 @@ def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
 
 
 def _mark(mark: int, where: str, ids: Iterable[int] = ()) -> int:
-    """Return a high-water mark; raises MetastoreError for one below 0, or below an id that it should be above of."""
+    """Return a valid high-water mark. Raises MetastoreError if it is below 0 or below one of the ids."""
     if mark < max([0, *ids]):
-        raise MetastoreError(f"the metastore's reply to {where} makes no sense: its high-water mark is {mark}")
+        raise MetastoreError(f"the metastore's reply to {where} is invalid: its high-water mark is {mark}")
     return mark
 
 
 def _is_set(bits: bytes, position: int) -> bool:
-    """Whether a bit is set, in the order of java.util.BitSet.toByteArray, which leaves out trailing zeros."""
+    """Whether a bit is set, in the order of java.util.BitSet.toByteArray, which omits trailing zeros."""
     return position // 8 < len(bits) and bool(bits[position // 8] >> position % 8 & 1)
 
 
 def required(holder: Any, field: str, where: str) -> Any:
-    """Return a field of a Thrift struct; raises MetastoreError when the metastore did not send it."""
+    """Return a field of a Thrift struct. Raises MetastoreError if the metastore did not send it."""
     value = getattr(holder, field, None)
     if value is None:
         raise MetastoreError(f"the metastore's reply lacks {field} ({where})")
@@ -240,7 +240,7 @@ def _name(enumeration: Any, number: int) -> str:
 
 
 def _agent(holder: Any) -> str | None:
-    """Return the agent, None where it was not given or (transactions on Hive 3.1) is not handed out."""
+    """Return the agent, or None if it was not set or is not reported (transactions on Hive 3.1)."""
     return None if holder.agentInfo in (None, "", "Unknown") else str(holder.agentInfo)
 
 
@@ -249,9 +249,10 @@ def _lower(text: str | None) -> str | None:
 
 
 def _time(milliseconds: int | None) -> datetime | None:
-    """Return the moment; a lock of a transaction has 0 for its last heartbeat, a waiting one nothing at all.
+    """Return the time, or None if it is missing, 0 or invalid.
 
-    None also for what is no date: times are hints for people, and whoever has a senseless one is a reader all the same.
+    A lock of a transaction has 0 as its last heartbeat, and a waiting lock has no time of acquisition. An invalid time
+    is not an error: times only inform people, and a client with an invalid time is still a reader.
     """
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

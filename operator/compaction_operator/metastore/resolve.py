@@ -1,6 +1,6 @@
-"""Which table and partitions a compaction means, and whether this project may compact them.
+"""Resolution of a compaction's table and partitions, with checks whether this project may compact them.
 
-Asked twice: before a Job is created, so that a mistake costs no pod, and again by the driver.
+It runs twice: before a Job is created, so that a mistake costs no pod, and again in the driver.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from compaction_operator.metastore.tables import Table
 
 
 class Refused(Exception):  # noqa: N818 - a verdict, with the reason that the condition shows
-    """The table or its partitions cannot be compacted, and trying again will not help."""
+    """The table or its partitions cannot be compacted, and a retry cannot help."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Refused(Exception):  # noqa: N818 - a verdict, with the reason that the co
 
 @dataclass(frozen=True)
 class Target:
-    """One directory to compact; `partition` is '' for an unpartitioned table."""
+    """One directory to compact. `partition` is '' for an unpartitioned table."""
 
     partition: str
     location: str
@@ -35,16 +35,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A table that may be compacted, and which of its directories are meant."""
+    """A table that may be compacted, and its directories to compact."""
 
     table: Table
     targets: tuple[Target, ...]
 
 
 def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Resolved:
-    """Return the table and the partitions that match any of the specs (all of them without specs).
+    """Return the table and the partitions that match any of the specs, or all partitions without specs.
 
-    Raises Refused, naming the table or spec, and MetastoreError for what the metastore cannot answer.
+    Raises Refused, naming the table or spec, and MetastoreError if a metastore call fails.
     """
     table = compactable_table(client, ref)
     names = partition_names(client, table, ref, specs)
@@ -55,7 +55,7 @@ def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Res
 
 
 def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
-    """Return the table; raises Refused when it is not there or not a full-ACID ORC table."""
+    """Return the table. Raises Refused if it does not exist or is not a full ACID table stored as ORC."""
     table = _table(client, ref)
     if table.is_hudi:
         raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are LogCompaction and Compaction")
@@ -73,30 +73,31 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
 def require_one_compactor(
     client: MetastoreClient, table: Table, *, allowed: bool, found: AutoCompaction | None = None
 ) -> None:
-    """Raise Refused (AutoCompactionOn) for a table of Hive 3.1 that Hive may compact by itself, unless that is allowed.
+    """Raise Refused (AutoCompactionOn) for a Hive 3.1 table that Hive may compact automatically, unless `allowed`.
 
-    Its Worker has no second look: what it planned before this project's renames it publishes beside them, and rows
-    count twice (hazard H23). On Hive 4 the queue's entry keeps it out. `found` is the metastore's
-    answer where it has been asked already.
+    Hive 3.1's Worker does not check again before it publishes. If it planned before this project published by rename,
+    both outputs stand side by side and rows count twice (hazard H23). On Hive 4 the queue entry blocks Hive's Worker.
+    `found` is the answer of `auto_compaction`, if the caller has it already.
     """
     if allowed or client.generation() is not Generation.HIVE3:
         return
     found = found or auto_compaction(client, table)
     if found.may_happen:
         name = f"{table.database}.{table.name}"
-        whether = "Hive compacts" if found is AutoCompaction.ON else "nobody knows whether Hive compacts"
+        whether = "Hive compacts" if found is AutoCompaction.ON else "Hive may compact"
         raise Refused(
             Reason.AUTO_COMPACTION_ON,
-            f"{whether} table {name} by itself, and where two compactions of Hive 3.1 meet, rows count twice: "
+            f"{whether} table {name} automatically, and overlapping compactions on Hive 3.1 make rows count twice: "
             f"ALTER TABLE {name} SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true'), or set spec.allowAutoCompaction",
         )
 
 
 def hudi_table(client: MetastoreClient, ref: TableRef) -> Table:
-    """Return a Hudi table by its name; raises Refused when it is not there or no Hudi table."""
+    """Return a Hudi table by its name. Raises Refused if it does not exist or is not a Hudi table."""
     table = _table(client, ref)
     if not table.is_hudi:
-        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is no Hudi table: its input format is {table.input_format!r}")
+        format_ = f"its input format is {table.input_format!r}"
+        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is not a Hudi table: {format_}")
     return table
 
 
@@ -108,13 +109,13 @@ def _table(client: MetastoreClient, ref: TableRef) -> Table:
 
 
 def partition_names(client: MetastoreClient, table: Table, ref: TableRef, specs: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the partitions that match any of the specs; raises Refused naming one that matches none.
+    """Return the names of the partitions that match any of the specs. Raises Refused, naming a spec without a match.
 
-    An unpartitioned table has none, and no spec is right for it.
+    An unpartitioned table has no partitions, so every spec is refused.
     """
     if not table.partition_keys:
         if specs:
-            raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned: {specs[0]!r} names nothing")
+            raise Refused(Reason.PARTITION_NOT_FOUND, f"table {ref} is not partitioned: {specs[0]!r} matches nothing")
         return ()
     try:
         selection = select(specs, keys=table.partition_keys, names=client.get_partition_names(ref.database, ref.name))

@@ -1,4 +1,4 @@
-"""SASL's mechanism GSSAPI over Thrift, with Kerberos by the library gssapi (the extra "kerberos")."""
+"""Thrift transport with SASL GSSAPI. Kerberos comes from the library gssapi (the extra "kerberos")."""
 
 from enum import IntEnum, IntFlag
 from importlib import import_module
@@ -11,16 +11,16 @@ from compaction_operator.metastore.channel import Channel, bounded
 from compaction_operator.metastore.transports import StreamTransport
 
 FRAME_LIMIT = 64 * 1024**2
-"""Bytes of one frame that are believed: whoever does not speak SASL must not have more than that allocated."""
+"""Maximum bytes of one frame. A peer that does not speak SASL must not make this process allocate more."""
 MOST = 2**24 - 1
-"""The largest frame that the negotiation can name."""
+"""The largest frame size that the negotiation can express."""
 MECHANISM = b"GSSAPI"
 SAID = 500
-"""Bytes of a refusal that are shown."""
+"""Maximum bytes of a refusal in an error message."""
 
 
 class _Status(IntEnum):
-    """What begins each message of the negotiation, as Thrift's TSaslTransport has it."""
+    """The first byte of each negotiation message, as in Thrift's TSaslTransport."""
 
     START = 1
     OK = 2
@@ -30,7 +30,7 @@ class _Status(IntEnum):
 
 
 class _Protection(IntFlag):
-    """The layers of RFC 4752, section 3.3; Hadoop calls them authentication, integrity and privacy."""
+    """The security layers of RFC 4752, section 3.3. Hadoop calls them authentication, integrity and privacy."""
 
     NONE = 1
     INTEGRITY = 2
@@ -38,10 +38,10 @@ class _Protection(IntFlag):
 
 
 class SaslTransport(StreamTransport):
-    """Frames over a channel whose ends have proved to each other who they are, protected as the server wants it."""
+    """Frames over a mutually authenticated channel, with the protection that the server requires."""
 
     def __init__(self, channel: Channel, settings: Kerberos, *, host: str) -> None:
-        """Negotiate; raises OSError, EOFError, or TTransportException when either end does not accept the other."""
+        """Negotiate. Raises OSError, EOFError, or TTransportException if either end rejects the other."""
         super().__init__(channel)
         self._received = b""
         self._unsent = bytearray()
@@ -56,7 +56,7 @@ class SaslTransport(StreamTransport):
             raise TTransportException(message=f"Kerberos: {error}") from error
 
     def is_reusable(self) -> bool:
-        """Whether another call may be made on it."""
+        """Whether another call may use it."""
         return not self._received and super().is_reusable()
 
     def write(self, data: bytes) -> None:
@@ -64,7 +64,7 @@ class SaslTransport(StreamTransport):
         self._unsent += data
 
     def flush(self) -> None:
-        """Send what was written, in frames that the server can take."""
+        """Send the written data, in frames that the server accepts."""
         data, self._unsent = bytes(self._unsent), bytearray()
         for start in range(0, len(data), self._frame):
             piece = self._protect(data[start : start + self._frame])
@@ -83,11 +83,11 @@ class SaslTransport(StreamTransport):
     def _read_frame(self) -> bytes:
         size = int.from_bytes(self.channel.read_all(4))
         if size > FRAME_LIMIT:
-            raise TTransportException(message=f"a SASL frame of {size} bytes is not believed")
+            raise TTransportException(message=f"a SASL frame of {size} bytes exceeds the limit")
         return self.channel.read_all(size)
 
     def _initiate(self, settings: Kerberos, host: str) -> Any:
-        """Get a ticket for the service; the library renews what it keeps in memory from the keytab."""
+        """Get a ticket for the service. The library keeps tickets in memory and renews them from the keytab."""
         gssapi, kerberos = self._gssapi, self._gssapi.MechType.kerberos
         principal = gssapi.NameType.kerberos_principal
         credentials = gssapi.Credentials(
@@ -103,7 +103,7 @@ class SaslTransport(StreamTransport):
         return context
 
     def _negotiate(self) -> None:
-        """Finish the context, then agree on the protection; the server has the last word."""
+        """Complete the context, then negotiate the protection. The server confirms last."""
         while not self._context.complete:
             self._send(_Status.OK, self._context.step(self._answer()) or b"")
         offered = self._context.unwrap(self._answer()).message
@@ -124,7 +124,7 @@ class SaslTransport(StreamTransport):
         self.channel.write(bytes([status]) + len(payload).to_bytes(4) + payload)
 
     def _answer(self) -> bytes:
-        """Return the payload of the server's next message; raises TTransportException when it refuses."""
+        """Return the payload of the server's next message. Raises TTransportException if the server refuses."""
         status = self.channel.read_all(1)[0]
         payload = self._read_frame()
         if status not in (_Status.OK, _Status.COMPLETE):

@@ -12,9 +12,9 @@ SPARK_PROVIDER = "spark.sql.sources.provider"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: names in lower case, the location spelled as the metastore has it ('' for a view).
+    """A table. Names are in lower case. The location is spelled as in the metastore, '' for a view.
 
-    `table_id` is the metastore's own, which no other table ever gets; Hive 3 does not hand it out.
+    `table_id` is the metastore's id, which is never reused. Hive 3 does not report it.
     """
 
     database: str
@@ -30,9 +30,9 @@ class Table:
 
     @property
     def row_type(self) -> str | None:
-        """The type of a row as Hive writes it, `struct<a:int,b:string>`.
+        """The row type in Hive's syntax, `struct<a:int,b:string>`.
 
-        None where a column's name could be taken for a part of the type: backquoted ones may hold anything.
+        None if a column's name contains syntax of types. A backquoted name may contain any character.
         """
         if any(name != name.strip() or set(name) & set("<>:,()") for name, _ in self.columns):
             return None
@@ -40,7 +40,7 @@ class Table:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it is an ACID table of either sort (AcidUtils.isTransactionalTable)."""
+        """Whether it is a full or insert-only ACID table (AcidUtils.isTransactionalTable)."""
         return self._parameter("transactional") == "true"
 
     @property
@@ -50,36 +50,36 @@ class Table:
 
     @property
     def is_acid(self) -> bool:
-        """Whether it is a full ACID table: one whose rows can be updated and deleted.
+        """Whether it is a full ACID table, whose rows can be updated and deleted.
 
-        NB: AcidUtils.isFullAcidTable takes any other word for "default"; metastores of today write none
-        (TransactionalValidationListener), and what it would mean for the files is not known.
+        NB: AcidUtils.isFullAcidTable treats any unknown value as "default". This property does not: current metastores
+        write no other value (TransactionalValidationListener), and its meaning for the files is unknown.
         """
         return self.is_transactional and self._parameter("transactional_properties") in {"", "default"}
 
     @property
     def is_orc(self) -> bool:
-        """Whether its files are ORC: a full ACID table can hold nothing else, but a table may claim so."""
+        """Whether its files are ORC. A full ACID table must be ORC, but a table's metadata may claim another format."""
         return self.input_format == ORC_INPUT_FORMAT and self.serde == ORC_SERDE
 
     @property
     def is_hudi(self) -> bool:
-        """Whether Hudi keeps it, as its sync with Hive (HoodieInputFormatUtils) or Spark's catalog writes it down."""
+        """Whether it is a Hudi table, as marked by Hudi's Hive sync (HoodieInputFormatUtils) or Spark's catalog."""
         return self.input_format.startswith(HUDI_INPUT_FORMATS) or self._parameter(SPARK_PROVIDER) == "hudi"
 
     @property
     def may_be_auto_compacted(self) -> bool:
-        """Whether Hive's Initiator compacts it by itself (Initiator.noAutoCompactSet)."""
+        """Whether the table allows Hive's Initiator to compact it (Initiator.noAutoCompactSet)."""
         return self._parameter("no_auto_compaction") != "true"
 
     def _parameter(self, key: str) -> str:
-        """Return a parameter's value in lower case; Hive takes the key in upper case, too."""
+        """Return a parameter's value in lower case. Hive also accepts the key in upper case."""
         return (self.parameters.get(key) or self.parameters.get(key.upper()) or "").lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition: `name` as Hive writes it (`prt=p1`, special characters as %XX), `values` unescaped."""
+    """One partition. `name` is Hive's (`prt=p1`, special characters as %XX), and `values` are unescaped."""
 
     name: str
     values: tuple[str, ...]

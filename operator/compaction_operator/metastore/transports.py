@@ -1,4 +1,4 @@
-"""What carries Thrift's messages over a channel: nothing but TCP, or HTTP requests with a bearer token."""
+"""Thrift transports over a channel: plain TCP, or HTTP requests with an optional bearer token."""
 
 import re
 from http.client import HTTPConnection, HTTPResponse
@@ -14,13 +14,13 @@ _TOKEN = re.compile(r"^[!-~]+$")
 
 
 class StreamTransport:
-    """Thrift's bytes as they are, under the interface of Thrift's TTransportBase."""
+    """Plain Thrift bytes, with the interface of Thrift's TTransportBase."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
 
     def is_reusable(self) -> bool:
-        """Whether another call may be made on it."""
+        """Whether another call may use it."""
         return self.channel.is_silent()
 
     def close(self) -> None:
@@ -28,25 +28,25 @@ class StreamTransport:
         self.channel.close()
 
     def read(self, size: int) -> bytes:
-        """Return at least one byte; raises TTransportException at the end of the stream."""
+        """Return at least one byte. Raises TTransportException at the end of the stream."""
         data = self._receive(min(size, READ_BUFFER))
         if not data:
             raise TTransportException(TTransportException.END_OF_FILE, "it closed the connection")
         return data
 
     def readAll(self, size: int) -> bytes:  # noqa: N802 - Thrift's name
-        """Return exactly that many bytes."""
+        """Return exactly `size` bytes."""
         data = bytearray()
         while len(data) < size:
             data += self.read(size - len(data))
         return bytes(data)
 
     def write(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all the data."""
         self.channel.write(data)
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Do nothing: `write` does not buffer."""
 
     def _receive(self, size: int) -> bytes:
         return self.channel.read(size)
@@ -55,8 +55,8 @@ class StreamTransport:
 class HttpTransport(StreamTransport):
     """One POST request for each call, on one connection (Hive 4, metastore.server.thrift.transport.mode=http).
 
-    The server takes the user from the token, or where it asks for none from the header x-actor-username, as Hive's
-    HmsThriftHttpServlet does. The token's file is read for each call, since whoever renews it writes it again.
+    The server takes the user from the token. If it requires no token, it takes the user from the header
+    x-actor-username (Hive's HmsThriftHttpServlet). The token file is read for each call, because it may be renewed.
     """
 
     def __init__(self, channel: Channel, *, host: str, port: int, path: str, user: str, token_file: str | None) -> None:
@@ -72,7 +72,7 @@ class HttpTransport(StreamTransport):
         self._response: HTTPResponse | None = None
 
     def is_reusable(self) -> bool:
-        """Whether the last response was read to its end and the server keeps the connection."""
+        """Whether the last response was read completely and the server keeps the connection open."""
         ended = self._response is None or self._response.isclosed()
         return ended and self._http.sock is not None and super().is_reusable()
 
@@ -81,7 +81,7 @@ class HttpTransport(StreamTransport):
         self._request += data
 
     def flush(self) -> None:
-        """Send the request and read the response's head; raises TTransportException, TProtocolException, OSError."""
+        """Send the request and read the response's head. Raises TTransportException, TProtocolException, OSError."""
         body, self._request = bytes(self._request), bytearray()
         self._http.request("POST", self._path, body, self._headers | self._authorization())
         self._response = self._http.getresponse()
@@ -94,8 +94,8 @@ class HttpTransport(StreamTransport):
         if self._token_file is None:
             return {}
         token = Path(self._token_file).read_text().strip()
-        if not _TOKEN.match(token):  # http.client would show it in its error
-            raise OSError(f"{self._token_file} holds no token")
+        if not _TOKEN.match(token):  # otherwise http.client's error would contain it
+            raise OSError(f"{self._token_file} contains no valid token")
         return {"Authorization": f"Bearer {token}"}
 
     def _said(self) -> str:
@@ -106,7 +106,7 @@ class HttpTransport(StreamTransport):
 
 
 class _Socket:
-    """What http.client needs of a socket."""
+    """Adapter from a channel to the socket that http.client uses."""
 
     def __init__(self, channel: Channel) -> None:
         self.sendall = channel.write
@@ -116,4 +116,4 @@ class _Socket:
         return self._channel.reader()
 
     def close(self) -> None:
-        """The channel stays open: the rest of a response may still be read from it, and its owner closes it."""
+        """Do nothing: the rest of a response may still be read, and the channel's owner closes it."""

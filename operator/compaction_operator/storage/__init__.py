@@ -1,4 +1,4 @@
-"""List, publish and delete where tables live: one small protocol, today on local disk and mounted volumes."""
+"""Storage of table directories: list, publish and delete. Supports local disks and mounted volumes."""
 
 from compaction_operator.storage.base import (
     AlreadyExistsError,
@@ -28,6 +28,6 @@ __all__ = [
 
 
 def open_storage(uri: str) -> Storage:
-    """Return the storage for a location; raises StorageError naming a scheme that is not supported."""
+    """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
     local_path(uri)
     return LocalStorage()

@@ -1,4 +1,4 @@
-"""What every storage can do, as one small protocol, and how it fails."""
+"""Storage protocol, and its errors."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,23 +7,23 @@ from typing import Protocol
 from compaction_operator.acid.listing import Listing
 
 CONTENT_BYTES = 4096
-"""How much is read of a file whose content decides; Hive writes about 50 bytes."""
+"""Maximum bytes read from a file whose content matters. Hive writes about 50 bytes."""
 
 
 class StorageError(Exception):
-    """A place cannot be read or changed; the message names it and says why."""
+    """A path cannot be read or changed. The message names the path and the reason."""
 
 
 class NotFoundError(StorageError):
-    """The named place does not exist."""
+    """The path does not exist."""
 
 
 class AlreadyExistsError(StorageError):
-    """The name that was to be created is taken."""
+    """The name to create exists already."""
 
 
 class EntryKind(StrEnum):
-    """What a name stands for; symbolic links and devices are OTHER."""
+    """Kind of a directory entry. Symbolic links and devices are OTHER."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -32,7 +32,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A direct child of a directory; the size is in bytes and 0 for anything but a file."""
+    """A direct child of a directory. The size is in bytes, and 0 unless it is a file."""
 
     name: str
     kind: EntryKind
@@ -43,20 +43,20 @@ Entries = list[Entry]
 
 
 class Storage(Protocol):
-    """List, read, publish and delete. Paths are URIs as the metastore has them; none may lead through a symlink.
+    """Protocol to list, read, publish and delete. Paths are URIs as in the metastore, without symbolic links.
 
-    Every method raises StorageError, naming the place, for whatever keeps it from being done.
+    Every method raises StorageError, naming the path, if it fails for any reason.
     """
 
     def list(self, path: str) -> Entries:
-        """Return a directory's direct children by name, hidden ones too; NotFoundError when it is not there."""
+        """Return a directory's direct children sorted by name, including hidden ones. Raises NotFoundError."""
         ...
 
     def list_partition(self, path: str) -> Listing:
-        """Return the directories (with all files below) and files that Hive would look at.
+        """Return the directories (with all files below) and files that Hive would examine.
 
-        Of each `_metadata_acid` it has the first CONTENT_BYTES: one that holds more is no file of Hive's.
-        Raises StorageError where a symbolic link or device lies among them: what it holds is not known.
+        It includes the first CONTENT_BYTES of each `_metadata_acid`. A larger one was not written by Hive.
+        Raises StorageError for a symbolic link or device, because its content is unknown.
         """
         ...
 
@@ -65,42 +65,42 @@ class Storage(Protocol):
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Create a file whole or not at all; AlreadyExistsError when the name is taken."""
+        """Create a file atomically. Raises AlreadyExistsError if the name exists."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Create a directory in one that exists (else NotFoundError); if it exists itself, that is fine.
+        """Create a directory unless it exists. Raises NotFoundError if its parent does not exist.
 
-        NB: those above are never made: what a fence took away must not come back by a driver that goes on writing.
+        NB: parents are never created. If a fence removed one, a driver that continues to write must not restore it.
         """
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or directory at once into a name that must not exist.
+        """Rename a file or directory atomically to a name that must not exist.
 
-        Raises AlreadyExistsError when the target exists (both stay as they are), NotFoundError when the source is gone.
+        Raises AlreadyExistsError if the target exists (both stay unchanged), and NotFoundError if the source is gone.
         """
         ...
 
     def sync(self, path: str) -> None:
-        """Make a file, or a directory with all below it, survive a power cut; NotFoundError when it is not there."""
+        """Make a file or directory tree durable, so that it survives a power cut. Raises NotFoundError."""
         ...
 
     def publish(self, source: str, target: str) -> None:
-        """Do what `rename` does for data that readers will rely on: all of it is durable first, the name at the end."""
+        """Rename data that readers will depend on: make the data durable first, then rename, then sync the name."""
         ...
 
     def delete_tree(self, path: str) -> int:
-        """Delete a file or a directory with all below it and return the bytes freed; what is gone already is fine.
+        """Delete a file or directory tree and return the bytes freed. A path that is gone is not an error.
 
-        Symbolic links below are removed, never followed; StorageError when `path` itself is one.
+        Symbolic links below are removed, never followed. Raises StorageError if `path` itself is one.
         """
         ...
 
     def remove_if_empty(self, path: str) -> None:
-        """Remove a directory that holds nothing; one that holds something, or is gone already, is left as it is."""
+        """Remove a directory if it is empty. A directory that is not empty, or is gone, is not an error."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether the name is taken, by anything."""
+        """Whether the path exists, as an entry of any kind."""
         ...

@@ -1,4 +1,4 @@
-"""Files on local disk or a mounted volume. Every directory is opened from the root on, following no symbolic link."""
+"""Storage on local disk or a mounted volume. Every directory is opened from the root, without following links."""
 
 import errno
 import os
@@ -28,15 +28,15 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
 
 
 class LocalStorage:
-    """The storage of `file:` URIs and absolute paths."""
+    """Storage for `file:` URIs and absolute paths."""
 
     def list(self, path: str) -> Entries:
-        """Return a directory's direct children by name."""
+        """Return a directory's direct children sorted by name."""
         with _errors_name(path), _directory(path) as directory:
             return _scan(directory)
 
     def list_partition(self, path: str) -> Listing:
-        """Return what Hive would look at; raises StorageError where a symbolic link lies among it."""
+        """Return what Hive would examine. Raises StorageError for a symbolic link."""
         with _errors_name(path), _directory(path) as directory:
             entries = [entry for entry in _scan(directory) if not is_hidden(entry.name)]
             _refuse_others(entries, path)
@@ -55,7 +55,7 @@ class LocalStorage:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
-        """Create a file whole or not at all: written under a hidden name, then renamed."""
+        """Create a file atomically: write it under a hidden name, then rename it."""
         with _errors_name(path), _parent(path) as (parent, name):
             hidden = f".{name}.{uuid.uuid4().hex}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
@@ -71,17 +71,17 @@ class LocalStorage:
                 raise
 
     def make_directory(self, path: str) -> None:
-        """Create a directory in one that exists."""
+        """Create a directory in an existing one."""
         with _errors_name(path), _parent(path) as (parent, name):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
             os.close(_open_inner(parent, name, path))
 
     def rename(self, source: str, target: str) -> None:
-        """Rename into a name that must not exist.
+        """Rename to a name that must not exist.
 
-        NB: by whole paths. Relative to an open directory it would still succeed after a fence has renamed that
-        directory, and the fence must win over a driver that was paused right here.
+        NB: it uses absolute paths. A rename relative to an open directory would succeed even after a fence renamed that
+        directory. The fence must win over a driver that was paused right here.
         """
         with _errors_name(source), _parent(source) as (parent, name):
             os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -89,27 +89,27 @@ class LocalStorage:
             try:
                 rename_no_replace(local_path(source), local_path(target))
             except FileNotFoundError as error:
-                raise NotFoundError(f"{source} is not there any more") from error
+                raise NotFoundError(f"{source} no longer exists") from error
 
     def sync(self, path: str) -> None:
-        """Make a file, or a directory with all below it, survive a power cut."""
+        """Make a file or directory tree durable."""
         with _errors_name(path), _parent(path) as (parent, name):
             _sync(parent, name)
 
     def publish(self, source: str, target: str) -> None:
-        """Rename, with the data made durable before and the name after."""
+        """Make the data durable, rename it, then make the name durable."""
         self.sync(source)
         self.rename(source, target)
         with _errors_name(target), _parent(target) as (parent, _):
             _sync_directory(parent)
 
     def delete_tree(self, path: str) -> int:
-        """Delete leaf by leaf relative to open directories, so that a link swapped in meanwhile leads nowhere."""
+        """Delete leaf by leaf relative to open directories, so that a link swapped in meanwhile is never followed."""
         with _errors_name(path):
             try:
                 with _parent(path) as (parent, name):
                     if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                        raise StorageError(f"{path} is a symbolic link: it is not deleted")
+                        raise StorageError(f"{path} is a symbolic link and is not deleted")
                     return _delete(parent, name)
             except FileNotFoundError:
                 return 0
@@ -124,7 +124,7 @@ class LocalStorage:
                     raise
 
     def exists(self, path: str) -> bool:
-        """Whether the name is taken."""
+        """Whether the path exists."""
         with _errors_name(path):
             try:
                 with _parent(path) as (parent, name):
@@ -136,7 +136,7 @@ class LocalStorage:
 
 @contextmanager
 def _errors_name(path: str) -> Iterator[None]:
-    """Turn the system's errors into this package's, with the place in the message."""
+    """Translate OS errors into storage errors, with the path in the message."""
     try:
         yield
     except FileNotFoundError as error:
@@ -148,7 +148,7 @@ def _errors_name(path: str) -> Iterator[None]:
 
 
 def _open_each(path: str) -> int:
-    """Open a directory, component by component; the caller closes it."""
+    """Open a directory component by component. The caller must close it."""
     directory = os.open("/", _PASS_THROUGH)
     reached = ""
     for name in components(local_path(path)):
@@ -166,13 +166,13 @@ def _open_inner(directory: int, name: str, path: str) -> int:
         return os.open(name, _PASS_THROUGH, dir_fd=directory)
     except NotADirectoryError as error:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-        what = "is a symbolic link: none is followed" if stat.S_ISLNK(mode) else "is not a directory"
+        what = "is a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "is not a directory"
         raise StorageError(f"{path} {what}") from error
 
 
 @contextmanager
 def _directory(path: str) -> Iterator[int]:
-    """Give a directory, open for reading."""
+    """Yield a directory's descriptor, open for reading."""
     passing = _open_each(path)
     try:
         directory = os.open(".", _READ_DIRECTORY, dir_fd=passing)
@@ -186,10 +186,10 @@ def _directory(path: str) -> Iterator[int]:
 
 @contextmanager
 def _parent(path: str) -> Iterator[tuple[int, str]]:
-    """Give the open directory above a path, and the path's last name."""
+    """Yield the descriptor of a path's parent directory, and the path's last name."""
     above, _, name = local_path(path).rpartition("/")
     if not name:
-        raise StorageError(f"{path}: the root directory is not a place for this")
+        raise StorageError(f"{path}: this operation is not possible on the root directory")
     directory = _open_each(above or "/")
     try:
         yield directory, name
@@ -207,7 +207,7 @@ def _scan(directory: int) -> Entries:
 
 
 def _entry(found: os.DirEntry[str]) -> Entry | None:
-    """Return what a name stands for, None when it has vanished since it was read."""
+    """Return the entry, or None if it vanished after it was listed."""
     if found.is_dir(follow_symlinks=False):
         return Entry(found.name, EntryKind.DIRECTORY, 0)
     if not found.is_file(follow_symlinks=False):
@@ -225,7 +225,7 @@ def _refuse_others(entries: Iterable[Entry], path: str) -> None:
 
 
 def _files_below(parent: int, name: str, path: str) -> Iterator[File]:
-    """Yield all files below a directory by their relative path; one that has vanished holds none."""
+    """Yield all files below a directory by their relative path, or none if the directory has vanished."""
     try:
         directory = os.open(name, _READ_DIRECTORY, dir_fd=parent)
     except FileNotFoundError:
@@ -245,7 +245,7 @@ def _files_below(parent: int, name: str, path: str) -> Iterator[File]:
 
 
 def _file(directory: int, entry: Entry, path: str) -> File | None:
-    """Return a file, with the beginning of one that decides by its content; None when it has vanished."""
+    """Return a file, with its beginning if its content matters, or None if it has vanished."""
     if entry.name != METADATA_ACID:
         return File(entry.name, entry.size)
     try:
@@ -256,7 +256,7 @@ def _file(directory: int, entry: Entry, path: str) -> File | None:
 
 
 def _sync(parent: int, name: str) -> None:
-    """Make a file or tree durable, so that a published name never holds less after a power cut than before."""
+    """Make a file or tree durable, so that a published name never loses data in a power cut."""
     mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         return
@@ -279,7 +279,7 @@ def _sync_directory(passing: int) -> None:
 
 
 def _delete(parent: int, name: str) -> int:
-    """Delete one entry and what is below it; what has vanished meanwhile freed nothing."""
+    """Delete an entry with everything below it and return the bytes freed. Vanished entries count 0."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):

@@ -1,6 +1,6 @@
-"""Linux's renameat2 with RENAME_NOREPLACE: the one rename that neither replaces nor nests.
+"""Linux's renameat2 with RENAME_NOREPLACE: the only rename that neither replaces nor nests.
 
-`os.rename` silently replaces an empty directory and any file, so there is nothing to fall back to.
+There is no fallback, because `os.rename` silently replaces an empty directory or a file.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def rename_no_replace(source: str, target: str, *, directory: int = _AT_FDCWD) -> None:
-    """Rename `source` to `target` at once; relative paths are looked up in the open `directory`.
+    """Rename `source` to `target` atomically. Relative paths are resolved in the open `directory`.
 
-    Raises FileExistsError, FileNotFoundError or another OSError as the kernel says, and StorageError naming the
-    filesystem where it cannot do this.
+    Raises FileExistsError, FileNotFoundError or another OSError from the kernel, and StorageError, naming the
+    filesystem, if the filesystem does not support this rename.
     """
     result = _libc.renameat2(directory, os.fsencode(source), directory, os.fsencode(target), _RENAME_NOREPLACE)
     if result == 0:
@@ -28,14 +28,14 @@ def rename_no_replace(source: str, target: str, *, directory: int = _AT_FDCWD) -
     code = ctypes.get_errno()
     if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
         raise StorageError(
-            f"{target}: its filesystem ({_filesystem(target)}) has no rename that keeps an existing name "
-            "(renameat2 with RENAME_NOREPLACE): nothing can be published there safely"
+            f"{target}: its filesystem ({_filesystem(target)}) does not support renameat2 with RENAME_NOREPLACE, "
+            "without which nothing can be published there safely"
         )
     raise OSError(code, os.strerror(code), source, None, target)
 
 
 def _filesystem(path: str) -> str:
-    """Return the type of the filesystem a path lies on, as /proc/self/mountinfo has it."""
+    """Return the type of the path's filesystem, according to /proc/self/mountinfo."""
     best, kind = "", "unknown"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")

@@ -1,6 +1,6 @@
-"""Locations as Hive writes them: `file:/a/b`, `file:///a/b` and `/a/b` are the same place.
+"""Locations in Hive's spellings: `file:/a/b`, `file:///a/b` and `/a/b` are the same path.
 
-NB: nothing is decoded. Hive escapes partition values itself, so `prt=a%3Ab` is the directory's literal name.
+NB: escapes are not decoded. Hive escapes partition values itself: `prt=a%3Ab` is the directory's literal name.
 """
 
 import re
@@ -12,23 +12,23 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def scheme(uri: str) -> str:
-    """Return the URI's scheme in lower case; a plain path is of `file`."""
+    """Return the URI's scheme in lower case, `file` for a plain path."""
     match = _SCHEME.match(uri)
     return match[1].lower() if match else "file"
 
 
 def local_path(uri: str) -> str:
-    """Return the absolute path of a `file:` URI or plain path, without a slash at its end.
+    """Return the absolute path of a `file:` URI or plain path, without a trailing slash.
 
-    Raises StorageError for another scheme, another host, a relative path or one with `.` or `..` in it.
+    Raises StorageError for another scheme, a host, a relative path, or a path with `.` or `..`.
     """
     if scheme(uri) != "file":
-        raise StorageError(f"{uri}: storage scheme {scheme(uri)!r} is not supported, only file: is")
+        raise StorageError(f"{uri}: storage scheme {scheme(uri)!r} is not supported; only file: is supported")
     path = uri[len("file:") :] if _SCHEME.match(uri) else uri
     if path.startswith("//"):
         host, _, rest = path[2:].partition("/")
         if host:
-            raise StorageError(f"{uri}: names the host {host!r}: only local files are supported")
+            raise StorageError(f"{uri}: has the host {host!r}; only local files are supported")
         path = f"/{rest}"
     if not path.startswith("/"):
         raise StorageError(f"{uri}: is not an absolute path")
@@ -36,7 +36,7 @@ def local_path(uri: str) -> str:
 
 
 def components(path: str) -> list[str]:
-    """Return the names an absolute path is made of; raises StorageError where one could lead elsewhere."""
+    """Return the names in an absolute path. Raises StorageError for a name that could lead elsewhere."""
     names = [name for name in path.split("/") if name]
     for name in names:
         _check_name(name, path)
@@ -44,15 +44,15 @@ def components(path: str) -> list[str]:
 
 
 def is_below(uri: str, folder: str) -> bool:
-    """Whether a place is a folder or somewhere below it, however both are spelled; raises StorageError as above."""
+    """Whether a path is the folder or below it, independent of spelling. Raises StorageError as `local_path` does."""
     above = components(local_path(folder))
     return components(local_path(uri))[: len(above)] == above
 
 
 def join(uri: str, *names: str) -> str:
-    """Return the URI of a name below `uri`, in the spelling of `uri`.
+    """Return the URI of the joined names below `uri`, in the spelling of `uri`.
 
-    Raises StorageError unless each name is one plain component: nothing can be joined that leads out again.
+    Raises StorageError unless each name is one plain component, so the result is always below `uri`.
     """
     for name in names:
         _check_name(name, uri)
@@ -62,9 +62,9 @@ def join(uri: str, *names: str) -> str:
 
 
 def resolve_location(text: str) -> str:
-    """Return the absolute path of a place that a person typed: relative or through symbolic links of their own.
+    """Return the absolute path of a location that a user typed. It may be relative or contain symbolic links.
 
-    For a location that the metastore names this is not meant: there a symbolic link is refused.
+    Do not use it for a location from the metastore, where symbolic links are refused.
     """
     if _SCHEME.match(text) or not text:
         return str(Path(local_path(text)).resolve())

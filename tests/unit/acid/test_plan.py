@@ -338,7 +338,7 @@ def test_an_unknown_directory_is_refused_where_a_major_would_have_to_read_it(nam
     """H15: whose it is and what is in it, nobody knows; so it is never given up either."""
     unknown = with_files(name, "000000_0")
     found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, unknown), ())
-    with pytest.raises(UnsupportedLayout, match=f"{name}/000000_0 lies in a directory"):
+    with pytest.raises(UnsupportedLayout, match=f"{name}/000000_0 is in a directory"):
         _plan(found, write_ids(2), MAJOR)
     assert _outputs(_plan(found, write_ids(2), MINOR)) == ["delta_0000001_0000002"]
     based = Listing((*listing("base_1*", "delta_2_2_0000").directories, unknown, Directory("empty", ())), ())
@@ -453,7 +453,7 @@ def test_a_base_of_a_write_id_that_was_given_out_since_is_waited_for():
     under_way = Directory("base_3", (File("_metadata_acid", 0, b""),))
     for base in (under_way, *listing("base_3", "base_3*", "base_3=truncated").directories):
         found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, base), ())
-        with pytest.raises(OpenWriteBelow, match="base_3 is of a write id above 2, the highest when they were asked"):
+        with pytest.raises(OpenWriteBelow, match="base_3 has a write id above 2, the highest when the"):
             _plan(found, write_ids(2), MAJOR)
 
 

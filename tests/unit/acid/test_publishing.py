@@ -32,7 +32,7 @@ def test_later_writes_are_no_hindrance(kind):
 def test_a_vanished_input_or_base_forbids_publication(kind, gone):
     now = listing(*(name for name in NAMES if name != gone))
     reason = check_still_publishable(_plan(kind, *NAMES), now)
-    assert reason == f"{gone.rstrip('*')}, which the plan rests on, is no longer there"
+    assert reason == f"{gone.rstrip('*')}, which the plan depends on, no longer exists"
 
 
 def test_what_was_obsolete_already_may_vanish():
@@ -56,7 +56,7 @@ def test_an_output_that_exists_forbids_publication():
     """H4: another driver of the same compaction was quicker."""
     now = listing(*NAMES, "delete_delta_0000004_0000005")
     assert (
-        check_still_publishable(_plan(MINOR, *NAMES), now) == "the output delete_delta_0000004_0000005 is already there"
+        check_still_publishable(_plan(MINOR, *NAMES), now) == "the output delete_delta_0000004_0000005 exists already"
     )
 
 

