@@ -1,6 +1,7 @@
-# `make help` lists the targets. What a target needs is set up first; what is expensive lies in the user's cache folder.
+# `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
-.PHONY: help venv setup lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
+.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +13,16 @@ venv: ## Python only: .venv with the locked requirements, the tools and the comm
 setup: ## Everything that tests and sandbox need: packages, .venv, Kubernetes, images (as root)
 	@sandbox/setup.sh
 
-lint: venv ## ruff, mypy --strict, the layers, shellcheck
+try: venv ## A tour in a minute: plan, compact and read back a real Hive table (no root, no cluster)
+	@.venv/bin/python -m sandbox.tour
+
+unit: venv ## The unit tests on all cores (no root, no cluster, no Java); ARGS="-k name" are pytest's own
+	@$(PYTEST_UNIT) $(ARGS)
+
+coverage: venv ## The unit tests with the product's branch coverage; the lines are in build/coverage/html
+	@$(PYTEST_UNIT) --cov --cov-report term --cov-report html
+
+lint: venv ## ruff, the format, mypy --strict, the layers, shellcheck
 	@sandbox/lint.sh
 
 test: ## All tests, those on the sandbox's cluster included (as root); the one test command

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh: every check that reads the code without running it. All of them run; the exit code says whether one failed.
+# lint.sh [CHECK...]: the checks that read the code without running it: ruff, format, mypy, layers, shellcheck; all by default.
+# Every named check runs, also after a failure. The exit code is 1 when one of them failed.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -16,9 +17,24 @@ check() { # NAME COMMAND...
   fi
 }
 
-mapfile -t scripts < <(find . -path ./.venv -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print)
-check ruff .venv/bin/ruff check .
-check mypy .venv/bin/mypy
-check layers .venv/bin/lint-imports
-if command -v shellcheck > /dev/null; then check shellcheck shellcheck --external-sources "${scripts[@]}"; fi
+[ -x .venv/bin/ruff ] || fail "no .venv; run: make venv"
+[ $# != 0 ] || set -- ruff format mypy layers shellcheck
+for name in "$@"; do
+  case $name in
+    ruff) check ruff .venv/bin/ruff check . ;;
+    format) check format .venv/bin/ruff format --check . ;;
+    mypy) check mypy .venv/bin/mypy ;;
+    layers) check layers .venv/bin/lint-imports ;;
+    shellcheck)
+      mapfile -t scripts < <(find . -path ./.venv -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print)
+      if command -v shellcheck > /dev/null; then
+        check shellcheck shellcheck --external-sources "${scripts[@]}"
+      else
+        echo "lint: shellcheck failed: not installed; run: apt-get install shellcheck (macOS: brew install shellcheck)" >&2
+        failed=1
+      fi
+      ;;
+    *) fail "unknown check '$name'; checks: ruff, format, mypy, layers, shellcheck" ;;
+  esac
+done
 exit $failed

@@ -11,5 +11,6 @@ borrow_sandbox
 "$SANDBOX/lint.sh"
 "$SANDBOX/up.sh" --borrowed > /dev/null
 status=0
-.venv/bin/pytest "$@" || status=$?
+# NB: a bare pytest runs tests/unit alone; here all of tests/ is the default.
+.venv/bin/pytest -o testpaths=tests "$@" || status=$?
 exit $status
