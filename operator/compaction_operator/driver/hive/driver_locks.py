@@ -82,7 +82,7 @@ class Locks:
         The lock is a new one, so that clients waiting for an EXCLUSIVE lock have their turn first.
         """
         if self._lock is None or self._lock.acquired:
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
         if not self._acquire(SHARED_PATIENCE.wait_seconds):
             raise self._waiting(None, LockKind.SHARED_READ, SHARED_PATIENCE)
 
@@ -94,7 +94,7 @@ class Locks:
         """
         try:
             if self._lock is None:
-                self._ask(None, LockKind.SHARED_READ)
+                self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
             log.warning("no lock on %s was requested: %s", self._table, error)
 
@@ -140,16 +140,16 @@ class Locks:
         patience = EXCLUSIVE_PATIENCE
         if self._retries is None:
             self._retries = patience.tries - 1
-        self._ask(partition, LockKind.EXCLUSIVE)
+        self._request(partition, LockKind.EXCLUSIVE)
         while not self._acquire(patience.wait_seconds):
             refused = self._waiting(partition, LockKind.EXCLUSIVE, patience)
             log.info("%s", refused)
             if self._retries <= 0:
                 raise refused
             self._retries -= 1
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
             interruption.pause(patience.pause_seconds)
-            self._ask(partition, LockKind.EXCLUSIVE)
+            self._request(partition, LockKind.EXCLUSIVE)
 
     def _share_again(self) -> None:
         """Request SHARED_READ on the table.
@@ -158,18 +158,18 @@ class Locks:
         work.
         """
         try:
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
             log.warning("no shared lock on %s was requested again: %s", self._table, error)
             self.release()
 
-    def _ask(self, partition: str | None, kind: LockKind) -> None:
+    def _request(self, partition: str | None, kind: LockKind) -> None:
         """Request a lock, and only then release the present one, so that other clients always see one."""
         state = self._client.lock(self._wish(partition, kind))
         heartbeat = Heartbeat(self._client, state.lock_id, interval=HEARTBEAT_SECONDS)
-        asked = _Lock(state.lock_id, state.acquired, heartbeat)
+        requested = _Lock(state.lock_id, state.acquired, heartbeat)
         self.release()
-        self._lock = asked
+        self._lock = requested
 
     def _acquire(self, seconds: float) -> bool:
         """Wait at most `seconds` seconds for the requested lock; return whether it was acquired."""

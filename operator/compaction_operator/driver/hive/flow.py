@@ -86,7 +86,7 @@ class HiveCompaction:
             for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
                 interruption.check()
                 log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
-                with self._leaving_nothing(batch):
+                with self._removing_staging(batch):
                     self._batch(batch, journal)
                 self._meter.end()
         return self._tally.result()
@@ -105,7 +105,7 @@ class HiveCompaction:
         """Make staging, fence, then list and plan. In this order no older attempt can publish after the listing."""
         found = held.prepare([target for target in batch if self._open(target, held)])
         for target, item in found:
-            self._note_nothing_to_do(target, item)
+            self._finish_if_empty(target, item)
         merged = self._merge([item for _, item in found])
         pairs = zip(found, merged, strict=True)
         return held.ready(
@@ -113,7 +113,7 @@ class HiveCompaction:
         )
 
     @contextmanager
-    def _leaving_nothing(self, batch: Sequence[Target]) -> Iterator[None]:
+    def _removing_staging(self, batch: Sequence[Target]) -> Iterator[None]:
         """Remove the batch's own staging when an error (such as SIGTERM) ends the attempt for all partitions.
 
         NB: if the table was renamed meanwhile, no other process would find the staging folders.
@@ -150,7 +150,7 @@ class HiveCompaction:
             log.info("%s: published what was left of a pair: %s", location, ", ".join(report.rolled_forward))
         return True
 
-    def _note_nothing_to_do(self, target: Target, prepared: Prepared) -> None:
+    def _finish_if_empty(self, target: Target, prepared: Prepared) -> None:
         if prepared.plan.outputs:
             return
         leave(open_storage(target.location), prepared)

@@ -87,7 +87,7 @@ class Hive4:
             storage, target.location, staging_name=self.attempt.staging_name, write_ids=write_ids, request=request
         )
 
-    def nothing(self, target: Target, plan: CompactionPlan) -> Prepared:
+    def without_outputs(self, target: Target, plan: CompactionPlan) -> Prepared:
         """Return the prepared partition for a plan without outputs."""
         staging = join(target.location, self.attempt.staging_name)
         return Prepared(location=target.location, staging=staging, plan=plan, outputs={}, inputs={})
@@ -130,7 +130,7 @@ class Hive4Batch:
             except PARTITION_ERRORS as error:
                 self.give_up(target, at_location(error, target.location))
             else:
-                found.append((target, None if plan.outputs else self._hive.nothing(target, plan)))
+                found.append((target, None if plan.outputs else self._hive.without_outputs(target, plan)))
         return found
 
     def _claim(self, target: Target) -> bool:
@@ -211,8 +211,8 @@ class Hive4Batch:
         try:
             self._hive.claims.locks.stand_by()
             self._abandon(target.partition, str(error))
-        except MetastoreError as left:
-            log.warning("%s: left to the controller: %s", target.location, left)
+        except MetastoreError as failure:
+            log.warning("%s: left to the controller: %s", target.location, failure)
         self._give_up(target, error)
 
     def abandon_all(self, why: str) -> None:

@@ -121,7 +121,7 @@ def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
 
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:
-    own = replace(task, output=_own(task, attempt))
+    own = replace(task, output=_attempt_output(task, attempt))
     result = StripeEngine().merge(own)
     verify_output(own, result)
     if own.keys == KeyRange():
@@ -130,7 +130,7 @@ def _merge(task: MergeTask, attempt: int) -> MergeResult:
 
 
 def _stitch(task: StitchTask, attempt: int) -> MergeResult:
-    output = _own(task.whole, attempt)
+    output = _attempt_output(task.whole, attempt)
     size = stitch_parts(task.parts, output)
     verify_stitched(output, task.parts)
     result = replace(combined(task.parts, output=output), bytes_out=size)
@@ -138,7 +138,7 @@ def _stitch(task: StitchTask, attempt: int) -> MergeResult:
     return result
 
 
-def _own(task: MergeTask, attempt: int) -> str:
+def _attempt_output(task: MergeTask, attempt: int) -> str:
     """Return the output path of this task attempt, so that a second attempt never finds the first one's file."""
     return f"{task.output}.{attempt}"
 
