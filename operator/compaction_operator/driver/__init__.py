@@ -1,1 +1,1 @@
-"""What runs in the driver: the flow of one compaction, how work is cut into Spark tasks, and publishing."""
+"""The driver pod's code: the flow of one compaction, the cutting of work into Spark tasks, and publication."""

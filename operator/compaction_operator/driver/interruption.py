@@ -1,7 +1,8 @@
-"""The end that Kubernetes asks a driver for (SIGTERM): its node is drained, or the pod is preempted or deleted.
+"""Graceful termination on SIGTERM: Kubernetes drains the driver's node, or preempts or deletes its pod.
 
-It is only taken note of, and the driver ends where nothing is done by half: never between the two renames of a pair, or
-between a rename and its commit. NB: as the handler may run within any step of Python, it does nothing but that.
+The signal handler only sets a flag. The driver stops at points where no step is half done: never between the two
+renames of a pair, and never between a rename and its commit. NB: the handler may run within any step of Python, so it
+must do nothing else.
 """
 
 import signal
@@ -12,17 +13,17 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 
 STEP_SECONDS = 0.5
-"""How long a pause goes on before it looks whether the end was asked for."""
+"""The interval at which a pause checks for SIGTERM."""
 
 
 class _Asked:
-    """Whether the end was asked for; of the process, as signals are."""
+    """Whether SIGTERM was received. Process-wide state, since signals are process-wide."""
 
     yes = False
 
 
 def listen() -> None:
-    """Take note of SIGTERM from now on. Without a handler the first process of a container ignores it."""
+    """Handle SIGTERM from now on. Without a handler the first process of a container ignores it."""
     signal.signal(signal.SIGTERM, _note)
 
 
@@ -31,13 +32,13 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raise JobError (Interrupted) once the end was asked for."""
+    """Raise JobError (Interrupted) if SIGTERM was received."""
     if _Asked.yes:
-        raise JobError(Reason.INTERRUPTED, "the driver got SIGTERM; the next attempt goes on")
+        raise JobError(Reason.INTERRUPTED, "the driver received SIGTERM; the next attempt continues")
 
 
 def pause(seconds: float) -> None:
-    """Sleep; raises JobError (Interrupted) soon after the end was asked for."""
+    """Sleep for `seconds` seconds; raises JobError (Interrupted) soon after SIGTERM."""
     deadline = time.monotonic() + seconds
     check()
     while (left := deadline - time.monotonic()) > 0:

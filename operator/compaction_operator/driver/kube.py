@@ -1,4 +1,4 @@
-"""Adapters of the Kubernetes API with the driver's rights: journals, leases, and the progress of the own pod."""
+"""Kubernetes API adapters with the driver's rights: journals, leases, and the progress annotation of its own pod."""
 
 import json
 from functools import cached_property
@@ -16,23 +16,23 @@ from compaction_operator.driver.hive.journal import JournalRefused
 JOURNAL_TIMEOUT_SECONDS = 30
 LEASE_TIMEOUT_SECONDS = 10
 PROGRESS_TIMEOUT_SECONDS = (2.0, 3.0)
-"""To connect and to read. NB: the driver waits for it, so it is shorter than the pause between two reports."""
+"""Connect and read timeouts. NB: the driver blocks on the call, so they are shorter than the report interval."""
 
 REFUSED_CONTENT = frozenset({400, 413, 422})
-"""Statuses by which an API server refuses what a resource says: it makes no sense, is too large, or is invalid."""
+"""Statuses with which an API server refuses a resource's content: malformed, too large, or invalid."""
 
 
 class KubernetesJournals:
-    """Journals in the Kubernetes API, with the driver's rights: create and get."""
+    """Journals in the Kubernetes API. The driver's rights: create and get."""
 
     def __init__(self) -> None:
         kubernetes.config.load_incluster_config()
         self._api = kubernetes.client.CustomObjectsApi()
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already.
+        """Create the resource; return False when a resource of that name already exists.
 
-        Raises JournalRefused for what the resource says, and JobError for anything else.
+        Raises JournalRefused when the API server refuses the content, and JobError for any other failure.
         """
         try:
             self._api.create_namespaced_custom_object(
@@ -41,7 +41,7 @@ class KubernetesJournals:
         except kubernetes.client.ApiException as error:
             if error.status == 409:
                 return False
-            # NB: the exception's own words are headers and a body, too long for a condition.
+            # NB: the exception's own text includes headers and the body: too long for a condition.
             why = f"{error.status} {error.reason}: {_message_of(error.body)}"
             message = f"journal {body['metadata']['name']} not created: {why}"
             if error.status in REFUSED_CONTENT:
@@ -65,18 +65,18 @@ def _message_of(body: Any) -> str:
 
 
 class KubernetesLeases:
-    """Leases in the Kubernetes API, with the driver's rights: create, get and update."""
+    """Leases in the Kubernetes API. The driver's rights: create, get and update."""
 
     def __init__(self, namespace: str) -> None:
         configuration = kubernetes.client.Configuration()
         kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # A renewal that failed is asked for again in time; one that hangs is not waited for several times.
+        # The caller repeats a failed renewal in time. Retries here would only multiply the wait for a hanging server.
         configuration.retries = False
         self._api = kubernetes.client.CoordinationV1Api(kubernetes.client.ApiClient(configuration))
         self._namespace = namespace
 
     def read(self, name: str) -> Any:
-        """Return the lease of that name, None when there is none."""
+        """Return the lease of that name, or None when it does not exist."""
         try:
             return self._api.read_namespaced_lease(name, self._namespace, _request_timeout=LEASE_TIMEOUT_SECONDS)
         except kubernetes.client.ApiException as error:
@@ -89,20 +89,20 @@ class KubernetesLeases:
         return self._api.create_namespaced_lease(self._namespace, body, _request_timeout=LEASE_TIMEOUT_SECONDS)
 
     def replace(self, body: Any) -> Any:
-        """Write a lease, at the version that was read."""
+        """Replace a lease at the resource version that was read."""
         name = body.metadata.name
         return self._api.replace_namespaced_lease(name, self._namespace, body, _request_timeout=LEASE_TIMEOUT_SECONDS)
 
 
 class OwnPod:
-    """The pod that this process runs in, with the driver's rights: patch."""
+    """The pod that this process runs in. The driver's rights: patch."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace = namespace
         self._name = name
 
     def annotate(self, value: str) -> None:
-        """Set the progress annotation. Raises whatever the Kubernetes client does when that does not work."""
+        """Set the progress annotation. Errors of the Kubernetes client pass through."""
         body = {"metadata": {"annotations": {ANNOTATION_PROGRESS: value}}}
         self._api.patch_namespaced_pod(self._name, self._namespace, body, _request_timeout=PROGRESS_TIMEOUT_SECONDS)
 
@@ -110,6 +110,6 @@ class OwnPod:
     def _api(self) -> kubernetes.client.CoreV1Api:
         configuration = kubernetes.client.Configuration()
         kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # The next report is soon enough: a server that does not answer is not waited for several times.
+        # The next report repeats a failed one. Retries here would only multiply the wait for a hanging server.
         configuration.retries = False
         return kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))

@@ -1,4 +1,7 @@
-"""The driver pod's main: a request from the environment, a compaction, a result in the termination message."""
+"""Entry point of the driver pod.
+
+It reads a request from the environment, runs one compaction and writes the result to the termination message.
+"""
 
 import logging
 import os
@@ -47,15 +50,15 @@ SparkT = TypeVar("SparkT", bound="Stoppable")
 
 
 class Stoppable(Protocol):
-    """Something that has started Spark, or will."""
+    """An object that owns a Spark session, started or not."""
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop Spark if it was started."""
         ...
 
 
 def main(environment: Mapping[str, str] = os.environ) -> int:
-    """Run the compaction that the environment asks for; return the exit code (0 when all is published)."""
+    """Run the compaction that the environment requests; return the exit code (0 when everything is published)."""
     result = _guarded(environment)
     log.info("%s: %s", result.reason, result.message)
     _write_termination_message(result)
@@ -63,7 +66,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def _guarded(environment: Mapping[str, str]) -> DriverResult:
-    """Turn every end of the compaction into a result: a traceback goes to the log, one line to the condition."""
+    """Turn every outcome of the compaction into a result: tracebacks go to the log, one line to the condition."""
     try:
         request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
         return compact(request, pod_uid=environment["POD_UID"], environment=environment)
@@ -83,9 +86,9 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
 
 
 def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Compact a table of whichever format; raises JobError, HudiError, Refused or MetastoreError."""
-    of_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
-    return of_format(request, pod_uid=pod_uid, environment=environment)
+    """Compact a Hive or Hudi table; raises JobError, HudiError, Refused or MetastoreError."""
+    compact_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
+    return compact_format(request, pod_uid=pod_uid, environment=environment)
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
@@ -111,16 +114,19 @@ def _hudi_location(request: JobRequest) -> str:
 
 
 def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Resolve the table, then compact it with Spark. A Hudi job still ends at once on SIGTERM."""
+    """Resolve the table, then compact it with Spark.
+
+    SIGTERM stops a Hive compaction at the next safe point. A Hudi job still ends immediately.
+    """
     interruption.listen()
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
         resolved = resolve(client, table, request.partitions)
         require_allowed(resolved.table, request.warehouse)
         require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
-        left_alone = misplaced(client, resolved, request.warehouse)
-        targets = [target for target in resolved.targets if target.partition not in left_alone]
-        refused = [JobError(error.reason, str(error)) for error in left_alone.values()]
+        out_of_place = misplaced(client, resolved, request.warehouse)
+        targets = [target for target in resolved.targets if target.partition not in out_of_place]
+        refused = [JobError(error.reason, str(error)) for error in out_of_place.values()]
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
         identity = identity_of(resolved.table)
         journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
@@ -148,14 +154,14 @@ def _stopping(spark: SparkT) -> Iterator[SparkT]:
 
 
 def _write_termination_message(result: DriverResult) -> None:
-    """Leave the result where the kubelet picks it up; cut so that it stays whole JSON within the kubelet's bound."""
+    """Write the result where the kubelet reads it, shortened so that it stays valid JSON within the kubelet's limit."""
     path = Path(TERMINATION_MESSAGE_PATH)
     if path.exists():
         path.write_text(result.shortened().model_dump_json(by_alias=True))
 
 
 def protocol_of(attempt: DriverContext) -> HiveProtocol:
-    """Return the protocol for an attempt; raises MetastoreError when the metastore's generation cannot be told."""
+    """Return the protocol for an attempt; raises MetastoreError when the metastore's generation cannot be detected."""
     locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
     if attempt.client.generation() is Generation.HIVE4:
         return Hive4(attempt, Claims(attempt, locks))

@@ -1,4 +1,4 @@
-"""Plan or compact one directory without metastore and Kubernetes: the `plan` and `compact` verbs."""
+"""Planning and compaction of one directory without metastore or Kubernetes: the `plan` and `compact` commands."""
 
 import os
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from compaction_operator.storage import EntryKind, Storage, StorageError, open_s
 
 @dataclass(frozen=True)
 class Compacted:
-    """What `compact` did; without output directories in the plan there was nothing to do."""
+    """The result of `compact`. A plan without output directories means that there was nothing to do."""
 
     plan: CompactionPlan
     totals: Totals
 
 
 def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Request) -> CompactionPlan:
-    """Return what a compaction of the directory would do; reads only.
+    """Return what a compaction of the directory would do, without writing anything.
 
-    Raises StorageError for a place that is no table or partition directory, UnsupportedLayout or
-    NotEnoughHistory for one that cannot be compacted.
+    Raises StorageError when the location is not a table or partition directory, and UnsupportedLayout or
+    NotEnoughHistory when it cannot be compacted.
     """
     storage = open_storage(location)
     _require_table_directory(storage, location)
@@ -38,10 +38,10 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
 
 
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
-    """Compact the directory in place and leave what became obsolete; no reader may run meanwhile.
+    """Compact the directory in place and keep the obsolete directories. No reader may run meanwhile.
 
-    Raises what `plan_directory` does, and JobError for a file that cannot be read or rows that do not add up;
-    in each case the directory is as it was.
+    Raises the errors of `plan_directory`, and JobError for an unreadable file or row counts that do not add up. After
+    an error the directory is unchanged.
     """
     storage = open_storage(location)
     _require_table_directory(storage, location)
@@ -70,7 +70,7 @@ def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskR
 
 
 def _require_table_directory(storage: Storage, location: str) -> None:
-    """Refuse a place that holds neither ACID directories nor original files, before anything is planned."""
+    """Raise StorageError, before planning, for a location without ACID directories or original files."""
     entries = storage.list(location)
     if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
         raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")

@@ -1,4 +1,4 @@
-"""Progress of a driver: added up batch by batch, logged, and shown as an annotation of the own pod."""
+"""Progress of a driver: summed batch by batch, logged, and published as an annotation on the driver's own pod."""
 
 import logging
 import threading
@@ -10,17 +10,18 @@ from compaction_operator.api.progress import Progress
 
 
 class Report(Protocol):
-    """Is told how far the driver is; decides itself how often to pass that on."""
+    """Receiver of a driver's progress. It decides itself how often to publish it."""
 
     def update(self, progress: Progress, *, at_once: bool = False) -> None:
-        """Take note; `at_once` when a batch has ended."""
+        """Accept the current progress; `at_once` marks the end of a batch."""
         ...
 
 
 class Meter:
-    """Counts the partitions that are done and the bytes that are merged, batch by batch.
+    """Counter of finished partitions and merged bytes, batch by batch.
 
-    What later batches have to read is not known before they are listed: until then they are taken for average ones.
+    The input of a later batch is unknown until the batch is listed. Until then the meter estimates it by the average
+    partition so far.
     """
 
     def __init__(self, report: Report, *, partitions: int) -> None:
@@ -31,23 +32,29 @@ class Meter:
         self._batch_bytes = 0
 
     def begin(self, size: int, *, partitions: int) -> None:
-        """A batch of so many partitions begins whose inputs have that many bytes."""
+        """Start a batch of `partitions` partitions whose inputs have `size` bytes."""
         self._listed += partitions
         self._known_bytes += size
         self._batch_bytes = size
         self._set(bytes_total=self._known_bytes * self._progress.partitions_total // max(1, self._listed))
 
     def merged(self, *, done: int, total: int) -> None:
-        """Of the batch's work, counted as tasks read it (delete events more than once), so much is done."""
+        """Record that `done` of the batch's `total` bytes of work are finished.
+
+        Both count bytes as tasks read them, so delete events count more than once.
+        """
         before = self._known_bytes - self._batch_bytes
         self._set(bytes_done=before + self._batch_bytes * min(done, total) // max(1, total))
 
     def partition_done(self) -> None:
-        """A partition is published, or had nothing to do. NB: one that cannot be compacted is never done."""
+        """Count a partition that is published or had nothing to compact.
+
+        NB: a partition that cannot be compacted never counts as done.
+        """
         self._set(partitions_done=self._progress.partitions_done + 1)
 
     def end(self) -> None:
-        """The batch is over."""
+        """End the batch."""
         self._report.update(self._progress, at_once=True)
 
     def _set(self, **changes: int) -> None:
@@ -59,20 +66,21 @@ log = logging.getLogger(__name__)
 
 
 PAUSE_SECONDS = 10.0
-"""The time between two reports that nobody insisted on."""
+"""The minimum time between two reports, unless the caller requests one at once."""
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
-    """Call something in so many seconds, unless the process has ended by then."""
+    """Call `call` after `seconds` seconds, unless the process has ended by then."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
 
 
 class ProgressReporter:
-    """Reports progress at a sane rate: the first one, then the newest every PAUSE_SECONDS, or when told to.
+    """Rate-limited progress reports: the first one, then the newest every PAUSE_SECONDS or on request.
 
-    NB: what came too soon is reported later, also when nobody calls any more: a driver may wait for a lock for minutes.
+    NB: an update that comes too early is reported later by a timer, without a further call. A driver may wait for a
+    lock for minutes and call nothing in that time.
     """
 
     def __init__(
@@ -92,9 +100,9 @@ class ProgressReporter:
         self._waiting = False
 
     def update(self, progress: Progress, *, at_once: bool = False) -> None:
-        """Log and annotate the progress if it is news, now or when its time has come; `at_once` when a batch has ended.
+        """Log and annotate the progress if it changed, now or when the pause is over.
 
-        Never raises: nobody's data depends on it.
+        `at_once` skips the pause: a batch has ended. Never raises, since no data depends on a report.
         """
         with self._lock:
             self._newest = progress

@@ -1,4 +1,4 @@
-"""The Spark session of a driver in client mode: executors are pods that it asks for, or none at all."""
+"""The Spark session of a driver in client mode. Executors are pods that the driver requests, or there are none."""
 
 import tempfile
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from compaction_operator.api.request import JobRequest
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 PYTHON_MIB = 512
-"""For the interpreters, their libraries, and what the JVM needs beside its heap."""
+"""Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
 
 
 LISTS = frozenset({"spark.jars", "spark.sql.extensions"})
-"""Settings whose values are lists, joined by commas: what a driver needs is added to what a profile has."""
+"""Settings whose values are comma-separated lists. The driver appends its own values to the profile's."""
 
 
 def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
-    """Start Spark as the request's profile and sizes say and return its SparkContext."""
+    """Start Spark with the request's profile and sizes and return its SparkContext."""
     return _session(request.job, spark_settings(request, environment)).sparkContext
 
 
 def hudi_session(request: JobRequest, environment: Mapping[str, str], bundle_jar: Path) -> Any:
-    """Start Spark with a bundle of Hudi in its JVM and return its SparkSession."""
+    """Start Spark with a Hudi bundle in its JVM and return its SparkSession."""
     settings = spark_settings(request, environment)
     return _session(request.job, settings | hudi_settings(bundle_jar, settings))
 
 
 def hudi_settings(bundle_jar: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return what a bundle of Hudi needs of Spark, beside the settings that there are."""
+    """Return the Spark settings that a Hudi bundle needs, merged with the lists in the given settings."""
     needed = {
         "spark.jars": str(bundle_jar),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -43,7 +43,7 @@ def hudi_settings(bundle_jar: Path, settings: Mapping[str, str]) -> dict[str, st
 
 
 def _session(name: str, settings: Mapping[str, str]) -> Any:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - starts slowly, and only drivers have need of it
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and only drivers need it
 
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
@@ -52,7 +52,7 @@ def _session(name: str, settings: Mapping[str, str]) -> Any:
 
 
 def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark configuration: the profile's own settings, under those that must hold."""
+    """Return the Spark configuration: the profile's own settings, overridden by the mandatory ones."""
     settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"} | request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -63,13 +63,13 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[
 
 
 def slots(request: JobRequest) -> int:
-    """Return how many Spark tasks run at a time."""
+    """Return the number of Spark tasks that run concurrently."""
     executors = request.spark.executors
     return executors.instances * executors.cores or request.spark.driver.cores
 
 
 def _python_mib(request: JobRequest) -> int:
-    """Return the MiB of an executor's pod beside the JVM's heap: what its tasks may hold, and Python itself."""
+    """Return the MiB that an executor's pod needs outside the JVM's heap: its tasks' memory, and Python itself."""
     return PYTHON_MIB + request.spark.executors.cores * -(-request.profile.task_memory // 1024**2)
 
 
@@ -96,7 +96,7 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> d
 
 
 def executor_template(request: JobRequest) -> dict[str, Any]:
-    """Return the executors' pod template: the restricted profile, and the warehouse's volume."""
+    """Return the executors' pod template: the restricted security profile and the warehouse's volume."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

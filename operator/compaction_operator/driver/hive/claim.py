@@ -1,4 +1,4 @@
-"""What a driver holds in Hive 4's metastore for one partition: a queue entry, and a transaction with its lock."""
+"""A driver's claim on one partition in Hive 4's metastore: a queue entry, and a transaction with its lock."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -27,9 +27,9 @@ class _State(Enum):
 
 
 class Claim:
-    """A partition that this driver compacts; nobody else does until it has ended.
+    """An exclusive claim on a partition: no other client compacts it until the claim ends.
 
-    Ends with exactly one of `commit`, `refuse` and `abandon`; until then a thread keeps the transaction alive.
+    A claim ends with exactly one of `commit`, `refuse` and `abandon`. Until then a thread keeps the transaction alive.
     """
 
     def __init__(self, client: MetastoreClient, job: QueueJob, *, txn: int) -> None:
@@ -42,40 +42,47 @@ class Claim:
 
     @property
     def queue_id(self) -> int:
-        """The entry of the metastore's queue."""
+        """The id of the queue entry."""
         return self._job.queue_id
 
     def guard(self) -> None:
-        """Raise JobError (TransactionLost) unless the transaction is open, asked just now (hazard H19)."""
-        with _told(self.txn):
+        """Raise JobError (TransactionLost) unless the metastore confirms that the transaction is open (hazard H19)."""
+        with _unless_lost(self.txn):
             self._heartbeat.check()
             self._client.heartbeat_txn(self.txn)
 
     def begin(self, *, highest_write_id: int) -> None:
-        """Tell the queue what is read, and by which transaction: only then its end can never be forgotten.
+        """Record in the queue entry the highest write id that is read and the transaction that reads it.
 
-        Raises JobError (TransactionLost).
+        Only then can the metastore never forget how the transaction ended. Raises JobError (TransactionLost).
         """
         self._job = replace(self._job, highest_write_id=highest_write_id)
-        with _told(self.txn):
+        with _unless_lost(self.txn):
             self._client.update_compaction(self._job, self.txn)
 
     def commit(self) -> None:
-        """End the entry as compacted and commit: the moment of publication.
+        """Mark the entry as compacted and commit: this publishes the outputs.
 
-        Raises JobError (TransactionLost) when it is certain that nothing was published. After MetastoreError from the
-        commit itself it is uncertain, and `abandon` does nothing: the controller asks when the attempt has ended.
+        Raises JobError (TransactionLost) when certainly nothing was published. After a MetastoreError from the commit
+        itself the outcome is unknown. Then `abandon` does nothing, and the controller asks the metastore after the
+        attempt has ended.
         """
         self._mark(self._client.mark_compacted)
         self._commit()
 
     def refuse(self, why: str) -> None:
-        """End the entry as refused, as Hive's Worker does where there is nothing to do; raises as `commit` does."""
+        """Mark the entry as refused and commit, as Hive's Worker does when there is nothing to compact.
+
+        Raises as `commit` does.
+        """
         self._mark(lambda job: self._client.mark_refused(job, why))
         self._commit()
 
     def _mark(self, mark: Callable[[QueueJob], None]) -> None:
-        """NB: an entry that is gone was taken away (by an administrator, say): what is done without it is not told."""
+        """Mark the entry; raises JobError (TransactionLost) when it no longer exists.
+
+        NB: an administrator, for example, may have removed the entry. The metastore has no record of work without one.
+        """
         try:
             mark(self._job)
         except MetastoreUnavailable:
@@ -93,10 +100,10 @@ class Claim:
         self._end()
 
     def abandon(self, why: str) -> None:
-        """End the entry as failed and abort.
+        """Mark the entry as failed and abort the transaction.
 
-        Does nothing when it is committed, or may be. Raises MetastoreError when the metastore cannot do it: what is
-        left then ends with the controller's settling, or by the metastore's time-out.
+        Does nothing when the transaction is committed or may be. Raises MetastoreError when the metastore cannot do
+        it. The controller's settling, or the metastore's time-out, then ends what remains.
         """
         self.stop()
         if self._state is not _State.OPEN:
@@ -108,7 +115,7 @@ class Claim:
             self._client.abort_txn(self.txn)
 
     def stop(self) -> None:
-        """End the thread that keeps the transaction alive."""
+        """Stop the thread that keeps the transaction alive."""
         self._heartbeat.stop()
 
     def _end(self) -> None:
@@ -117,7 +124,7 @@ class Claim:
 
 
 class Claims:
-    """Claims partitions of one table for one attempt, whose pool of the queue is its own."""
+    """The claims of one attempt on one table's partitions. The attempt has a compaction pool of its own."""
 
     def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self._attempt = attempt
@@ -127,15 +134,16 @@ class Claims:
     def take(self, partition: str | None) -> Claim:
         """Return a claim on the partition (or table) with an open transaction and its lock.
 
-        Raises JobError: InCompactionQueue naming whose entry is in the way, WaitingForLock naming whose lock is, and
-        TransactionLost; and MetastoreError. Nothing stays claimed then, as far as the metastore answers.
+        Raises MetastoreError, and JobError with reason InCompactionQueue (naming the conflicting entries),
+        WaitingForLock (naming the conflicting locks) or TransactionLost. After an error nothing stays claimed, as far
+        as the metastore answers.
         """
         job = self._enqueue(partition)
         claim: Claim | None = None
         try:
             job = self._take(job)
             claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
-            with _told(claim.txn):
+            with _unless_lost(claim.txn):
                 claim.lock_id = self.locks.in_transaction(partition, txn=claim.txn)
         except (JobError, MetastoreError) as error:
             self._undo(job, claim, str(error))
@@ -155,13 +163,15 @@ class Claims:
         )
 
     def _take(self, wanted: QueueJob) -> QueueJob:
-        """Take the entry out of the own pool. NB: what the metastore hands out is believed only if it is that one."""
+        """Take the wanted entry out of the own pool. NB: any other entry that the metastore hands out is rejected."""
         job = self._client.take_compaction(pool=self._attempt.pool, worker=self._attempt.agent)
         if job is None:
             raise JobError(Reason.IN_COMPACTION_QUEUE, f"queue entry {wanted.queue_id} was not handed out to its owner")
         if _identity(job) != _identity(wanted):
-            self._client.mark_failed(job, f"nobody is at work: the worker wanted entry {wanted.queue_id}")
-            raise JobError(Reason.IN_COMPACTION_QUEUE, f"entry {job.queue_id} was handed out for {wanted.queue_id}")
+            self._client.mark_failed(job, f"not compacted: the worker wanted entry {wanted.queue_id}")
+            raise JobError(
+                Reason.IN_COMPACTION_QUEUE, f"entry {job.queue_id} was handed out instead of {wanted.queue_id}"
+            )
         return job
 
     def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
@@ -184,7 +194,7 @@ def _identity(job: QueueJob) -> tuple[int, str, str, str, CompactionType]:
 
 
 @contextmanager
-def _told(txn: int) -> Iterator[None]:
+def _unless_lost(txn: int) -> Iterator[None]:
     try:
         yield
     except (TransactionLost, LockLost) as error:

@@ -1,4 +1,4 @@
-"""One driver pod's attempt: whom it talks to, what it is asked for, and the names that it goes by."""
+"""The context of one driver pod's attempt: its metastore client, its request, and the names it uses."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from compaction_operator.metastore.client import MetastoreClient
 
 @dataclass(frozen=True)
 class DriverContext:
-    """An attempt. `identity` is the table that it was started for.
+    """One attempt. `identity` is the table that it was started for.
 
-    `row_type` is the table's row as the metastore has it, None where it cannot be told.
+    `row_type` is the table's row type in the metastore, or None if it cannot be derived.
     """
 
     client: MetastoreClient
@@ -26,26 +26,26 @@ class DriverContext:
 
     @property
     def table(self) -> TableRef:
-        """The table that is compacted."""
+        """The table to compact."""
         return self.job.table
 
     @property
     def staging_name(self) -> str:
-        """The folder, in each partition, into which this pod alone writes."""
+        """The name of the folder in each partition that only this pod writes to."""
         return staging.staging_name(uid=self.job.uid, attempt=self.job.attempt, pod_uid=self.pod_uid)
 
     @property
     def agent(self) -> str:
-        """Who holds the locks and transactions, and works on the queue's entries."""
+        """The agent name of this pod's locks, transactions and queue entries."""
         return agent_info(uid=self.job.uid, attempt=self.job.attempt, pod_uid=self.pod_uid)
 
     @property
     def pool(self) -> str:
-        """The pool of the queue that is this pod's own."""
+        """The compaction pool that belongs to this pod alone."""
         return queue_pool(uid=self.job.uid, attempt=self.job.attempt, pod_uid=self.pod_uid)
 
     def request(self, layout: Layout) -> Request:
-        """Return what is asked of each partition."""
+        """Return the request that applies to each partition."""
         return Request(
             type=self.job.type, layout=layout, row_type=self.row_type, task_memory=self.job.profile.task_memory
         )

@@ -1,7 +1,9 @@
-"""A driver's metastore locks: those without a transaction show others that it lives; on Hive 4 it has more in some.
+"""A driver's metastore locks.
 
-From its first batch to its last publication a driver has a lock on its table, or on Hive 4 a transaction: a lock that
-waits counts, too. What comes next is asked for first, behind what is held, and only then is that given back.
+Locks without a transaction show other clients that the driver is alive. On Hive 4 the driver also has locks in
+transactions. From its first batch to its last publication a driver has a lock on its table, or on Hive 4 a
+transaction; a waiting lock counts, too. The driver requests the next lock first, queued behind the one that it holds,
+and only then releases the old one.
 """
 
 import logging
@@ -22,16 +24,16 @@ from compaction_operator.metastore.locks import LockKind, LockWish
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 20.0
-"""Well below hive.txn.timeout (300 s), after which the metastore takes a silent client's lock away."""
+"""Well below hive.txn.timeout (300 s), after which the metastore removes a silent client's lock."""
 POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a lock, how often, and how long to leave the readers alone between two tries.
+    """How long to wait for a lock, how often to try, and how long to pause between two tries.
 
-    NB: a waiting EXCLUSIVE lock makes every later reader queue behind it, hence the short bound. A driver has the tries
-    after the first for all partitions together: thousands that are being read do not make it wait for days.
+    NB: every later reader queues behind a waiting EXCLUSIVE lock, so the wait is short. All partitions of a driver
+    share the tries after the first. So thousands of partitions with readers do not make it wait for days.
     """
 
     wait_seconds: float
@@ -45,7 +47,7 @@ EXCLUSIVE_PATIENCE = Patience(wait_seconds=10.0, tries=5, pause_seconds=20.0)
 
 @dataclass
 class _Lock:
-    """A lock without a transaction, acquired or waiting; both are kept alive."""
+    """A lock without a transaction, acquired or waiting. The heartbeat keeps it alive in both states."""
 
     lock_id: int
     acquired: bool
@@ -53,7 +55,7 @@ class _Lock:
 
 
 class Locks:
-    """One driver's locks on one table, under its attempt's name: at most one without a transaction at a time."""
+    """One driver's locks on one table, with its attempt's agent name; at most one lock without a transaction."""
 
     def __init__(self, client: MetastoreClient, table: TableRef, *, agent: str) -> None:
         self._client = client
@@ -64,42 +66,43 @@ class Locks:
 
     @property
     def lock_id(self) -> int:
-        """The lock that is held; raises JobError (LockLost) when none is."""
+        """The id of the held lock; raises JobError (LockLost) when none is held."""
         return self._held().lock_id
 
     def guard(self) -> None:
-        """Raise JobError (LockLost) unless the lock is held, asked just now."""
+        """Raise JobError (LockLost) unless the metastore confirms that the lock is held."""
         lock = self._held()
         with _unless_lost(lock.lock_id):
             lock.heartbeat.check()
             self._client.heartbeat(lock.lock_id)
 
     def share(self) -> None:
-        """Hold SHARED_READ on the table: a new one, so that those who wait for an EXCLUSIVE lock have their turn first.
+        """Hold SHARED_READ on the table; raises JobError (WaitingForLock) naming the conflicting locks.
 
-        Raises JobError (WaitingForLock) naming who is in the way.
+        The lock is a new one, so that clients waiting for an EXCLUSIVE lock have their turn first.
         """
         if self._lock is None or self._lock.acquired:
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
         if not self._acquire(SHARED_PATIENCE.wait_seconds):
             raise self._waiting(None, LockKind.SHARED_READ, SHARED_PATIENCE)
 
     def stand_by(self) -> None:
-        """Ask for SHARED_READ on the table where nothing is held: it need not come, others see that this driver lives.
+        """Request SHARED_READ on the table if the driver has no lock.
 
-        NB: an error here would fail work that is done, or hide why it failed.
+        The lock may stay waiting: it suffices to show other clients that this driver is alive. NB: an error is only
+        logged, because raising it would fail finished work or hide why the work failed.
         """
         try:
             if self._lock is None:
-                self._ask(None, LockKind.SHARED_READ)
+                self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
-            log.warning("no lock on %s was asked for: %s", self._table, error)
+            log.warning("no lock on %s was requested: %s", self._table, error)
 
     @contextmanager
     def exclusive(self, partition: str | None) -> Iterator[None]:
-        """Hold EXCLUSIVE on the partition (or table), and SHARED_READ on the table again afterwards.
+        """Hold EXCLUSIVE on the partition (or table), and request SHARED_READ on the table again afterwards.
 
-        Raises JobError (WaitingForExclusiveLock) naming who is in the way; SHARED_READ is asked for then, too.
+        Raises JobError (WaitingForExclusiveLock) naming the conflicting locks; SHARED_READ is requested then, too.
         """
         try:
             self._take_exclusive(partition)
@@ -108,10 +111,11 @@ class Locks:
             self._share_again()
 
     def in_transaction(self, partition: str | None, *, txn: int) -> int:
-        """Take SHARED_READ on the partition (or table) for a transaction, with whose end it goes; return its id.
+        """Take SHARED_READ on the partition (or table) in a transaction, whose end releases it; return the lock's id.
 
-        What is held without one is given back: else this lock would wait for those who wait for it. Raises JobError
-        (WaitingForLock) naming who is in the way, and TransactionLost when the transaction is not open.
+        A lock without a transaction is released first: else the new lock would wait for clients that wait for the old
+        one. Raises JobError (WaitingForLock) naming the conflicting locks, and TransactionLost when the transaction is
+        not open.
         """
         self.release()
         state = self._client.lock(self._wish(partition, LockKind.SHARED_READ, txn=txn))
@@ -126,7 +130,7 @@ class Locks:
         return state.lock_id
 
     def release(self) -> None:
-        """Give back what is held, or waited for, without a transaction."""
+        """Release the lock without a transaction, whether acquired or waiting."""
         lock, self._lock = self._lock, None
         if lock:
             lock.heartbeat.stop()
@@ -136,35 +140,39 @@ class Locks:
         patience = EXCLUSIVE_PATIENCE
         if self._retries is None:
             self._retries = patience.tries - 1
-        self._ask(partition, LockKind.EXCLUSIVE)
+        self._request(partition, LockKind.EXCLUSIVE)
         while not self._acquire(patience.wait_seconds):
             refused = self._waiting(partition, LockKind.EXCLUSIVE, patience)
             log.info("%s", refused)
             if self._retries <= 0:
                 raise refused
             self._retries -= 1
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
             interruption.pause(patience.pause_seconds)
-            self._ask(partition, LockKind.EXCLUSIVE)
+            self._request(partition, LockKind.EXCLUSIVE)
 
     def _share_again(self) -> None:
-        """NB: an error here would hide why the work under the lock failed, or fail work that is done."""
+        """Request SHARED_READ on the table.
+
+        NB: an error is only logged, because raising it would hide why the work under the lock failed, or fail finished
+        work.
+        """
         try:
-            self._ask(None, LockKind.SHARED_READ)
+            self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
-            log.warning("no lock on %s was to be had again: %s", self._table, error)
+            log.warning("no shared lock on %s was requested again: %s", self._table, error)
             self.release()
 
-    def _ask(self, partition: str | None, kind: LockKind) -> None:
-        """Ask for a lock behind the one that is held, and only then give that one back: others never see none."""
+    def _request(self, partition: str | None, kind: LockKind) -> None:
+        """Request a lock, and only then release the present one, so that other clients always see one."""
         state = self._client.lock(self._wish(partition, kind))
         heartbeat = Heartbeat(self._client, state.lock_id, interval=HEARTBEAT_SECONDS)
-        asked = _Lock(state.lock_id, state.acquired, heartbeat)
+        requested = _Lock(state.lock_id, state.acquired, heartbeat)
         self.release()
-        self._lock = asked
+        self._lock = requested
 
     def _acquire(self, seconds: float) -> bool:
-        """Wait for what was asked for; return whether it came."""
+        """Wait at most `seconds` seconds for the requested lock; return whether it was acquired."""
         lock = self._lock
         if lock and not lock.acquired:
             with _unless_lost(lock.lock_id):
@@ -185,14 +193,15 @@ class Locks:
         return True
 
     def _give_back(self, lock_id: int) -> None:
-        """Unlock. NB: an error here would hide why the work under the lock failed, or fail work that is done.
+        """Release a lock.
 
-        The controller gives back what is left, and without heartbeats the metastore takes it away by itself.
+        NB: an error is only logged, because raising it would hide why the work under the lock failed, or fail finished
+        work. The controller releases a lock that is left, and without heartbeats the metastore times it out.
         """
         try:
             self._client.unlock(lock_id)
         except MetastoreError as error:
-            log.warning("lock %d was not given back: %s", lock_id, error)
+            log.warning("lock %d was not released: %s", lock_id, error)
 
     def _wish(self, partition: str | None, kind: LockKind, *, txn: int = 0) -> LockWish:
         return LockWish(
@@ -216,18 +225,18 @@ class Locks:
         )
 
     def _holders(self, partition: str | None) -> str:
-        """Name who is in the way; only words, so an error of the metastore is no reason to stop."""
+        """Describe the conflicting locks. It only fills a message, so it never raises MetastoreError."""
         try:
             locks = self._client.show_locks(self._table.database, self._table.name)
         except MetastoreError as error:
-            return f"nobody knows whom ({error})"
+            return f"unknown clients ({error})"
         places = (None, partition.lower()) if partition else None
         others = [
             f"lock {lock.lock_id} of {lock.user}@{lock.host}"
             for lock in locks
             if lock.agent != self._agent and (places is None or lock.partition in places)
         ]
-        return ", ".join(others[:5]) or "nobody any more"
+        return ", ".join(others[:5]) or "locks released meanwhile"
 
 
 @contextmanager

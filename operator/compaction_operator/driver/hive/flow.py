@@ -1,4 +1,4 @@
-"""The flow of one compaction of a Hive ACID table: hold, fence, plan, write, journal, publish."""
+"""The flow of one compaction of a Hive ACID table: lock, fence, plan, write, journal, publish."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,28 +30,28 @@ from compaction_operator.storage import StorageError, open_storage
 log = logging.getLogger(__name__)
 
 FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED, Reason.INTERRUPTED})
-"""What ends the attempt for all partitions: someone else may be at work, or the driver has to go."""
+"""Reasons that end the attempt for all partitions: another driver may be at work, or this one must terminate."""
 
 
 @dataclass
 class Tally:
-    """What the batches came to so far."""
+    """Running result of the attempt: the totals and failures of all batches so far."""
 
     totals: Totals = field(default_factory=Totals)
     failures: list[JobError] = field(default_factory=list)
 
     def fail(self, error: JobError) -> None:
-        """Note a partition's failure; raises it when it ends the whole attempt."""
+        """Record a partition's failure; raises it when it ends the whole attempt."""
         if error.reason in FATAL_REASONS or isinstance(error, TableChanged):
             raise error
         log.warning("%s: %s", error.reason, error)
         self.failures.append(error)
 
     def result(self) -> DriverResult:
-        """Return how the attempt ended; raises JobError when a partition failed.
+        """Return the attempt's result; raises JobError when a partition failed.
 
-        NB: its reason decides on the next attempt: one partition that can never be compacted ends nothing while there
-        are others to try again.
+        NB: the reason of that error decides whether another attempt follows. A failure that a retry can fix therefore
+        takes precedence over a partition that can never be compacted.
         """
         if self.failures:
             first = min(self.failures, key=_retry_order)
@@ -63,7 +63,7 @@ class Tally:
 
 
 class HiveCompaction:
-    """Compacts the partitions of one table, batch by batch; one instance per driver."""
+    """Batch-by-batch compaction of one table's partitions; one instance per driver."""
 
     def __init__(self, attempt: DriverContext, protocol: HiveProtocol, *, runner: TaskRunner, report: Report) -> None:
         self._attempt = attempt
@@ -74,9 +74,9 @@ class HiveCompaction:
         self._meter = Meter(report, partitions=0)
 
     def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
-        """Compact the targets and return how it went; raises JobError or MetastoreError when it did not.
+        """Compact the targets and return the result; raises JobError or MetastoreError on failure.
 
-        `refused` has the error of each partition that is meant, too, and must be left alone.
+        `refused` has one error for each requested partition that the driver must not touch.
         """
         for error in refused:
             self._tally.fail(error)
@@ -86,7 +86,7 @@ class HiveCompaction:
             for number, batch in enumerate(batches(targets, self._protocol.batch_partitions), 1):
                 interruption.check()
                 log.info("batch %d: %d of %d partitions", number, len(batch), len(targets))
-                with self._leaving_nothing(batch):
+                with self._removing_staging(batch):
                     self._batch(batch, journal)
                 self._meter.end()
         return self._tally.result()
@@ -102,10 +102,10 @@ class HiveCompaction:
             held.look_again([item for item in ordered if self._publish(item, held, refused.get(item.target.partition))])
 
     def _stage(self, batch: Sequence[Target], held: Held) -> list[Staged]:
-        """Make staging, fence, then list and plan: in this order nothing older can still come in."""
+        """Make staging, fence, then list and plan. In this order no older attempt can publish after the listing."""
         found = held.prepare([target for target in batch if self._open(target, held)])
         for target, item in found:
-            self._note_nothing_to_do(target, item)
+            self._finish_if_empty(target, item)
         merged = self._merge([item for _, item in found])
         pairs = zip(found, merged, strict=True)
         return held.ready(
@@ -113,10 +113,10 @@ class HiveCompaction:
         )
 
     @contextmanager
-    def _leaving_nothing(self, batch: Sequence[Target]) -> Iterator[None]:
-        """Remove the own staging when the attempt ends for all partitions: the driver is told to end, say.
+    def _removing_staging(self, batch: Sequence[Target]) -> Iterator[None]:
+        """Remove the batch's own staging when an error (such as SIGTERM) ends the attempt for all partitions.
 
-        NB: of a table that has another name by now nobody else would find it.
+        NB: if the table was renamed meanwhile, no other process would find the staging folders.
         """
         try:
             yield
@@ -126,7 +126,7 @@ class HiveCompaction:
             raise
 
     def _unchanged(self, targets: Sequence[Target], held: Held) -> list[Target]:
-        """Give up the partitions that are others by now; raises TableChanged when the table is."""
+        """Give up the partitions that were replaced or moved; raises TableChanged when the table itself was."""
         changed = changes(self._attempt, targets)
         for target in targets:
             if error := changed.get(target.partition):
@@ -134,7 +134,7 @@ class HiveCompaction:
         return [target for target in targets if target.partition not in changed]
 
     def _open(self, target: Target, held: Held) -> bool:
-        """Make the own staging folder, then fence everybody else's; return whether that worked."""
+        """Make the own staging folder, then fence all others; return whether that succeeded."""
         location = target.location
         interruption.check()
         try:
@@ -150,7 +150,7 @@ class HiveCompaction:
             log.info("%s: published what was left of a pair: %s", location, ", ".join(report.rolled_forward))
         return True
 
-    def _note_nothing_to_do(self, target: Target, prepared: Prepared) -> None:
+    def _finish_if_empty(self, target: Target, prepared: Prepared) -> None:
         if prepared.plan.outputs:
             return
         leave(open_storage(target.location), prepared)
@@ -185,7 +185,7 @@ class HiveCompaction:
         return Staged(target, prepared, totals_of(prepared, merged, layout=layout))
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> bool:
-        """Publish a partition, unless the journal has refused it; return whether that worked."""
+        """Publish a partition, unless the journal refused it; return whether that succeeded."""
         interruption.check()
         try:
             if refused:
@@ -202,19 +202,19 @@ class HiveCompaction:
         return True
 
     def _give_up(self, target: Target, error: JobError) -> None:
-        """Remove a failed partition's staging and go on with the next."""
+        """Remove a failed partition's staging and record the failure; raises it when it ends the attempt."""
         self._retire(target)
         self._tally.fail(error)
 
     def _retire(self, target: Target) -> None:
-        """Remove the own staging, rolling a half-published pair forward.
+        """Remove the own staging; roll a half-published pair forward first.
 
-        Where that does not work either, the controller does it when the attempt has ended.
+        If that fails too, the controller does it after the attempt has ended.
         """
         try:
             retire(open_storage(target.location), target.location, self._attempt.staging_name)
-        except StorageError as left:
-            log.warning("staging is left behind: %s", left)
+        except StorageError as error:
+            log.warning("staging was not removed: %s", error)
 
 
 def batches(targets: Sequence[Target], size: int) -> Iterable[Sequence[Target]]:
@@ -224,12 +224,12 @@ def batches(targets: Sequence[Target], size: int) -> Iterable[Sequence[Target]]:
 
 
 def journal_entries(staged: Iterable[Staged]) -> list[PartitionEntry]:
-    """Return what the journal says of each partition that has anything obsolete or to be published."""
+    """Return a journal entry for each partition with outputs or obsolete entries."""
     return [item.entry() for item in staged if item.matters]
 
 
 def identity_of(table: Table) -> TableIdentity:
-    """Return the identity under which a table's journals are kept: names in lower case, as the metastore has them."""
+    """Return the identity that a table's journals record: names in lower case, as the metastore stores them."""
     return TableIdentity(
         database=table.database.lower(),
         name=table.name.lower(),
@@ -240,9 +240,10 @@ def identity_of(table: Table) -> TableIdentity:
 
 
 def _retry_order(error: JobError) -> int:
-    """What counts as a try comes first, then what is only waited for, then what no further attempt can mend.
+    """Sort key for the failure that the attempt reports; the lowest comes first.
 
-    Before all of them comes what a person has to mend.
+    First comes an overlap, which only a person can fix. Then come failures that count as an attempt, then those that
+    only wait, then those that no further attempt can fix.
     """
     if error.reason is Reason.OVERLAPPED:
         return -1

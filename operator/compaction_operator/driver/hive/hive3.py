@@ -1,4 +1,4 @@
-"""A compaction on Hive 3.1: a lock without a transaction, bare names that count from their rename on."""
+"""The compaction protocol of Hive 3.1: a lock without a transaction, and bare names that are visible once renamed."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -38,20 +38,20 @@ class Hive3:
 
     @property
     def batch_partitions(self) -> int:
-        """As many as a journal has room for."""
+        """The capacity of one journal."""
         return BATCH_PARTITIONS
 
     @contextmanager
     def batch(self, give_up: GiveUp) -> Iterator["Hive3Batch"]:
         """Hold SHARED_READ on the table; raises JobError (WaitingForLock).
 
-        NB: without a transaction: an open one of ours would hold up every other cleanup.
+        NB: the lock has no transaction, because an open transaction of this driver would delay every other cleanup.
         """
         self.locks.share()
         yield Hive3Batch(self, give_up=give_up)
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self.locks.release()
 
 
@@ -67,11 +67,11 @@ class Hive3Batch:
 
     @property
     def lock_ids(self) -> Sequence[int]:
-        """The shared lock."""
+        """The id of the shared lock."""
         return [self._hive.locks.lock_id]
 
     def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
-        """Ask for the valid write ids, then list and plan: whatever is listed is at least as new."""
+        """Get the valid write ids first, then list and plan: so each listing is at least as new as the write ids."""
         self._targets = list(opened)
         attempt = self._hive.attempt
         write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name)
@@ -99,7 +99,8 @@ class Hive3Batch:
     def ready(self, staged: Sequence[Staged]) -> list[Staged]:
         """Guard a first base against older snapshots, or wait for them where a guard would hide original files (H24).
 
-        NB: after the merging, in whose time most of them have ended, and before the journal, which names the guard.
+        NB: this runs after the merge, because most older snapshots end during it. It runs before the journal is
+        written, because the journal names the guard.
         """
         if self._mark is None:
             return list(staged)
@@ -117,15 +118,16 @@ class Hive3Batch:
         return [_guarded(item) if item.prepared.plan.breaks_older_snapshots else item for item in kept]
 
     def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return them all; raises JobError when the lock is gone, or when another compaction has begun."""
+        """Return all partitions; raises JobError when the lock is lost or another compaction has begun."""
         self._hive.locks.guard()
         refuse_queued(self._hive.attempt.client, self._hive.attempt.table, self._targets)
         return list(staged)
 
     def publish(self, item: Staged) -> None:
-        """Rename the outputs; two of them under an EXCLUSIVE lock, for which the shared one has to go (hazard H3).
+        """Rename the outputs; a pair under an EXCLUSIVE lock, which requires releasing the shared one (hazard H3).
 
-        NB: others that waited for an EXCLUSIVE lock before us had their turn then, a RENAME perhaps.
+        NB: a client that queued for an EXCLUSIVE lock earlier runs first, for example a RENAME. So a pair is checked
+        for a changed table or partition again.
         """
         target, locks = item.target, self._hive.locks
         if not item.prepared.plan.outputs:
@@ -139,12 +141,12 @@ class Hive3Batch:
             try:
                 publish(storage, item.prepared, guard=locks.guard)
             except StorageError:
-                # Here and not when the partition is given up: nobody may read half of a pair.
+                # Retire while the EXCLUSIVE lock is still held, not in give_up: no reader may see half of a pair.
                 retire(storage, target.location, self._hive.attempt.staging_name)
                 raise
 
     def look_again(self, published: Sequence[Staged]) -> None:
-        """Give up what Hive's Worker has published across an output, or may do so yet."""
+        """Give up each partition where Hive's Worker has published across an output, or still may."""
         for item, error in self._overlaps.found([item for item in published if item.prepared.plan.outputs]):
             self.give_up(item.target, error)
 

@@ -1,4 +1,7 @@
-"""A compaction on Hive 4: a queue entry and a COMPACTION transaction per partition, whose commit publishes."""
+"""The compaction protocol of Hive 4.
+
+Each partition has a queue entry and a COMPACTION transaction. The transaction's commit publishes the outputs.
+"""
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
@@ -22,13 +25,15 @@ from compaction_operator.storage import join, open_storage
 log = logging.getLogger(__name__)
 
 BATCH_PARTITIONS = 32
-"""Each has a transaction, which every snapshot lists as open, and a heartbeat, from its claim to its publication.
+"""The maximum number of partitions claimed at a time.
 
-NB: a journal, which is written in between, cannot cover more: its entries name the transactions.
+From claim to publication each partition has a heartbeat and a transaction, which every snapshot lists as open.
+NB: a journal cannot cover more partitions than a batch. It is written between claim and publication, and its entries
+name the transactions.
 """
 
 NO_TXN = 0
-"""No transaction has this id: it names the outputs of a plan that is only looked at."""
+"""Placeholder for the outputs of a plan that is never executed. No transaction has this id."""
 
 NOTHING_TO_DO = "nothing to compact"
 
@@ -44,14 +49,14 @@ class Hive4:
 
     @property
     def batch_partitions(self) -> int:
-        """As many as may have an open transaction at a time."""
+        """The number of partitions that may have an open transaction at a time."""
         return BATCH_PARTITIONS
 
     @contextmanager
     def batch(self, give_up: GiveUp) -> Iterator["Hive4Batch"]:
-        """Hold SHARED_READ on the table until the first claim; what the partitions came to hold ends with the batch.
+        """Hold SHARED_READ on the table until the first claim; raises JobError (WaitingForLock).
 
-        Raises JobError (WaitingForLock).
+        If the batch fails, every claim that is still open is abandoned.
         """
         self.claims.locks.share()
         held = Hive4Batch(self, give_up=give_up)
@@ -62,11 +67,14 @@ class Hive4:
             raise
 
     def close(self) -> None:
-        """Give the table's lock back, where it is held."""
+        """Release the lock on the table if it is held."""
         self.claims.locks.release()
 
     def view(self, *, without: Collection[int]) -> tuple[ValidWriteIdList, Request]:
-        """Return the valid write ids, and what is asked of partitions with the transactions that are valid now."""
+        """Return the valid write ids, and the partitions' request with the transactions that are valid now.
+
+        `without` has this driver's own transactions; they do not count as open.
+        """
         client, table = self.attempt.client, self.attempt.table
         txns = client.valid_txns(without=without)
         write_ids = client.valid_write_ids(table.database, table.name, valid_txns=txns)
@@ -79,14 +87,14 @@ class Hive4:
             storage, target.location, staging_name=self.attempt.staging_name, write_ids=write_ids, request=request
         )
 
-    def nothing(self, target: Target, plan: CompactionPlan) -> Prepared:
-        """Return what is known of a partition whose plan has no outputs."""
+    def without_outputs(self, target: Target, plan: CompactionPlan) -> Prepared:
+        """Return the prepared partition for a plan without outputs."""
         staging = join(target.location, self.attempt.staging_name)
         return Prepared(location=target.location, staging=staging, plan=plan, outputs={}, inputs={})
 
 
 class Hive4Batch:
-    """One batch, with a claim on each partition that has anything to compact; see `Held`."""
+    """One batch with a claim on each partition that has something to compact; see `Held`."""
 
     def __init__(self, hive: Hive4, *, give_up: GiveUp) -> None:
         self._hive = hive
@@ -95,13 +103,14 @@ class Hive4Batch:
 
     @property
     def lock_ids(self) -> Sequence[int]:
-        """The locks of all transactions."""
+        """The lock ids of all transactions."""
         return [claim.lock_id for claim in self._claims.values()]
 
     def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
-        """Look first, so that what has nothing to do never enters the queue; claim the others, and look again.
+        """Plan once without a claim, claim the partitions that have something to compact, and plan those again.
 
-        NB: only what is listed after the claim counts: nobody else compacts then.
+        So a partition with nothing to compact never enters the queue. NB: only the listing after the claim counts,
+        because from the claim on no other client compacts the partition.
         """
         found = self._look(opened)
         claimed = [target for target, prepared in found if prepared is None and self._claim(target)]
@@ -110,7 +119,7 @@ class Hive4Batch:
         return [(target, prepared) for target, prepared in every if prepared is not None]
 
     def _look(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared | None]]:
-        """Return the partitions, those that have nothing to compact with what is known of them."""
+        """Return each partition, with a Prepared if it has nothing to compact, else with None."""
         write_ids, request = self._hive.view(without=())
         found: list[tuple[Target, Prepared | None]] = []
         for target in opened:
@@ -121,7 +130,7 @@ class Hive4Batch:
             except PARTITION_ERRORS as error:
                 self.give_up(target, at_location(error, target.location))
             else:
-                found.append((target, None if plan.outputs else self._hive.nothing(target, plan)))
+                found.append((target, None if plan.outputs else self._hive.without_outputs(target, plan)))
         return found
 
     def _claim(self, target: Target) -> bool:
@@ -147,7 +156,10 @@ class Hive4Batch:
                 self.give_up(target, at_location(error, target.location))
 
     def ready(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return them all, with what is held for each: nobody who is there already sees what a commit publishes."""
+        """Return all partitions with their transaction and queue ids.
+
+        No wait is necessary, because existing snapshots do not see what a later commit publishes.
+        """
         return [self._with_ids(item) for item in staged]
 
     def _with_ids(self, item: Staged) -> Staged:
@@ -155,9 +167,10 @@ class Hive4Batch:
         return replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
     def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return those whose transaction is open.
+        """Return the partitions whose transaction is open.
 
-        NB: a journal of a driver that lost its transaction, and was late, would be settled beside its successor's.
+        NB: without this check a late driver that lost its transaction would write a journal, and the controller would
+        settle that journal beside its successor's.
         """
         return [item for item in staged if self._is_held(item.target)]
 
@@ -172,10 +185,10 @@ class Hive4Batch:
         return True
 
     def publish(self, item: Staged) -> None:
-        """Rename the outputs, which nobody sees before the commit, then commit.
+        """Rename the outputs, which are invisible before the commit, then commit.
 
-        An entry without outputs ends as Hive's Worker ends one: compacted where there is something to be cleaned,
-        refused where there is not. The table's lock is asked for before the last claim ends, for the next batch.
+        An entry without outputs ends as Hive's Worker ends one: compacted if the partition has something to clean,
+        else refused. The lock on the table is requested before the last claim ends, for the next batch.
         """
         self._hive.claims.locks.stand_by()
         claim = self._claims.get(item.target.partition)
@@ -191,21 +204,22 @@ class Hive4Batch:
         leave(storage, item.prepared)
 
     def look_again(self, published: Sequence[Staged]) -> None:
-        """Nothing: while an entry of the queue is open nobody else compacts its partition."""
+        """Do nothing: while the queue entry is open, no other client compacts the partition."""
 
     def give_up(self, target: Target, error: JobError) -> None:
-        """End a partition's queue entry as failed, abort its transaction, then give up the rest of it."""
+        """Mark a partition's queue entry as failed, abort its transaction, then remove its staging."""
         try:
             self._hive.claims.locks.stand_by()
             self._abandon(target.partition, str(error))
-        except MetastoreError as left:
-            log.warning("%s: left to the controller: %s", target.location, left)
+        except MetastoreError as failure:
+            log.warning("%s: left to the controller: %s", target.location, failure)
         self._give_up(target, error)
 
     def abandon_all(self, why: str) -> None:
-        """End what is still held for any partition.
+        """Abandon every open claim.
 
-        NB: a metastore that is gone is not waited for once more for each of them: the controller settles the attempt.
+        NB: it stops at the first call that finds the metastore unavailable, to wait for its time-out only once. The
+        controller settles the rest of the attempt.
         """
         for claim in self._claims.values():
             claim.stop()
@@ -213,17 +227,17 @@ class Hive4Batch:
             try:
                 self._abandon(partition, why)
             except MetastoreUnavailable as error:
-                log.warning("what is held is left to the controller: %s", error)
+                log.warning("the remaining claims are left to the controller: %s", error)
                 return
             except MetastoreError as error:
                 log.warning("%s: left to the controller: %s", partition or "the table", error)
 
     def _abandon(self, partition: str, why: str) -> None:
-        """End what is held for a partition.
+        """Abandon a partition's claim, if it has one.
 
-        NB: outputs that were renamed already stay where they are. Nobody's snapshot has them, but whoever is listing
-        fails when one vanishes (AcidUtils looks into each directory that it saw). The journal, which was written before
-        any rename, has them settled: that takes them away while no reader begins.
+        NB: outputs that are already renamed stay in place. No snapshot includes them, but a reader that is listing
+        fails when one vanishes (AcidUtils looks into each directory that it saw). The journal was written before any
+        rename, so the controller settles them: it removes them while no reader begins.
         """
         claim = self._claims.get(partition)
         if claim is not None:
@@ -231,6 +245,9 @@ class Hive4Batch:
 
 
 def _require_writes(plan: CompactionPlan) -> None:
-    """NB: for the metastore's queue 0 stands for a highest write id that is not known, and then for all of them."""
+    """Raise UnsupportedLayout for outputs without any write.
+
+    NB: the metastore's queue reads the highest write id 0 as unknown, which stands for all write ids.
+    """
     if plan.outputs and plan.highest_write_id < 1:
         raise UnsupportedLayout("nothing was written since the table became transactional")

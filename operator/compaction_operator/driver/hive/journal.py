@@ -1,4 +1,7 @@
-"""The journal: `CompactionCleanup`s, created before anything is published. Creating one is the permit to publish."""
+"""The journal: `CompactionCleanup` resources created before publication.
+
+A driver that created one may publish the partitions in it.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,23 +14,23 @@ from compaction_operator.api.request import JobRequest, Reason
 from compaction_operator.driver.errors import JobError, at_location
 
 ENTRY_BYTES = api.MAX_BYTES - 4096
-"""What the partitions of one journal may take: the rest is for its other fields."""
+"""The space for the partitions of one journal; the rest is for its other fields."""
 
 
 class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
-    """The API server takes no journal with that content; none was created."""
+    """The API server refuses a journal with that content; none was created."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.DRIVER_FAILED, message)
 
 
 class JournalStore(Protocol):
-    """Where journals live: the Kubernetes API."""
+    """The store of journals: the Kubernetes API, or a substitute for it."""
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
-        """Create the resource; return False when one of its name exists already.
+        """Create the resource; return False when a resource of that name already exists.
 
-        Raises JournalRefused for what the resource says, and JobError for anything else.
+        Raises JournalRefused when the API server refuses the content, and JobError for any other failure.
         """
         ...
 
@@ -37,7 +40,7 @@ class JournalStore(Protocol):
 
 
 class Journal:
-    """Writes the journals of one attempt, numbered in the order in which they are written."""
+    """The journals of one attempt, numbered in the order of creation."""
 
     def __init__(self, store: JournalStore, request: JobRequest, *, identity: TableIdentity, pod_uid: str) -> None:
         self._store = store
@@ -49,9 +52,8 @@ class Journal:
     def record(self, entries: Sequence[PartitionEntry], *, lock_ids: Sequence[int]) -> dict[str, JobError]:
         """Create as many journals as the entries need, each within the size limits.
 
-        Return the partitions that the API server refuses to have recorded, each with its error: they must not be
-        published. Raises JobError (Superseded) when another pod wrote the journal of this attempt: that one may
-        publish.
+        Return the partitions that the API server refuses to record, each with its error; they must not be published.
+        Raises JobError (Superseded) when another pod wrote the journal of this attempt: then only that pod may publish.
         """
         refused: dict[str, JobError] = {}
         for shard in shards(entries):
@@ -59,7 +61,7 @@ class Journal:
         return refused
 
     def _record(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> dict[str, JobError]:
-        """Record what can be recorded of a shard, and find what is refused by halving it."""
+        """Record a shard. If the API server refuses it, halve it until only the refused entries are left out."""
         try:
             self._create(entries, lock_ids)
         except JournalRefused as error:
@@ -72,8 +74,8 @@ class Journal:
     def _create(self, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> None:
         """Create the next journal.
 
-        NB: a number is used up by a journal that is there. So the driver that may publish owns number 0, however its
-        entries were cut, and a second driver of the attempt meets it there.
+        NB: only a journal that exists uses up a number. So the driver that may publish owns number 0, however its
+        entries were split, and a second driver of the attempt always finds number 0 taken.
         """
         name = journal_name(self._request, self._shards)
         body = self._body(name, entries, lock_ids)
@@ -118,8 +120,8 @@ def journal_name(request: JobRequest, shard: int) -> str:
 def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
     """Yield the entries in groups of at most MAX_PARTITIONS and about MAX_BYTES.
 
-    An entry that is too big alone is split by its obsolete names; each part repeats outputs, the first has the totals,
-    and each goes into another group: a journal has one entry for a partition.
+    An entry that is too large by itself is split by its obsolete names. Each part repeats the outputs, and only the
+    first has the totals. Each part goes into a separate group, because a journal has one entry per partition.
     """
     group: list[PartitionEntry] = []
     size = 0

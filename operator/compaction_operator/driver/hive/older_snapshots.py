@@ -1,4 +1,4 @@
-"""Snapshots from before a table's first base: on Hive 3.1 they can read nothing once it is there (hazard H24)."""
+"""Snapshots older than a table's first base: on Hive 3.1 they can read nothing once the base exists (hazard H24)."""
 
 import logging
 import time
@@ -13,23 +13,23 @@ from compaction_operator.metastore.locks import TxnInfo
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 120.0
-"""How long a driver waits for older transactions in all: about as long as for EXCLUSIVE locks."""
+"""How long one driver waits for older transactions in total: about as long as for EXCLUSIVE locks."""
 POLL_SECONDS = 2.0
 NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The highest transaction that can have a snapshot older than the valid write ids that a plan rests on."""
+    """The highest transaction that can have a snapshot older than the valid write ids of a plan."""
 
     txn: int
 
 
 class OlderSnapshots:
-    """Asks the metastore for transactions that may hold older snapshots, and waits for them to end.
+    """A watch on the metastore's transactions that may hold older snapshots; it can wait for their end.
 
     A reader opens its transaction before it takes its snapshot, and every write id of the plan was settled when the
-    mark was taken: whoever opens a transaction behind the mark sees the new base.
+    mark was taken. So a reader whose transaction is above the mark sees the new base.
     """
 
     def __init__(self, client: MetastoreClient) -> None:
@@ -37,7 +37,7 @@ class OlderSnapshots:
         self._patience = PATIENCE_SECONDS
 
     def mark(self) -> Mark:
-        """Return the mark. NB: only right when it is taken after the valid write ids."""
+        """Return the current mark. NB: it is correct only if the valid write ids were taken before it."""
         return Mark(self._client.open_transactions().high_water_mark)
 
     def open(self, mark: Mark) -> list[TxnInfo]:
@@ -45,9 +45,10 @@ class OlderSnapshots:
         return [txn for txn in self._client.open_transactions().open if txn.txn <= mark.txn]
 
     def wait(self, mark: Mark) -> None:
-        """Return when none of them is open any more; raises JobError naming them when patience is at its end.
+        """Wait until no transaction at or below the mark is open.
 
-        A driver's patience is for all its partitions together.
+        Raises JobError (WaitingForOpenTransactions) naming them when PATIENCE_SECONDS are used up. All partitions of a
+        driver share that time.
         """
         deadline = time.monotonic() + self._patience
         while left := self.open(mark):

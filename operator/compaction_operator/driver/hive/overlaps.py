@@ -1,8 +1,9 @@
-"""Hive 3.1's own compactions beside ours: its Worker looks neither at our locks nor again before it publishes (H23).
+"""Detection of Hive 3.1's own compactions that overlap this driver's (hazard H23).
 
-What it begins before our rename and publishes after it lies across our output, and rows count twice. Its queue entry is
+Hive's Worker respects no locks of this driver and does not list again before it publishes. A compaction that it begins
+before our rename and publishes after it overlaps our output, and rows count twice. The Worker's queue entry is
 "working" from before it lists until it has published, and it writes below the partition, into _tmp_ and a UUID
-(CompactorMR). So who is not at work right before a rename, and not right after it, has not published across it.
+(CompactorMR). So a Worker that is idle right before a rename and right after it has not published across it.
 """
 
 import re
@@ -22,26 +23,29 @@ from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import StorageError, join, open_storage
 
 FRESH_SECONDS = 1.0
-"""For how long an answer about the queue serves: Hive 3.1 sends the history of all tables, which may be megabytes."""
+"""How long the queue's entries are cached: Hive 3.1 sends the history of all tables, which may be megabytes."""
 
 _WORKERS_FOLDER = re.compile(r"_tmp_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WHAT_TO_DO = "nothing is deleted there; docs/operate.md, When two compactions overlap, says what to do"
 
 
 def refuse_left_by_worker(location: str) -> None:
-    """Raise JobError (InCompactionQueue) where a compaction of Hive's writes, or died; raises StorageError."""
+    """Raise JobError (InCompactionQueue) if a compaction of Hive's writes below the location, or died there.
+
+    Raises StorageError.
+    """
     for entry in open_storage(location).list(location):
         if _WORKERS_FOLDER.fullmatch(entry.name):
             raise JobError(
                 Reason.IN_COMPACTION_QUEUE,
-                f"{join(location, entry.name)} belongs to a compaction of Hive's; if none runs, remove the folder",
+                f"{join(location, entry.name)} belongs to a compaction by Hive; if none runs, remove the folder",
             )
 
 
 def explained(error: JobError, plan: CompactionPlan) -> JobError:
-    """Return the error of a merge, or OverlappingCompaction where it is rows that are there twice, as inputs overlap.
+    """Return an error with reason OverlappingCompaction for repeated rows in overlapping inputs, else `error`.
 
-    That is what an attempt finds whose predecessor was killed before it could look.
+    An attempt finds such inputs when its predecessor was killed before it could look for overlaps.
     """
     overlapping = overlapping_inputs(plan) if isinstance(error, RepeatedRow) else None
     if overlapping is None:
@@ -50,7 +54,7 @@ def explained(error: JobError, plan: CompactionPlan) -> JobError:
 
 
 class Overlaps:
-    """Looks for Hive's own compactions around one batch's renames."""
+    """Detector of Hive's own compactions around one batch's renames."""
 
     def __init__(self, attempt: DriverContext) -> None:
         self._client = attempt.client
@@ -58,16 +62,16 @@ class Overlaps:
         self._asked: tuple[float, Sequence[QueueEntry]] | None = None
 
     def refuse_begun(self, target: Target) -> None:
-        """Raise JobError (InCompactionQueue) where Hive compacts the partition, or is about to.
+        """Raise JobError (InCompactionQueue) if Hive compacts the partition or is about to.
 
-        NB: to be asked before the last listing, which so has what was published until then.
+        NB: call it before the last listing. That listing then shows everything that was published earlier.
         """
         if found := [entry for entry in self._queue() if entry.is_open and entry.concerns([target.partition])]:
             raise in_queue(self._table, found)
         refuse_left_by_worker(target.location)
 
     def found(self, published: Sequence[Staged]) -> Iterator[tuple[Staged, JobError]]:
-        """Yield what was published and overlaps, or may do so soon. Asks the queue first, then lists."""
+        """Yield each published partition that is overlapped, or may soon be. Asks the queue first, then lists."""
         if not published:
             return
         working = open_worker_entries(self._client, self._table)

@@ -1,4 +1,4 @@
-"""Steps of a compaction that differ between Hive 3.1 and Hive 4, as the flow asks for them."""
+"""The interface to the compaction steps that differ between Hive 3.1 and Hive 4."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,9 +15,9 @@ from compaction_operator.metastore.resolve import Target
 
 @dataclass(frozen=True)
 class Staged:
-    """A partition that is ready to be published, or that had nothing to do (`prepared.plan.outputs` is empty).
+    """A partition that is ready for publication, or that has nothing to compact (`prepared.plan.outputs` is empty).
 
-    `txn_id` and `queue_id` are what its driver holds for it on Hive 4.
+    `txn_id` and `queue_id` are the transaction and queue entry that the driver holds for it on Hive 4.
     """
 
     target: Target
@@ -28,11 +28,11 @@ class Staged:
 
     @property
     def matters(self) -> bool:
-        """Whether there is anything to be published or obsolete, and so an entry in the journal."""
+        """Whether the plan has outputs or obsolete entries. Only then the partition gets a journal entry."""
         return bool(self.prepared.plan.outputs or self.prepared.plan.obsolete)
 
     def entry(self) -> PartitionEntry:
-        """Return what the journal says of it."""
+        """Return the partition's journal entry."""
         plan = self.prepared.plan
         return PartitionEntry(
             partition=self.target.partition,
@@ -48,68 +48,71 @@ class Staged:
 
 
 GiveUp = Callable[[Target, JobError], None]
-"""Gives a partition up: its staging goes, the others go on. Raises the error when it ends the whole attempt."""
+"""Gives a partition up: removes its staging and lets the others continue.
+
+Raises the error when it ends the whole attempt.
+"""
 
 
 class Held(Protocol):
-    """What a driver holds in the metastore for one batch of partitions, and the steps that depend on it.
+    """The locks and claims that a driver holds for one batch of partitions, and the steps that depend on them.
 
-    A partition that fails in a step is given up there and left out of what the step returns.
+    A step gives up each partition that fails in it and leaves the partition out of its result.
     """
 
     @property
     def lock_ids(self) -> Sequence[int]:
-        """The locks that the journal names as the driver's own."""
+        """The lock ids that the journal records as the driver's own."""
         ...
 
     def prepare(self, opened: Sequence[Target]) -> list[tuple[Target, Prepared]]:
-        """List and plan partitions whose staging is made and which are fenced, and cut their work."""
+        """List and plan the partitions and cut their work. Each one has its staging folder and is fenced."""
         ...
 
     def ready(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return, before the journal is written, what may be published of all that is verified and assembled."""
+        """Return the verified and assembled partitions that may be published; runs before the journal is written."""
         ...
 
     def confirm(self, staged: Sequence[Staged]) -> list[Staged]:
-        """Return what may be published still, right before the journal is written: that names nothing else.
+        """Return the partitions that may still be published; runs right before the journal is written.
 
-        Raises JobError when nothing may be.
+        The journal names no other partition. Raises JobError when nothing may be published.
         """
         ...
 
     def publish(self, item: Staged) -> None:
-        """Make a partition's outputs count, or end what was begun for one that has none.
+        """Publish a partition's outputs, or close the claim of a partition that has none.
 
-        Raises JobError, StorageError or MetastoreError. NB: what needs two renames comes last.
+        Raises JobError, StorageError or MetastoreError. NB: the caller publishes partitions with two renames last.
         """
         ...
 
     def look_again(self, published: Sequence[Staged]) -> None:
-        """Give up, when all is published, what another compaction turned out to lie across."""
+        """Give up each published partition that another compaction overlaps; runs after all publications."""
         ...
 
     def give_up(self, target: Target, error: JobError) -> None:
-        """Give a partition up, with all that is held for it; raises the error when it ends the attempt."""
+        """Give up a partition and release everything held for it; raises the error when it ends the attempt."""
         ...
 
 
 class HiveProtocol(Protocol):
-    """How a table of one generation of Hive is compacted; an instance lives as long as its driver."""
+    """The compaction protocol of one Hive generation for one table; an instance lives as long as its driver."""
 
     @property
     def layout(self) -> Layout:
-        """How outputs are named and what is in them."""
+        """The names and side files of output directories."""
         ...
 
     @property
     def batch_partitions(self) -> int:
-        """How many partitions are compacted at a time."""
+        """The maximum number of partitions in a batch."""
         ...
 
     def batch(self, give_up: GiveUp) -> AbstractContextManager[Held]:
-        """Hold what a batch needs, and end it whatever happens; raises JobError when it cannot be had."""
+        """Acquire what a batch needs and release it in every case; raises JobError when it cannot be acquired."""
         ...
 
     def close(self) -> None:
-        """Give back what is held on from one batch to the next."""
+        """Release what is held from one batch to the next."""
         ...

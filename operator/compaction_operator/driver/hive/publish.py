@@ -1,4 +1,4 @@
-"""The moment of publication: list once more, then rename into names that must not exist."""
+"""Publication of a partition: list it once more, then rename the outputs to names that must not exist."""
 
 import json
 import logging
@@ -15,19 +15,19 @@ from compaction_operator.storage import AlreadyExistsError, NotFoundError, Stora
 log = logging.getLogger(__name__)
 
 Guard = Callable[[], None]
-"""Raises when this attempt must not publish any more: its lock is gone."""
+"""Raises JobError when this attempt may no longer publish, because its lock or transaction is lost."""
 
 
 def needs_exclusive(prepared: Prepared) -> bool:
-    """Whether publication takes two renames, between which a reader would see wrong rows (hazard H3)."""
+    """Whether publication takes two renames; a reader between them would see wrong rows (hazard H3)."""
     return len(prepared.plan.outputs) > 1
 
 
 def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
-    """Publish a partition's output directories, which count from their rename on, and remove its staging folder.
+    """Publish a partition's output directories, which are visible once renamed, and remove its staging folder.
 
-    Raises JobError: what the guard raises; TableChanged when the second listing shows that the plan no longer holds
-    (hazard H23) or when the fence took the staging folder away (hazards H4, H19).
+    Raises JobError: the guard's own, and one with reason TableChanged when the second listing shows that the plan no
+    longer holds (hazard H23) or when a fence removed the staging folder (hazards H4, H19).
     """
     _check(storage, prepared)
     if needs_exclusive(prepared):
@@ -39,18 +39,19 @@ def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
 
 
 def leave(storage: Storage, prepared: Prepared) -> None:
-    """Remove a staging folder from which nothing is needed any more.
+    """Remove a staging folder that is no longer needed.
 
-    NB: an error here would fail work that is done. What is left goes with the end of the attempt, or the next fence.
+    NB: a storage error is only logged, because raising it would fail finished work. The end of the attempt or the
+    next fence removes what remains.
     """
     try:
         storage.delete_tree(prepared.staging)
     except StorageError as error:
-        log.warning("staging is left behind: %s", error)
+        log.warning("staging was not removed: %s", error)
 
 
 def move_outputs(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
-    """Rename a partition's output directories into place, where they count once their transaction is committed.
+    """Rename a partition's output directories into place; they become visible when their transaction commits.
 
     Raises as `publish` does.
     """
@@ -60,8 +61,10 @@ def move_outputs(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
 
 
 def _rename(storage: Storage, prepared: Prepared, guard: Guard) -> None:
-    """NB: the guard comes last, after all that may take long. A rename that is late all the same is harmless: whoever
-    comes next has fenced the staging folder before it lists, so that the rename has no source, or is seen.
+    """Check the guard, then rename the outputs.
+
+    NB: the guard comes last, after every slow step. A rename that is late nevertheless is harmless: the next attempt
+    fences the staging folder before it lists, so the rename finds no source, or the listing sees its result.
     """
     guard()
     for output in prepared.plan.outputs:
@@ -83,7 +86,10 @@ def _check(storage: Storage, prepared: Prepared) -> None:
 
 
 def _publish_guard(storage: Storage, prepared: Prepared) -> None:
-    """Publish the empty base that older snapshots go on with (hazard H24); it may be left from another attempt."""
+    """Publish the empty base that older snapshots continue with (hazard H24).
+
+    An earlier attempt may have published it already.
+    """
     guard = prepared.plan.guard
     if guard is None:
         return
@@ -93,6 +99,6 @@ def _publish_guard(storage: Storage, prepared: Prepared) -> None:
 
 
 def _write_intent(storage: Storage, prepared: Prepared) -> None:
-    """Say which two directories belong together, so that whoever fences this attempt rolls forward first."""
+    """Record which two directories belong together, so that a fence of this attempt rolls forward first."""
     names = [output.name for output in prepared.plan.outputs]
     storage.write(join(prepared.staging, INTENT), json.dumps({"outputs": names}).encode())

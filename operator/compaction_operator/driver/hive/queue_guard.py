@@ -1,4 +1,4 @@
-"""Leaves a table alone that somebody else compacts, or is about to, by the metastore's compaction queue."""
+"""A check of the metastore's compaction queue that refuses a table which another client compacts or will compact."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,8 @@ from compaction_operator.metastore.resolve import Target
 def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Target]) -> None:
     """Raise JobError (InCompactionQueue) when the queue has an open entry for the table or one of the partitions.
 
-    Two compactions that overlap double rows (hazard H23), and Hive's own has no second look. Raises MetastoreError.
+    Two overlapping compactions duplicate rows (hazard H23), and Hive's own does not check again before it publishes.
+    Raises MetastoreError.
     """
     meant = {target.partition for target in targets}
     entries = client.compactions(table.database, table.name)
@@ -22,5 +23,5 @@ def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Ta
 
 
 def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
-    """Return the error that names the entries which are in the way."""
+    """Return the error that names the conflicting entries."""
     return JobError(Reason.IN_COMPACTION_QUEUE, say_queued(table, entries))

@@ -1,7 +1,7 @@
-"""Whether what an attempt works at is still what it was started for.
+"""A check that a table and its partitions are still the ones that an attempt was started for.
 
-Locks, claims and write ids go by a table's name, directories by their places. A table that takes another's name in
-between would have the one's files judged by the other's write ids: rows that were rolled back come to light.
+Locks, claims and write ids are bound to a table's name, directories to their locations. If another table takes the name
+meanwhile, its write ids would be applied to the first table's files, and rows that were rolled back would reappear.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from compaction_operator.metastore.resolve import Target
 
 
 class TableChanged(JobError):  # noqa: N818 - a verdict on the table
-    """The table itself is another one: whatever goes by its name is no business of this attempt's any more."""
+    """The table was replaced: this attempt must not touch the table that now has its name."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.TABLE_CHANGED, message)
 
 
 def changes(attempt: DriverContext, targets: Sequence[Target]) -> dict[str, JobError]:
-    """Return, by name, the error (TableChanged) of each partition that is another one now, or elsewhere.
+    """Return, by partition name, an error with reason TableChanged for each partition that was replaced or moved.
 
-    Two calls of the metastore. Raises TableChanged when the table itself is another one, and MetastoreError.
-    NB: only right while a lock is held: Hive's RENAME and DROP wait for an EXCLUSIVE one, so what is found then stays.
+    Makes two metastore calls. Raises TableChanged when the table itself was replaced, and MetastoreError.
+    NB: call it only while a lock is held. Hive's RENAME and DROP wait for an EXCLUSIVE lock, so the answer stays true.
     """
     try:
         today = resolve_today(attempt.client, attempt.identity, targets)

@@ -1,1 +1,1 @@
-"""Merging the files of partitions: cut into tasks, run here or in Spark, checked and assembled in staging."""
+"""The merge of partitions' files: cut into tasks, run locally or in Spark, verified and assembled in staging."""

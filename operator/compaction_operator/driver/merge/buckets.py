@@ -1,4 +1,4 @@
-"""How the compaction of one partition is cut into tasks: for each output directory and bucket one, or several. Pure."""
+"""Cutting of one partition's compaction into tasks: one or several for each output directory and bucket. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +22,15 @@ from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask,
 from compaction_operator.storage import join, local_path
 
 SKETCHED_FILES = 64
-"""How many files of a large bucket, the largest ones, are opened to find out where their stripes end."""
+"""How many files of a large bucket are opened to find where their stripes end; the largest files come first."""
 
 Sketches = Mapping[str, FileSketch]
-"""What is known of files by their local paths."""
+"""File sketches by the files' local paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSource:
-    """A file to read, its size in bytes, and a write id above which none of its rows lies (None for delete events)."""
+    """A file to read, its size in bytes, and an upper bound of its rows' write ids (None for delete events)."""
 
     file: InputFile
     bytes: int
@@ -39,7 +39,7 @@ class BucketSource:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What one bucket file of an output directory is made of."""
+    """The inputs of one bucket file of an output directory."""
 
     kind: EventKind
     bucket: int
@@ -48,13 +48,16 @@ class Bucket:
 
     @property
     def bytes(self) -> int:
-        """The size of its inputs, without the delete events that apply to them."""
+        """The size of its inputs in bytes, without the delete events that apply to them."""
         return sum(source.bytes for source in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """What a partition's tasks share. `memory` is what one may hold, `row_type` the table's row, where it is known."""
+    """Parameters that all tasks of a partition share.
+
+    `memory` is the bytes that one task may hold. `row_type` is the table's row type, or None if it is unknown.
+    """
 
     write_ids: ValidWriteIdList
     row_type: str | None
@@ -62,12 +65,12 @@ class Cutting:
 
     @property
     def task_bytes(self) -> int:
-        """How many bytes of input make a task."""
+        """The input bytes of one task."""
         return task_bytes(self.memory)
 
 
 def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[str]:
-    """Return the local paths of the inputs that are not ACID files: how many rows they have must be known first."""
+    """Return the local paths of the inputs that are not ACID files; their row counts must be known before cutting."""
     raw = original_inputs(plan, listing)
     return [_local(location, file.path) for files in raw.values() for file in files]
 
@@ -75,9 +78,9 @@ def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[
 def buckets(
     plan: CompactionPlan, listing: Listing, *, location: str, sketches: Sketches
 ) -> dict[AcidDirectory, list[Bucket]]:
-    """Return, for each output directory of the plan, its buckets: the union of those of all inputs (hazard H9).
+    """Return the buckets of each output directory of the plan: the union of all inputs' buckets (hazard H9).
 
-    `sketches` has at least the files that `raw_files` names: their rows are numbered through.
+    `sketches` has at least the files that `raw_files` returns, because their rows are numbered consecutively.
     """
     files = _Files(plan, listing, location, sketches)
     inserts, deletes = files.inserts(), files.deletes()
@@ -95,13 +98,16 @@ def buckets(
 
 
 def _delete_buckets(deletes: Mapping[int, Sequence[BucketSource]]) -> list[Bucket]:
-    """Give each bucket all delete files: Hive 3.1.3's own minor copies every event into every bucket's file."""
+    """Return delete buckets that each read all delete files.
+
+    Hive 3.1.3's own minor compaction copies every event into every bucket's file.
+    """
     files = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
     return [Bucket(EventKind.DELETE, bucket, files) for bucket in sorted(deletes)]
 
 
 class _Files:
-    """The files that a plan reads, bucket by bucket, older directories first."""
+    """The files that a plan reads, by bucket, older directories first."""
 
     def __init__(self, plan: CompactionPlan, listing: Listing, location: str, sketches: Sketches) -> None:
         self._plan = plan
@@ -113,7 +119,7 @@ class _Files:
             self._sizes |= {f"{directory.name}/{file.name}": file.size for file in directory.files}
 
     def deletes(self) -> dict[int, list[BucketSource]]:
-        """The files of delete events by bucket."""
+        """Return the files of delete events by bucket."""
         found: dict[int, list[BucketSource]] = {}
         for directory in self._plan.deltas:
             if directory.kind is DirectoryKind.DELETE_DELTA:
@@ -122,7 +128,7 @@ class _Files:
         return found
 
     def inserts(self) -> dict[int, list[BucketSource]]:
-        """The files of rows by bucket: originals, base and deltas, raw files in their directories' places."""
+        """Return the files of rows by bucket: originals, base, then deltas; a raw file takes its directory's place."""
         base = [self._plan.base] if self._plan.base else []
         directories = [*base, *(one for one in self._plan.deltas if one.kind is DirectoryKind.DELTA)]
         places = {directory.name: place for place, directory in enumerate(directories)}
@@ -144,7 +150,7 @@ class _Files:
                 yield file.bucket, f"{directory.name}/{file.name}"
 
     def _numbered(self) -> Iterator[tuple[int, RawFile, OriginalRows]]:
-        """Number the rows of raw files through: those of one write id and bucket property go on from file to file."""
+        """Number the rows of raw files consecutively across the files of one write id and bucket property."""
         for bucket, files in original_inputs(self._plan, self._listing).items():
             rows: dict[tuple[int, int], int] = {}
             for raw in files:
@@ -166,7 +172,7 @@ def _local(location: str, path: str) -> str:
 
 
 def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
-    """Return the local paths of the files whose stripes decide where the bucket is cut; none where it need not be."""
+    """Return the local paths of the files whose stripes decide where the bucket is cut; empty if it is not cut."""
     if bucket.bytes <= cutting.task_bytes:
         return []
     largest = sorted(bucket.inputs, key=lambda source: source.bytes, reverse=True)
@@ -174,7 +180,7 @@ def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
 
 
 def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches, output: str) -> BucketWork:
-    """Return the tasks that write a bucket to the local path `output`: several where it exceeds a task's bytes."""
+    """Return the tasks that write a bucket to the local path `output`: several if it exceeds one task's bytes."""
     whole = MergeTask(
         kind=bucket.kind,
         bucket=bucket.bucket,
@@ -210,16 +216,16 @@ def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:
         return original_pieces(sketch, source.file.original)
     if sketch is not None and (pieces := stripe_pieces(sketch)):
         return pieces
-    # Insert events have keys of their directory's write ids; those of delete events may be any.
+    # Keys of insert events have their directory's write ids. Keys of delete events may have any write id.
     return [] if source.highest_write_id is None else [insert_piece(source.highest_write_id, source.bytes)]
 
 
 def scratch_name(output: AcidDirectory, bucket: int) -> str:
-    """Return the name of a task's file among those of all output directories."""
+    """Return the name of a task's file, unique among all output directories."""
     return f"{output.name}-{bucket_file_name(bucket)}"
 
 
 def inputs_of(found: Iterable[Bucket]) -> dict[str, int]:
-    """Return the path and size of each file that is read, once."""
+    """Return the size in bytes of each file that is read, by path."""
     sources = (source for bucket in found for source in (*bucket.inputs, *bucket.deletes))
     return {source.file.path: source.bytes for source in sources}

@@ -1,4 +1,4 @@
-"""Runs the tasks of many partitions at once, then puts the parts of buckets that were cut together."""
+"""Execution of the tasks of many partitions at once, and the stitching of cut buckets' parts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -12,14 +12,14 @@ from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.orc import MergeResult
 
 Merged = list[MergeResult] | JobError
-"""What came of one partition: the results of its tasks, or why there are none."""
+"""The outcome of one partition: the results of its tasks, or the error that prevented them."""
 
 
 def merge(prepared: Sequence[Prepared], runner: TaskRunner, *, done: Done = lambda _: None) -> list[Merged]:
     """Write the files of all partitions and return, for each, the results of its buckets in the order of `buckets()`.
 
-    One partition's failure is its own. `done` is told how many bytes of all `work()` are done. Raises JobError
-    (Interrupted) when the end is asked for while parts are put together.
+    One partition's failure does not affect the others. `done` receives the number of finished bytes of all `work()`.
+    Raises JobError (Interrupted) on SIGTERM while parts are stitched.
     """
     merged = _run(runner, [list(item.work()) for item in prepared], done)
     stitching = [_stitching(item, results) for item, results in zip(prepared, merged, strict=True)]
@@ -33,7 +33,7 @@ def _run(runner: TaskRunner, work: Sequence[Sequence[SizedTask]], done: Done) ->
 
 
 def _results(outcomes: Sequence[Outcome], *, expected: int) -> Merged:
-    """Return the results of a partition's tasks, or the first failure: its text names the file."""
+    """Return the results of a partition's tasks, or the first failure, whose message names the file."""
     for outcome in outcomes:
         if outcome.error is not None:
             return (RepeatedRow if outcome.repeated else JobError)(Reason.UNREADABLE_FILE, outcome.error)
@@ -50,7 +50,7 @@ def _stitching(item: Prepared, merged: Merged) -> list[SizedTask]:
 
 
 def _whole(item: Prepared, merged: Merged, stitched: Merged) -> Merged:
-    """Replace the parts of each bucket by what they were put together to."""
+    """Replace the parts of each cut bucket by their stitched result."""
     if isinstance(merged, JobError):
         return merged
     if isinstance(stitched, JobError):

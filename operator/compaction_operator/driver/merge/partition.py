@@ -31,17 +31,17 @@ from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, 
 from compaction_operator.storage import Storage, join, local_path
 
 TASKS = "tasks"
-"""The folder for the tasks' files, inside the staging folder."""
+"""The folder inside the staging folder that holds the tasks' files."""
 
 _OPEN_FILES = 8
-"""How many files' tails the driver reads at a time: storage that is far away answers many as fast as one."""
+"""How many file tails the driver reads concurrently: remote storage answers many requests as fast as one."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a directory: the kind of compaction, how its output is named, the table's row and the means.
+    """The requested compaction of a directory: its type, the layout of its output, the table's row type, and memory.
 
-    `row_type` is the row as Hive writes it (`struct<a:int>`); without it the newest input's row is taken.
+    `row_type` is in Hive's notation (`struct<a:int>`); without it the newest input's row type applies.
     `task_memory` is in bytes.
     """
 
@@ -53,7 +53,7 @@ class Request:
     task_memory: int = DEFAULT_TASK_MEMORY
 
     def plan(self, listing: Listing, write_ids: ValidWriteIdList) -> CompactionPlan:
-        """Return the plan for a directory as its listing shows it; raises UnsupportedLayout or NotEnoughHistory."""
+        """Return the plan for a listed directory; raises UnsupportedLayout or NotEnoughHistory."""
         return plan_compaction(
             listing,
             write_ids,
@@ -66,9 +66,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A partition that was listed and planned, and the work that fills each of its output directories.
+    """A listed and planned partition, with the work that fills each of its output directories.
 
-    `inputs` has the size of each file that is read.
+    `inputs` has the size in bytes of each file that is read, by path.
     """
 
     location: str
@@ -78,16 +78,16 @@ class Prepared:
     inputs: dict[str, int]
 
     def buckets(self) -> Iterator[tuple[AcidDirectory, BucketWork]]:
-        """Yield each bucket file to be written, one output directory after another."""
+        """Yield each bucket file to write, one output directory after another."""
         return ((output, bucket) for output, found in self.outputs.items() for bucket in found)
 
     def work(self) -> Iterator[SizedTask]:
-        """Yield the work of all buckets, in their order."""
+        """Yield the work of all buckets, in the order of `buckets()`."""
         return (piece for _, bucket in self.buckets() for piece in bucket.parts)
 
     @property
     def bytes_in(self) -> int:
-        """The size of all files that are read."""
+        """The size in bytes of all files that are read."""
         return sum(self.inputs.values())
 
 
@@ -96,8 +96,8 @@ def prepare(
 ) -> Prepared:
     """List and plan one directory and cut its work; writes nothing.
 
-    Raises NotFoundError or StorageError of the storage, UnsupportedLayout or NotEnoughHistory of the plan, and
-    OrcError for a file whose rows had to be counted.
+    Raises NotFoundError or StorageError from the storage, UnsupportedLayout or NotEnoughHistory from the plan, and
+    OrcError for an unreadable file whose rows must be counted.
     """
     listing = storage.list_partition(location)
     plan = request.plan(listing, write_ids)
@@ -110,20 +110,20 @@ def prepare(
 def _cut(
     plan: CompactionPlan, listing: Listing, cutting: Cutting, *, location: str, scratch: str
 ) -> tuple[dict[AcidDirectory, list[BucketWork]], dict[str, int]]:
-    """Return the work by output directory, and the files to be read. Opens only files of large buckets and raw ones."""
+    """Return the work by output directory, and the files to read. Opens only raw files and files of large buckets."""
     if not plan.outputs:
         return {}, {}
     sketches = _sketched(raw_files(plan, listing, location=location))
     found = buckets(plan, listing, location=location, sketches=sketches)
-    every = [bucket for of_output in found.values() for bucket in of_output]
+    every = [bucket for output_buckets in found.values() for bucket in output_buckets]
     large = {path for bucket in every for path in files_to_sketch(bucket, cutting)}
     sketches |= _sketched(large - sketches.keys())
     outputs = {
         output: [
             bucket_work(bucket, cutting, sketches=sketches, output=join(scratch, scratch_name(output, bucket.bucket)))
-            for bucket in of_output
+            for bucket in output_buckets
         ]
-        for output, of_output in found.items()
+        for output, output_buckets in found.items()
     }
     return outputs, inputs_of(every)
 
@@ -135,9 +135,10 @@ def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
 
 
 def make_staging(storage: Storage, location: str, staging_name: str) -> None:
-    """Create the folder into which the tasks write; raises NotFoundError where the directory itself is missing.
+    """Create the folder that the tasks write to; raises NotFoundError if the partition's directory does not exist.
 
-    NB: it must be there before others are fenced: of two drivers at once the later fence then finds the other one.
+    NB: create it before fencing the others. Then, of two concurrent drivers, the later fence always finds the other
+    driver's folder.
     """
     staging = join(location, staging_name)
     storage.make_directory(staging)
@@ -153,12 +154,12 @@ def assemble(storage: Storage, prepared: Prepared, results: Sequence[MergeResult
             result = next(remaining)
             if _keeps_file(result, bucket, layout):
                 storage.publish(result.output, join(directory, bucket_file_name(bucket.whole.bucket)))
-        # Here and not at publication, where readers may have to wait for it.
+        # Sync now rather than at publication, where readers may have to wait for it.
         storage.sync(directory)
 
 
 def make_output(storage: Storage, prepared: Prepared, output: AcidDirectory, *, layout: Layout) -> str:
-    """Create an output directory in the staging folder, with nothing but its side files, and return its place."""
+    """Create an output directory in the staging folder with only its side files, and return its location."""
     directory = join(prepared.staging, output.name)
     storage.make_directory(directory)
     storage.write(join(directory, ORC_ACID_VERSION), ORC_ACID_VERSION_CONTENT)
@@ -168,14 +169,17 @@ def make_output(storage: Storage, prepared: Prepared, output: AcidDirectory, *, 
 
 
 def _keeps_file(result: MergeResult, bucket: BucketWork, layout: Layout) -> bool:
-    """Hive 4 writes no file without rows; Hive 3 writes an empty one for inserts (its readers want a bucket)."""
+    """Whether a bucket's file is published.
+
+    Hive 4 writes no file without rows. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
+    """
     if bucket.whole.kind is EventKind.DELETE:
         return result.delete_events_out > 0
     return result.rows_out > 0 or layout is Layout.HIVE3
 
 
 def totals_of(prepared: Prepared, results: Sequence[MergeResult], *, layout: Layout) -> Totals:
-    """Return what was read and written; delete events are counted once, though each delete task reads them all."""
+    """Return what was read and written. Delete events count once, although each delete task reads all of them."""
     pairs = [(bucket, result) for (_, bucket), result in zip(prepared.buckets(), results, strict=True)]
     inserts = [result for bucket, result in pairs if bucket.whole.kind is EventKind.INSERT]
     deletes = [result for bucket, result in pairs if bucket.whole.kind is EventKind.DELETE]

@@ -1,4 +1,4 @@
-"""What must add up before a partition is published: rows and delete events, read and written (hazard H18). Pure."""
+"""Verification of row and delete event counts, read against written, before publication (hazard H18). Pure."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from compaction_operator.orc import EventKind, MergeResult
 
 
 def verify(prepared: Prepared, results: Sequence[MergeResult]) -> None:
-    """Check the results of all buckets, in their order; raises JobError naming the file that does not add up."""
+    """Check the results of all buckets, in order; raises JobError naming the file whose counts do not add up."""
     found = list(prepared.buckets())
     if len(results) != len(found):
         raise _mismatch(prepared, f"{len(found)} buckets gave {len(results)} results")
@@ -24,7 +24,10 @@ def verify(prepared: Prepared, results: Sequence[MergeResult]) -> None:
 
 
 def _rows_problem(result: MergeResult) -> str | None:
-    """Say what is wrong with the rows of one bucket. Without delete events no row of any write id may be missing."""
+    """Describe what is wrong with the rows of one bucket, or return None.
+
+    Without delete events no row of any write id may be missing.
+    """
     if result.rows_in - result.rows_deleted != result.rows_out:
         return f"{result.rows_in} rows in, {result.rows_deleted} deleted, {result.rows_out} out"
     if result.rows_deleted > result.delete_events_in:
@@ -33,7 +36,7 @@ def _rows_problem(result: MergeResult) -> str | None:
         result.rows_in,
         result.rows_out,
     ):
-        return "the rows by write id are not the rows"
+        return "the rows by write id do not add up to all rows"
     for write_id, rows in result.rows_out_by_write_id.items():
         if rows > result.rows_in_by_write_id.get(write_id, 0):
             return f"more rows of write id {write_id} come out than went in"
@@ -41,7 +44,7 @@ def _rows_problem(result: MergeResult) -> str | None:
 
 
 def _verify_deletes(prepared: Prepared, results: Sequence[MergeResult]) -> None:
-    """Each delete event must be in exactly one bucket's output; every bucket's tasks read them all."""
+    """Check that each delete event is in exactly one bucket's output. Every bucket's tasks read all of them."""
     read = {result.delete_events_in for result in results}
     written = sum(result.delete_events_out for result in results)
     if results and read != {written}:

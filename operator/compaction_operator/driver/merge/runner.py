@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or as Spark tasks. A task that fails gives its error, not an exception."""
+"""Task runners: in this process, or as Spark tasks. A failed task returns its error instead of raising it."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -22,15 +22,15 @@ from compaction_operator.orc import (
 )
 
 POLL_SECONDS = 1.0
-"""How often Spark is asked how far it is."""
+"""The interval at which the driver polls Spark for progress."""
 
 Done = Callable[[int], None]
-"""Is told, now and then, how many bytes of the work are done."""
+"""Progress callback; it receives the number of finished bytes of the work from time to time."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one task: a result, or the error's text; `repeated` says that it is a RepeatedRowError."""
+    """The outcome of one task: a result, or an error message. `repeated` marks a RepeatedRowError."""
 
     result: MergeResult | None = None
     error: str | None = None
@@ -38,7 +38,7 @@ class Outcome:
 
 
 class TaskRunner(Protocol):
-    """Runs tasks and returns their outcomes in the order of the tasks."""
+    """A runner of tasks that returns their outcomes in the order of the tasks."""
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each piece of work, in order."""
@@ -46,7 +46,7 @@ class TaskRunner(Protocol):
 
 
 class LocalRunner:
-    """Runs the tasks one after another in this process."""
+    """A runner that executes the tasks one after another in this process."""
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each piece of work, in order."""
@@ -60,10 +60,10 @@ class LocalRunner:
 
 
 class SparkRunner:
-    """Runs groups of tasks as Spark tasks; row data never crosses into the JVM.
+    """A runner that executes groups of tasks as Spark tasks; row data never crosses into the JVM.
 
-    `slots` is how many Spark tasks run at a time, `task_bytes` how much small tasks may have together to share one.
-    Spark is started with the first task: where there is nothing to compact, it never is.
+    `slots` is the number of Spark tasks that run concurrently. `task_bytes` limits the input of small tasks that share
+    one Spark task. The first task starts Spark, so it never starts when there is nothing to compact.
     """
 
     def __init__(self, start: Callable[[], Any], *, slots: int, task_bytes: int) -> None:
@@ -87,7 +87,7 @@ class SparkRunner:
                 while wait([collected], timeout=POLL_SECONDS).not_done:
                     done(finished.value)
             except BaseException:
-                # Else the pool would wait for all of the work. NB: Spark may not have begun the job yet.
+                # Otherwise the pool would wait for all work to finish. NB: Spark may not have begun the job yet.
                 while not collected.done():
                     self._context.cancelAllJobs()
                     wait([collected], timeout=POLL_SECONDS)
@@ -102,18 +102,18 @@ class SparkRunner:
 
 
 def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
-    from pyspark import TaskContext  # noqa: PLC0415 - only where Spark runs it
+    from pyspark import TaskContext  # noqa: PLC0415 - only needed inside a Spark task
 
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
     outcomes = [_run(piece.task, attempt) for piece in group]
-    # NB: the driver hears of it when the Spark task ends, and once: what failed and is tried again does not count.
+    # NB: the driver receives it once, when the Spark task ends. A failed try that Spark repeats does not count.
     finished.add(sum(piece.bytes for piece in group))
     return outcomes
 
 
 def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
-    """Run a task; what cannot be read or does not add up is its outcome, and names the file."""
+    """Run a task. A file that cannot be read or does not add up gives an outcome whose error names the file."""
     try:
         return Outcome(result=_merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
     except OrcError as error:
@@ -121,7 +121,7 @@ def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
 
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:
-    own = replace(task, output=_own(task, attempt))
+    own = replace(task, output=_attempt_output(task, attempt))
     result = StripeEngine().merge(own)
     verify_output(own, result)
     if own.keys == KeyRange():
@@ -130,7 +130,7 @@ def _merge(task: MergeTask, attempt: int) -> MergeResult:
 
 
 def _stitch(task: StitchTask, attempt: int) -> MergeResult:
-    output = _own(task.whole, attempt)
+    output = _attempt_output(task.whole, attempt)
     size = stitch_parts(task.parts, output)
     verify_stitched(output, task.parts)
     result = replace(combined(task.parts, output=output), bytes_out=size)
@@ -138,15 +138,15 @@ def _stitch(task: StitchTask, attempt: int) -> MergeResult:
     return result
 
 
-def _own(task: MergeTask, attempt: int) -> str:
-    """The output of this task attempt alone, so that a second attempt never meets the first one's."""
+def _attempt_output(task: MergeTask, attempt: int) -> str:
+    """Return the output path of this task attempt, so that a second attempt never finds the first one's file."""
     return f"{task.output}.{attempt}"
 
 
 def _require_all_read(task: MergeTask, result: MergeResult) -> None:
-    """Hold the rows that were read against the inputs' footers (hazard H18).
+    """Compare the rows that were read with the row counts in the inputs' footers (hazard H18).
 
-    Raises OrcError when some were passed over or counted twice, or left out though their write id is valid.
+    Raises OrcError when rows were skipped or counted twice, or left out although their write id is valid.
     """
     if task.kind is not EventKind.INSERT:
         return

@@ -1,4 +1,4 @@
-"""What is handed to executors: tasks with the bytes each has to read, and how small ones share a Spark task."""
+"""Tasks for the executors, with their input sizes, and the grouping of small tasks into one Spark task."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +9,9 @@ from compaction_operator.orc import MergeResult, MergeTask
 
 @dataclass(frozen=True, slots=True)
 class StitchTask:
-    """Puts the parts of a bucket that was cut, in the order of their keys, together into one file.
+    """A task that joins the parts of a cut bucket into one file, in the order of their keys.
 
-    `whole` is the task that would have written it without a cut; it says where the file goes.
+    `whole` is the task that would have written the file without a cut; its output is the file's path.
     """
 
     whole: MergeTask
@@ -20,7 +20,7 @@ class StitchTask:
 
 @dataclass(frozen=True, slots=True)
 class SizedTask:
-    """A task and how many bytes of input it is about to read, as far as that is known beforehand."""
+    """A task and the bytes of input that it will read, as far as known in advance."""
 
     task: MergeTask | StitchTask
     bytes: int
@@ -30,28 +30,28 @@ class SizedTask:
 class BucketWork:
     """One bucket file of an output directory.
 
-    `parts` are the tasks that write it: `whole` itself or, where the bucket was cut, one for each of several
-    consecutive ranges of keys without a gap, whose files are then put together.
+    `parts` are the tasks that write it: `whole` itself or, if the bucket was cut, one task for each of several
+    consecutive key ranges without a gap. A StitchTask then joins their files.
     """
 
     whole: MergeTask
     parts: tuple[SizedTask, ...]
 
     def stitching(self, results: Sequence[MergeResult]) -> SizedTask:
-        """Return the work that is left when the parts are written."""
+        """Return the work that joins the written parts."""
         return SizedTask(StitchTask(self.whole, tuple(results)), sum(result.bytes_out for result in results))
 
 
 def task_bytes(memory: int) -> int:
-    """Return how many bytes of input make a task that may hold `memory` bytes: what is decoded is larger."""
+    """Return the input bytes for a task that may hold `memory` bytes: decoded data is larger than the file."""
     return memory // 2
 
 
 def grouped(work: Sequence[SizedTask], *, slots: int, limit: int) -> Iterator[tuple[SizedTask, ...]]:
-    """Yield the work in groups, each of which one Spark task does one after another; the order is kept.
+    """Yield the work in groups, in order; one Spark task executes the pieces of a group one after another.
 
-    A group has at most `limit` bytes, or a single piece of work; and no more than a slot's share of all, so that no
-    slot idles while others have several left.
+    A group has at most `limit` bytes and at most one slot's share of the total, so that no slot idles while others
+    have several groups left. A larger piece of work forms a group by itself.
     """
     limit = min(limit, -(-sum(piece.bytes for piece in work) // max(1, slots)))
     group: list[SizedTask] = []
@@ -67,7 +67,7 @@ def grouped(work: Sequence[SizedTask], *, slots: int, limit: int) -> Iterator[tu
 
 
 def combined(parts: Sequence[MergeResult], *, output: str) -> MergeResult:
-    """Return what the parts of a bucket come to: their ranges of keys do not overlap, so everything adds up."""
+    """Return the sum of a bucket's parts. Their key ranges do not overlap, so all counts add up."""
     return MergeResult(
         output=output,
         rows_in=sum(part.rows_in for part in parts),
