@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from compaction_operator.orc.file.decode import open_stripe
 from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
-from compaction_operator.orc.merge.keys import Integers, Keys
+from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import BUCKET, CURRENT, DELETE, INSERT, OPERATION, ROW_ID, WRITE_ID
 from compaction_operator.orc.spec import schema
+from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.hive_types import parse_type
 from compaction_operator.orc.spec.messages import Compression, Kind
 from compaction_operator.orc.spec.physical import physical_type
@@ -106,8 +107,10 @@ def _integers(path: Path, column: int) -> Integers:
     return numbers
 
 
-def _layout(row: Sequence[object], compression: Compression = Compression.ZLIB, blooms: tuple[int, ...] = ()) -> Layout:
-    return Layout(
+def _layout(
+    row: Sequence[object], compression: Compression = Compression.ZLIB, blooms: tuple[int, ...] = ()
+) -> StripeLayout:
+    return StripeLayout(
         types=schema.acid_tree(row),
         compression=compression,
         block_size=65536,
@@ -127,7 +130,9 @@ def _write_rows(path: Path, keys: Keys) -> None:
     _write(path, _layout(_SMALL_ROW), [(events, row)])
 
 
-def _write(path: Path, layout: Layout, stripes: Sequence[tuple[Keys, pa.Array]], *, operation: int = INSERT) -> None:
+def _write(
+    path: Path, layout: StripeLayout, stripes: Sequence[tuple[Keys, pa.Array]], *, operation: int = INSERT
+) -> None:
     lasts, rows = [], 0
     with OrcWriter(str(path), layout) as writer:
         for keys, row in stripes:

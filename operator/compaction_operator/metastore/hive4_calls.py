@@ -14,7 +14,7 @@ from thrift.protocol.TBase import TBase
 from thrift.Thrift import TApplicationException, TMessageType, TType
 
 Spec = tuple[tuple[Any, ...] | None, ...]
-Kind = tuple[int, Any]
+ThriftType = tuple[int, Any]
 
 I64 = (TType.I64, None)
 ENUM = (TType.I32, None)
@@ -28,17 +28,17 @@ class TxnType(IntEnum):
     COMPACTION = 3
 
 
-def struct(type_: Any) -> Kind:
+def struct(type_: Any) -> ThriftType:
     """Return the field kind of a struct."""
     return (TType.STRUCT, [type_, type_.thrift_spec])
 
 
-def structs(type_: Any) -> Kind:
+def structs(type_: Any) -> ThriftType:
     """Return the field kind of a list of structs."""
     return (TType.LIST, (*struct(type_), False))
 
 
-def spec_of(fields: Mapping[int, tuple[str, Kind]], *, base: Any = None) -> Spec:
+def spec_of(fields: Mapping[int, tuple[str, ThriftType]], *, base: Any = None) -> Spec:
     """Return the `thrift_spec` of a struct: its fields at the positions of their ids, merged with those of `base`."""
     known = dict(enumerate(base.thrift_spec)) if base else {}
     added = {id_: (id_, kind, name, detail, None) for id_, (name, (kind, detail)) in fields.items()}
@@ -146,22 +146,22 @@ class LatestCompactionResponse(Struct):
     """The table's latest compactions. This project does not read them."""
 
 
-class Table(Struct):
+class TableStruct(Struct):
     """Hive 3's struct plus the table id."""
 
-    thrift_spec = spec_of({25: ("id", I64)}, base=ttypes.Table)
+    thrift_spec = spec_of({25: ("id", I64)}, base=ttypes.TableStruct)
 
 
 class GetTableResult(Struct):
     """The reply of get_table_req."""
 
-    thrift_spec = spec_of({1: ("table", struct(Table))})
+    thrift_spec = spec_of({1: ("table", struct(TableStruct))})
 
 
 class Call:
     """One call of the interface: its name, the kinds of its arguments, its result and its declared errors."""
 
-    def __init__(self, name: str, *arguments: Kind, returns: Any = None, errors: Sequence[Any] = ()) -> None:
+    def __init__(self, name: str, *arguments: ThriftType, returns: Any = None, errors: Sequence[Any] = ()) -> None:
         self._name = name
         self._arguments = _anonymous(dict(enumerate(arguments, 1)))
         declared = {number: struct(error) for number, error in enumerate(errors, 1)}
@@ -197,7 +197,7 @@ class Call:
         return success
 
 
-def _anonymous(kinds: Mapping[int, Kind]) -> type[Struct]:
+def _anonymous(kinds: Mapping[int, ThriftType]) -> type[Struct]:
     """Return a struct with fields of those ids, named field1, field2 and so on."""
     spec = spec_of({id_: (f"field{id_}", kind) for id_, kind in kinds.items()})
     return type("Fields", (Struct,), {"thrift_spec": spec})

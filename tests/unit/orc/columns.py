@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compaction_operator.orc.file.decode import open_stripe
 from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.spec.messages import Compression, Kind, Type
 from compaction_operator.orc.spec.physical import physical_type
@@ -157,12 +157,12 @@ def random_arrays(types: Sequence[Any], below: Sequence[Shape], count: int, seed
     return arrays_of(types, [[random_value(shape, source) for shape in below] for _ in range(count)])
 
 
-def layout(types: Sequence[Any], **more: Any) -> Layout:
+def layout(types: Sequence[Any], **more: Any) -> StripeLayout:
     values_: dict[str, Any] = {"compression": Compression.ZLIB, "block_size": 65536, "calendar": 0} | more
-    return Layout(types=types, **({"bloom_filters": {}} | values_))
+    return StripeLayout(types=types, **({"bloom_filters": {}} | values_))
 
 
-def write(path: Path, layout_: Layout, *stripes: Mapping[int, pa.Array]) -> Path:
+def write(path: Path, layout_: StripeLayout, *stripes: Mapping[int, pa.Array]) -> Path:
     """Write a file of stripes, each given by its columns."""
     with OrcWriter(str(path), layout_) as writer:
         for columns in stripes:

@@ -47,7 +47,11 @@ def _nanoseconds(value: Any) -> int:
     return int((seconds - (seconds < 0 and nanos >= 1_000_000)) * 10**9 + nanos)
 
 
-_NESTED: dict[Kind, Callable[[Types, int, Any], Any]] = {Kind.STRUCT: _struct, Kind.LIST: _list, Kind.MAP: _map}
+_NESTED: dict[Kind, Callable[[Types, int, Any], Any]] = {
+    Kind.STRUCT: _struct,
+    Kind.LIST: _list,
+    Kind.MAP: _map,
+}
 _PLAIN: dict[Kind, Callable[[Any], Any]] = {
     Kind.DECIMAL: _decimal,
     Kind.TIMESTAMP: _nanoseconds,

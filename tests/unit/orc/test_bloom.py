@@ -66,7 +66,15 @@ def test_filters_are_those_of_java(name: str) -> None:
         compared.add(group.kind)
     assert compared >= {Kind.STRING, Kind.BYTE, Kind.TIMESTAMP}
     if name == "statistics.orc":
-        absent = {Kind.BOOLEAN, Kind.SHORT, Kind.FLOAT, Kind.VARCHAR, Kind.LIST, Kind.STRUCT, Kind.TIMESTAMP_INSTANT}
+        absent = {
+            Kind.BOOLEAN,
+            Kind.SHORT,
+            Kind.FLOAT,
+            Kind.VARCHAR,
+            Kind.LIST,
+            Kind.STRUCT,
+            Kind.TIMESTAMP_INSTANT,
+        }
         assert compared == set(Kind) - absent
 
 
@@ -82,7 +90,10 @@ def test_strings_of_any_length_are_hashed_as_murmur3(short: list[bytes], long: l
 
 def test_slices_of_arrays_and_nulls() -> None:
     """An array may begin anywhere in its buffers; a null enters in no way."""
-    for kind, values in ((Kind.STRING, [b"ab", b"cde", None, b"fghijklmnop"]), (Kind.LIST, [[1], [], None, [1, 2]])):
+    for kind, values in (
+        (Kind.STRING, [b"ab", b"cde", None, b"fghijklmnop"]),
+        (Kind.LIST, [[1], [], None, [1, 2]]),
+    ):
         types = [Type(kind=kind, subtypes=[1] if kind is Kind.LIST else []), Type(kind=Kind.INT)]
         array = pa.array(values, physical_type(types, 0))
         alone = pa.array([values[1], values[3]], array.type)

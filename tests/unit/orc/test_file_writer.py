@@ -89,7 +89,16 @@ def _arrow_value(kind: Kind, value: Any) -> Any:
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.LZO])
 def test_arrow_reads_the_same_values(path: Path, codec: Compression):
-    kinds = [*BITS, Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY]
+    kinds = [
+        *BITS,
+        Kind.BOOLEAN,
+        Kind.FLOAT,
+        Kind.DOUBLE,
+        Kind.STRING,
+        Kind.CHAR,
+        Kind.VARCHAR,
+        Kind.BINARY,
+    ]
     below = [(kind, ()) for kind in kinds]
     types = tree(*below)
     stripe = random_arrays(types, below, 2500, seed=1)

@@ -115,7 +115,11 @@ def test_zeros_of_both_signs_are_in_the_range() -> None:
     for values in ([0.0, -0.0], [-0.0, 0.0]):
         typed = statistics(Kind.DOUBLE, values).double_statistics
         assert (math.copysign(1, typed.minimum), math.copysign(1, typed.maximum)) == (-1, 1)
-    apart = [statistics(Kind.DOUBLE, [0.0]), statistics(Kind.DOUBLE, [-0.0]), statistics(Kind.DOUBLE, [0.0])]
+    apart = [
+        statistics(Kind.DOUBLE, [0.0]),
+        statistics(Kind.DOUBLE, [-0.0]),
+        statistics(Kind.DOUBLE, [0.0]),
+    ]
     typed = merge(apart).double_statistics
     assert (math.copysign(1, typed.minimum), math.copysign(1, typed.maximum)) == (-1, 1)
     assert math.copysign(1, apart[0].double_statistics.minimum) == 1

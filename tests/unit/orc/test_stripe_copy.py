@@ -8,7 +8,7 @@ import pytest
 from sandbox.harness.orctail import content_end
 
 from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.stripe_copy import can_copy, stripe_statistics
 from compaction_operator.orc.file.tail import Tail, read_tail
 from compaction_operator.orc.spec.errors import OrcError
@@ -37,7 +37,7 @@ def bytes_of(tail: Tail, index: int) -> bytes:
     return Path(tail.path).read_bytes()[stripe.offset :][:length]
 
 
-def copy(tail: Tail, index: int, path: Path, layout_: Layout = LAYOUT) -> int:
+def copy(tail: Tail, index: int, path: Path, layout_: StripeLayout = LAYOUT) -> int:
     """Write a file of a new stripe and a copied one; return the bytes copied."""
     with OrcWriter(str(path), layout_) as writer, Path(tail.path).open("rb") as file:
         add_stripe(writer, stripe_of(7))
@@ -139,9 +139,9 @@ def test_what_hive_wrote_can_be_copied_into_its_like():
         assert can_copy(tail, 0, layout_of(tail))
 
 
-def layout_of(tail: Tail) -> Layout:
+def layout_of(tail: Tail) -> StripeLayout:
     """The layout that a file has itself."""
-    return Layout(
+    return StripeLayout(
         types=tail.types,
         compression=tail.compression,
         block_size=tail.block_size,

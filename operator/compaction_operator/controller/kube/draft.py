@@ -1,16 +1,12 @@
 """The answer of a decision while it is made: a status that changes field by field, and the events that go with it."""
 
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from compaction_operator.api.cleanup import CompactionCleanupStatus
-from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
 from compaction_operator.controller.kube.events import Event, EventType
-from compaction_operator.controller.kube.resources import Resource
+from compaction_operator.controller.kube.resources import Resource, StatusT
 from compaction_operator.controller.kube.times import rfc3339
-
-StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
 
 
 class Draft(Generic[StatusT]):

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from compaction_operator.orc.spec.arrays import Integers
+
 Unsigned = npt.NDArray[np.uint64]
 
 WIDTHS: Integers = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])

@@ -3,7 +3,8 @@
 import numpy as np
 
 from compaction_operator.orc.encoding.bit_packing import ALL_WIDTHS
-from compaction_operator.orc.encoding.runs import PADDING, Integers, unzigzag
+from compaction_operator.orc.encoding.runs import PADDING, unzigzag
+from compaction_operator.orc.spec.arrays import Integers
 
 _RUNS_AT_ONCE = 4096  # of at most 512 values
 

@@ -8,16 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from compaction_operator.orc.spec.interpret import (
-    Integers,
-    Words,
-    decimals,
-    milliseconds,
-    offsets_of,
-    plain_strings,
-    word_of,
-    words_at,
-)
+from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec.interpret import decimals, milliseconds, offsets_of, plain_strings, word_of, words_at
 from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind
 
 UTF8_UTC = 1

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from compaction_operator.orc.encoding import rle
-from compaction_operator.orc.encoding.runs import Integers
 from compaction_operator.orc.spec import timezones
+from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
 from compaction_operator.orc.spec.physical import physical_type
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.encoding.bit_packing import Integers
 from compaction_operator.orc.encoding.rle_encode import (
     Encoded,
     Positions,
@@ -17,6 +16,7 @@ from compaction_operator.orc.encoding.rle_encode import (
     encode_bytes,
     encode_integers,
 )
+from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
 
 _DICTIONARY_RATIO = 0.8

@@ -4,15 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from compaction_operator.orc.encoding.bit_packing import (
-    Integers,
-    Unsigned,
-    any_width,
-    code_of,
-    pack,
-    pack_few,
-    width_of,
-)
+from compaction_operator.orc.encoding.bit_packing import Unsigned, any_width, code_of, pack, pack_few, width_of
+from compaction_operator.orc.spec.arrays import Integers
 
 _PATCHED_BASE = 0x80
 _LONGEST_GAP = 255

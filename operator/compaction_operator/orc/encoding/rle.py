@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from compaction_operator.orc.encoding.rle_version1 import decode_version1
 from compaction_operator.orc.encoding.rle_version2 import decode_version2
-from compaction_operator.orc.encoding.runs import Integers, check_end
+from compaction_operator.orc.encoding.runs import check_end
+from compaction_operator.orc.spec.arrays import Integers
 
 
 def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compaction_operator.orc.encoding.bit_packing import WIDTHS, Integers, Unsigned, code_of, pack, width_of
+from compaction_operator.orc.encoding.bit_packing import WIDTHS, Unsigned, code_of, pack, width_of
 from compaction_operator.orc.encoding.patched_base import patched_base
+from compaction_operator.orc.spec.arrays import Integers
 
 Bytes = npt.NDArray[np.uint8]
 Booleans = npt.NDArray[np.bool_]

@@ -6,16 +6,15 @@ from compaction_operator.orc.encoding.runs import (
     LONGEST_VARINT,
     MASK,
     PADDING,
-    Integers,
     LinearRuns,
     Notes,
-    Words,
     check_end,
     indexes,
     unzigzag,
     varint,
     zigzag,
 )
+from compaction_operator.orc.spec.arrays import Integers, Words
 
 
 def decode_version1(data: bytes, count: int, *, signed: bool) -> Integers:

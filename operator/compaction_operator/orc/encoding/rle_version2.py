@@ -8,7 +8,6 @@ from compaction_operator.orc.encoding.bit_unpacking import closest_width, unpack
 from compaction_operator.orc.encoding.runs import (
     MASK,
     PADDING,
-    Integers,
     LinearRuns,
     Notes,
     check_end,
@@ -17,6 +16,7 @@ from compaction_operator.orc.encoding.runs import (
     varint,
     zigzag,
 )
+from compaction_operator.orc.spec.arrays import Integers
 
 
 def decode_version2(data: bytes, count: int, *, signed: bool) -> Integers:

@@ -4,10 +4,8 @@ from array import array
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from compaction_operator.orc.spec.arrays import Integers, Words
 
 MASK = (1 << 64) - 1
 LONGEST_VARINT = 10

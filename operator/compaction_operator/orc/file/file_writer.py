@@ -12,7 +12,7 @@ import pyarrow as pa
 from compaction_operator.orc.encoding.compress import compress
 from compaction_operator.orc.file.row_index import StoredColumn
 from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.file.stripe_builder import Layout, StripeBuilder
+from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import stripe_statistics
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec.errors import OrcError
@@ -34,7 +34,7 @@ class OrcWriter:
     the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far.
     """
 
-    def __init__(self, path: str, layout: Layout) -> None:
+    def __init__(self, path: str, layout: StripeLayout) -> None:
         self._path = path
         self._layout = layout
         self._file: BinaryIO

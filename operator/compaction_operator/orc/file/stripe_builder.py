@@ -14,7 +14,7 @@ from compaction_operator.orc.spec.physical import physical_type
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StripeLayout:
     """The layout of a file: type tree, codec, largest frame in plain bytes, calendar (as in the footer; 0 if unset),
     Bloom filters (false positive probability by column id) and the rows of a row group."""
 
@@ -29,7 +29,7 @@ class Layout:
 class StripeBuilder:
     """A stripe under construction; it compresses each stream at once and keeps the result in `columns`."""
 
-    def __init__(self, rows: int, layout: Layout) -> None:
+    def __init__(self, rows: int, layout: StripeLayout) -> None:
         self._rows = rows
         self._types = layout.types
         # a stripe without rows has one empty row group, so that its columns still have statistics of their type

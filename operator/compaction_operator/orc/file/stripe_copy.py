@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from compaction_operator.orc.encoding.codec import decompress
 from compaction_operator.orc.file.statistics import were_collected
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import schema
 from compaction_operator.orc.spec.errors import OrcError
@@ -23,7 +23,7 @@ _OLDEST_WRITER = 6
 """In files of older writers, statistics and Bloom filters of timestamps have another meaning (ORC_135)."""
 
 
-def can_copy(tail: Tail, index: int, layout: Layout) -> bool:
+def can_copy(tail: Tail, index: int, layout: StripeLayout) -> bool:
     """Return whether a stripe may be copied unchanged into a file of this layout.
 
     Readers must interpret the stripe as before. It must have the statistics, row index and Bloom filters that readers

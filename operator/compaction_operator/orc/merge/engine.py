@@ -10,10 +10,11 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file.stripe_copy import can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
-from compaction_operator.orc.merge.keys import Integers, Keys, hit_by, in_range, touched_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
+from compaction_operator.orc.spec.arrays import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.merge.events import KeyRange, RowId
+from compaction_operator.orc.spec.arrays import Integers
 
-Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 

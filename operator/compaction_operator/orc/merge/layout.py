@@ -5,7 +5,7 @@ from typing import Any
 
 from compaction_operator.orc.encoding.bloom import bloom_columns, fpp_of
 from compaction_operator.orc.encoding.codec import DEFAULT_BLOCK_SIZE
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
 from compaction_operator.orc.merge.source import Source, open_source, reading
 from compaction_operator.orc.spec import schema
@@ -17,7 +17,7 @@ _LARGEST_BLOCK = (1 << 23) - 1
 """The largest length in the header of a compression frame (ORC specification, "Compression")."""
 
 
-def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
+def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
     """Return the layout of a task's output.
 
     The columns come from `task.row_type`, or else from the newest input whose columns can hold those of all others.
@@ -32,7 +32,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> Layout:
         _check_calendars(models)
     compressed = [model for model in models if model.tail.compression != Compression.NONE]
     newest = (compressed or models)[-1].tail
-    return Layout(
+    return StripeLayout(
         types=types,
         compression=newest.compression,
         block_size=min(_LARGEST_BLOCK, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import Layout, StripeBuilder
+from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import RowId
 from compaction_operator.orc.merge.evolution import ColumnSource
-from compaction_operator.orc.merge.keys import Integers, Keys
+from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import (
     BUCKET,
     CURRENT,
@@ -29,6 +29,7 @@ from compaction_operator.orc.merge.source import (
     OpenStripe,
     Stripe,
 )
+from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.errors import RepeatedRowError
 from compaction_operator.orc.spec.physical import physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
@@ -63,7 +64,7 @@ class Run:
 class _AcidFile:
     """An ACID file under construction; a context manager that leaves no file after an error."""
 
-    def __init__(self, path: str, layout: Layout) -> None:
+    def __init__(self, path: str, layout: StripeLayout) -> None:
         self._writer = OrcWriter(path, layout)
         self._lasts: list[RowId] = []
 
@@ -85,7 +86,7 @@ class InsertFile(_AcidFile):
     """
 
     def __init__(
-        self, path: str, layout: Layout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
+        self, path: str, layout: StripeLayout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
     ) -> None:
         super().__init__(path, layout)
         self._columns = columns
@@ -190,7 +191,7 @@ def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
 class DeleteFile(_AcidFile):
     """An ACID file of delete events; their `row` is null."""
 
-    def __init__(self, path: str, layout: Layout) -> None:
+    def __init__(self, path: str, layout: StripeLayout) -> None:
         super().__init__(path, layout)
         self._null_row = physical_type(layout.types, ROW)
         self.events = 0

@@ -18,9 +18,10 @@ from compaction_operator.orc.file.stripe_copy import stripe_statistics
 from compaction_operator.orc.file.tail import Tail, read_tail
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
-from compaction_operator.orc.merge.keys import Integers, Keys
+from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.sketch import key_index
 from compaction_operator.orc.spec import schema
+from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.errors import OrcError
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import Layout
+from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.stripe_copy import can_copy
 from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
@@ -33,7 +33,7 @@ def stitch(parts: Sequence[str], output: str, *, user_metadata: Mapping[str, byt
     tails = [read_tail(path) for path in parts]
     if not tails:
         raise OrcError(output, "there is no part to take stripes from")
-    layout = Layout(
+    layout = StripeLayout(
         types=tails[0].types,
         compression=tails[0].compression,
         block_size=max(tail.block_size for tail in tails),

@@ -5,8 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from compaction_operator.orc.spec.arrays import Integers, Words
 
 MAX_DECIMAL_DIGITS = 38
 _EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds

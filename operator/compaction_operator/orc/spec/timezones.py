@@ -11,9 +11,8 @@ from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from compaction_operator.orc.spec.arrays import Integers
 
 _UTC = frozenset({"UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT"})
 _CUSTOM = re.compile("GMT([+-])([0-9]{1,2}):([0-9]{2})")
