@@ -149,7 +149,7 @@ class LatestCompactionResponse(Struct):
 class TableStruct(Struct):
     """Hive 3's struct plus the table id."""
 
-    thrift_spec = spec_of({25: ("id", I64)}, base=ttypes.TableStruct)
+    thrift_spec = spec_of({25: ("id", I64)}, base=ttypes.Table)
 
 
 class GetTableResult(Struct):
