@@ -238,7 +238,7 @@ def test_files_in_an_unknown_directory_stop_a_major(
     table.write({0: insert(10)})
     table.write({0: insert(20)})
     assert [found.values for found in table.rows()] == [[1], [2], [10], [20]]
-    with pytest.raises((UnsupportedLayout, JobError), match="elsewhere/000000_0 lies in a directory"):
+    with pytest.raises((UnsupportedLayout, JobError), match="elsewhere/000000_0 is in a directory"):
         Driver(table, LocalStorage()).compact(MAJOR)
     compact(table, MINOR)
     monkeypatch.setattr(plan, "_require_known_originals", lambda *_: None)

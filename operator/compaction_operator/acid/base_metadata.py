@@ -30,9 +30,9 @@ def parse_metadata(content: bytes | None) -> DataFormat:
     found = _json_object(content)
     version, data_format = found.get("thisFileVersion"), found.get("dataFormat")
     if version != VERSION:
-        raise ValueError(f"thisFileVersion {version!r} is not known")
+        raise ValueError(f"thisFileVersion {version!r} is unknown")
     if data_format not in [*DataFormat]:
-        raise ValueError(f"dataFormat {data_format!r} is not known")
+        raise ValueError(f"dataFormat {data_format!r} is unknown")
     return DataFormat(found["dataFormat"])
 
 

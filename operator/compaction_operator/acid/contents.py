@@ -53,11 +53,11 @@ def _require_data_file(directory: Directory, parsed: AcidDirectory, file: File) 
     if "/" in file.name:
         raise UnsupportedLayout(f"{place} lies in a sub-directory: Hive 4 reads it and Hive 3 does not")
     if is_flush_length(file.name):
-        raise UnsupportedLayout(f"{place} says that a streaming writer did not close its file")
+        raise UnsupportedLayout(f"{place} shows that a streaming writer has not closed its file")
     if parse_bucket_file(file.name) is None and parse_original_file(file.name) is None:
         raise UnsupportedLayout(f"{place} is not a bucket file")
     if parsed.kind is DirectoryKind.DELETE_DELTA and not file.size:
-        raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, what was deleted may be lost")
+        raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, and delete events may be lost")
 
 
 def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -> None:
@@ -75,7 +75,7 @@ def _require_raw_only(
     """Refuse raw files where LOAD DATA never puts them. Hive assumes one format for a whole directory."""
     place = f"{directory.name}/{raw.name}"
     if buckets:
-        raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads one of the two kinds")
+        raise UnsupportedLayout(f"{place} is a raw file beside {buckets[0].name}: Hive reads only one of the two kinds")
     if parsed.kind is DirectoryKind.DELETE_DELTA:
         raise UnsupportedLayout(f"{place} is a raw file among delete events")
     if is_compacted(directory, parsed) or parsed.min_write_id != parsed.max_write_id:

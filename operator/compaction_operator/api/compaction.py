@@ -75,9 +75,9 @@ class TableRef(ReadModel):
 
 
 class CleanupMode(StrEnum):
-    """How a cleanup proceeds: Auto deletes, Plan lists and waits for approval, Never deletes nothing.
+    """Whether a cleanup deletes. Auto deletes, Plan lists and waits for approval, Never keeps all directories.
 
-    NB: with Never on Hive 4, Hive's own Cleaner may delete the obsolete directories.
+    NB: with Never on Hive 4, Hive's own Cleaner may still delete the obsolete directories.
     """
 
     AUTO = "Auto"

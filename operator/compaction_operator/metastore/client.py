@@ -43,7 +43,7 @@ class MetastoreClient(CompactorCalls):
     """
 
     def get_table(self, database: str, name: str) -> Table:
-        """Return a table; raises TableNotFound."""
+        """Return a table. Raises TableNotFound."""
         request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower(), capabilities=_CAPABILITIES)
         return self._call(
             lambda client: replies.table_of(hive4.get_table_req(client, request)), table=f"{database}.{name}"
@@ -100,7 +100,7 @@ class MetastoreClient(CompactorCalls):
         return replace(txns, open=others, min_open=min(others, default=None))
 
     def valid_write_ids(self, database: str, name: str, *, valid_txns: ValidTxnList | None = None) -> ValidWriteIdList:
-        """Return the write ids of a table that a reader sees that starts now, or that has the given snapshot.
+        """Return a table's write ids for a reader that starts now, or for one with the given transaction snapshot.
 
         NB: for a table that does not exist, the metastore returns no write ids instead of an error.
         """

@@ -104,7 +104,7 @@ class CompactorCalls(Caller):
         """
         entry = _entry_struct(job)
         if not job.highest_write_id:
-            raise ValueError(f"queue entry {job.queue_id}: the highest write id is not known")
+            raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
         self._call(lambda client: hive4.update_compactor_state(client, entry, txn))
 
     def mark_compacted(self, job: QueueJob) -> None:

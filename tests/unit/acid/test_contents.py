@@ -65,7 +65,7 @@ def test_raw_files_may_lie_where_load_data_puts_them(name):
         ("delta_2_2_0000", ["sub/bucket_00000"], "delta_2_2_0000/sub/bucket_00000 lies in a sub-directory"),
         ("delta_2_2_0000", ["HIVE_UNION_SUBDIR_1/000000_0"], "HIVE_UNION_SUBDIR_1/000000_0 lies in a sub-directory"),
         ("base_5", ["base_5/bucket_00000"], "base_5/base_5/bucket_00000 lies in a sub-directory"),
-        ("delta_2_5", ["bucket_00000", "bucket_00000_flush_length"], "a streaming writer did not close its file"),
+        ("delta_2_5", ["bucket_00000", "bucket_00000_flush_length"], "a streaming writer has not closed its file"),
         (
             "delta_2_2_0000",
             ["bucket_00000_0", "bucket_00000_1"],
