@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from compaction_operator.api.model import counted
+from compaction_operator.hudi.log_blocks import Block, best_run
 from compaction_operator.hudi.plans import Operation
-from compaction_operator.hudi.runs import Block, best_run
 
 
 class Choice:

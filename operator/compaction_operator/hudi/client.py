@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant, State
 from compaction_operator.hudi.java import HudiFailedError, hudi_errors, items, java_map, streamed, value_of
+from compaction_operator.hudi.log_blocks import blocks_of
 from compaction_operator.hudi.logfiles import LogFiles
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import HudiTable
-from compaction_operator.hudi.runs import blocks_of
 
 ACTIONS: Mapping[str, Action] = {
     "logcompaction": Action.LOG_COMPACTION,

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_operator.hudi.runs import LogFile
+from compaction_operator.hudi.log_blocks import LogFile
 
 _NAME = re.compile(r"\..+_([0-9]+)\.log\.[0-9]+(_.+)?")
 """FSUtils.LOG_FILE_PATTERN. From table version 8 on the number before `.log.` is the delta commit's instant."""

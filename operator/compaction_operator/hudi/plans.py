@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from compaction_operator.hudi.instants import Action
-from compaction_operator.hudi.runs import Block, LogFile, blocks_of
+from compaction_operator.hudi.log_blocks import Block, LogFile, blocks_of
 
 
 @dataclass(frozen=True)

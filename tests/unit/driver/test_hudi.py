@@ -14,8 +14,8 @@ from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
-from compaction_operator.hudi.runs import LogFile
 
 from .support import REQUEST, Reports
 
