@@ -256,7 +256,7 @@ def test_a_plan_of_somebody_else_is_left_alone_and_waited_for_by_name() -> None:
     for type_ in (CompactionType.LOG_COMPACTION, CompactionType.COMPACTION):
         result = compact(timeline, type_)
         assert result.reason is Reason.WAITING_FOR_INSTANT
-        assert "20.compaction.requested of somebody else" in result.message
+        assert "20.compaction.requested of another client" in result.message
     assert not timeline.calls
 
 
