@@ -39,7 +39,7 @@ class Block:
 
     @property
     def partial(self) -> bool:
-        """Whether any record is partial. NB: a log compaction of such records loses them in Hudi 1.0 and fails in 1.2."""
+        """Whether any record is partial. NB: a log compaction loses partial records in Hudi 1.0, and fails in 1.2."""
         return any(file.partial for file in self.files)
 
     @property
@@ -62,7 +62,7 @@ def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
 
 def _live_blocks(files: Iterable[LogFile]) -> tuple[Block, ...]:
     groups = _by_instant(files)
-    # A merged block is newer than all blocks that it replaces. From newest to oldest, each group follows its replacement.
+    # A merged block is newer than all that it replaces. From newest to oldest, each group follows its replacement.
     replaced_by: dict[str, str] = {}
     for group in reversed(groups):
         name = _last(group)

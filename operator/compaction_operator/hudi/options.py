@@ -212,4 +212,4 @@ def _require_lock_provider(provider: str | None) -> None:
             "hudi.options, or set hudi.singleWriter if no other client writes meanwhile"
         )
     if provider == FILE_SYSTEM_LOCKS:
-        log.warning("%s: a client that fails to get the lock deletes it, so writers may enter while it is held", provider)
+        log.warning("%s: a client that fails to get the lock deletes it: two clients may hold it at once", provider)

@@ -53,7 +53,7 @@ class Written:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """A file group's newest slice: the number of log blocks a reader opens, and the pending instant that plans for it."""
+    """A file group's newest slice: how many log blocks a reader opens, and the pending instant that plans for it."""
 
     partition: str
     file_id: str

@@ -85,10 +85,12 @@ def bundle_for(table: HudiTable, wanted: str | None) -> str:
     for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():
         if table.table_version in BUNDLES[version]:
             return version
-    what = f"{table.location} is a table of version {table.table_version}"
+    what = f"{table.location} has table version {table.table_version}"
     served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
-    which = "no bundle serves" if wanted is None else f"hudi.bundle {wanted} {'does not serve' if known else 'is none'}"
-    raise UnsupportedVersionError(f"{what}, which {which} (bundles and the table versions that they serve: {served})")
+    problem = "no bundle supports it"
+    if wanted is not None:
+        problem = f"hudi.bundle {wanted} {'does not support it' if known else 'is unknown'}"
+    raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 
 def parse_properties(text: str) -> dict[str, str]:

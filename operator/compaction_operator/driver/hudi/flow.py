@@ -141,7 +141,7 @@ class HudiCompaction:
         )
         self._put_in_order(todo)
         if self._exclusive and todo.left:
-            return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending and belongs to another client")
+            return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending, owned by another client")
         if mode is not HudiMode.SCHEDULE:
             for instant in todo.run:
                 self._execute(self._client.plan_of(instant))
@@ -251,7 +251,7 @@ class HudiCompaction:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
-        """Raise JobError unless the lease is held and, where the order of blocks matters, no writer overtook the plan."""
+        """Raise JobError when the lease is lost, or when the order of blocks matters and an instant overtook the plan."""
         self._lease.confirm()
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return

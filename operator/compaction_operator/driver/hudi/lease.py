@@ -142,7 +142,7 @@ def _taken(leases: Leases, name: str, holder: str) -> Any:
         return leases.create(body) if found is None else leases.replace(body)
     except kubernetes.client.ApiException as error:
         if error.status == 409:
-            raise JobError(Reason.WAITING_FOR_LEASE, f"lease {name} of the table was just taken by another driver") from error
+            raise JobError(Reason.WAITING_FOR_LEASE, f"lease {name} of the table was just taken") from error
         raise JobError(Reason.DRIVER_FAILED, f"lease {name}: {error.status} {error.reason}") from error
 
 
