@@ -79,7 +79,7 @@ def read_table(storage: Storage, location: str) -> HudiTable:
 def bundle_for(table: HudiTable, wanted: str | None) -> str:
     """Return the version of the bundle to use: the wanted one, else the first that supports the table version.
 
-    Raises UnsupportedVersionError when the wanted bundle, or any bundle, does not support the table version.
+    Raises UnsupportedVersionError when the wanted bundle does not support the table version, or no bundle does.
     """
     known = wanted is None or wanted in BUNDLES
     for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():

@@ -1,4 +1,4 @@
-"""What a table says of itself, and which bundle serves it."""
+"""Properties of a table, and the bundle that supports it."""
 
 from pathlib import Path
 

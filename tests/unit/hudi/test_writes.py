@@ -1,4 +1,4 @@
-"""What keeps a plan from being committed: records that Hudi could not write and says nothing of."""
+"""Checks before a commit: records that Hudi failed to write without reporting it."""
 
 from typing import Any
 

@@ -251,7 +251,7 @@ class HudiCompaction:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
-        """Raise JobError when the lease is lost, or when the order of blocks matters and an instant overtook the plan."""
+        """Raise JobError if the lease is lost, or if block order matters and another instant overtook the plan."""
         self._lease.confirm()
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
