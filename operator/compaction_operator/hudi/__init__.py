@@ -1,1 +1,1 @@
-"""Hudi tables: what their timeline and log files ask for, decided as values, and Hudi's own client by py4j."""
+"""Hudi tables: decisions about their timeline and log files, made on plain values, and Hudi itself in a JVM."""

@@ -1,17 +1,17 @@
-"""Which blocks of what Hudi's planner picked a log compaction merges, and why none where that is so."""
+"""Choice of the blocks that a log compaction merges, out of those that Hudi's planner picked."""
 
 from collections.abc import Collection, Iterable, Sequence
 
 from compaction_operator.api.model import counted
+from compaction_operator.hudi.log_blocks import Block, best_run
 from compaction_operator.hudi.plans import Operation
-from compaction_operator.hudi.runs import Block, best_run
 
 
 class Choice:
-    """Chooses for each file group in turn, and remembers what it left. A `Choose`.
+    """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
 
-    `limit` is in bytes, None for no limit. `partitions` are paths of partitions or their beginnings, none for all.
-    `newest_only` as in `best_run`.
+    `limit` is in bytes, None for no limit. `partitions` are partition paths or leading parts of them; an empty
+    sequence means all partitions. `newest_only` is that of `best_run`.
     """
 
     def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
@@ -22,13 +22,13 @@ class Choice:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, for another plan."""
+        """Forget the skipped file groups, before another plan is made."""
         self._longest: int | None = None
         self._held_up: str | None = None
         self._partial: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
-        """Return the blocks of a file group to merge, none to leave it alone."""
+        """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
         run = self._run(operation, pending, newest_only=self.newest_only)
@@ -37,17 +37,17 @@ class Choice:
         return run
 
     def covers(self, partition: str) -> bool:
-        """Whether a partition is among those that were asked for."""
+        """Whether a partition is among the requested ones."""
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
     def held_up_by(self) -> str | None:
-        """Return which pending delta commits kept a file group from being planned, None when none did."""
+        """Return the pending delta commits that prevented the plan of a file group, None if none did."""
         return self._held_up
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
-        """Return why nothing was planned; `blocks` are those of each file group."""
+        """Return why nothing was planned; `blocks` is the number of blocks of each file group."""
         if self._partial:
-            return f"{self._partial}: its records are of changed columns only, which Hudi cannot merge among themselves"
+            return f"{self._partial}: its records contain changed columns only, and Hudi cannot merge such records"
         if self._longest is not None and self._limit is not None:
             run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
             return f"{run}, threshold {self.threshold}"
@@ -68,5 +68,5 @@ class Choice:
 
 
 def lies_in(partition: str, wanted: str) -> bool:
-    """Whether the path of a partition is the wanted one, or below it."""
+    """Whether a partition path equals the wanted path or lies below it."""
     return f"{partition}/".startswith(f"{wanted.strip('/')}/")

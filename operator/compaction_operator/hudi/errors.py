@@ -1,4 +1,4 @@
-"""Why a Hudi table is not compacted: each error carries the reason that the compaction's condition will show."""
+"""Reasons not to compact a Hudi table: each error carries the reason that the compaction's condition shows."""
 
 from typing import ClassVar
 
@@ -6,13 +6,13 @@ from compaction_operator.api.request import Reason
 
 
 class HudiError(Exception):
-    """A Hudi table cannot be compacted as it was asked for; the message names the table or option and what to do."""
+    """A Hudi table cannot be compacted as requested. The message names the table or option and the remedy."""
 
     reason: ClassVar[Reason] = Reason.UNSUPPORTED_TABLE
 
 
 class NotHudiError(HudiError):
-    """There is no Hudi table at the place."""
+    """The location holds no Hudi table."""
 
     reason = Reason.TABLE_NOT_FOUND
 
@@ -24,22 +24,34 @@ class NotMergeOnReadError(HudiError):
 
 
 class UnsupportedVersionError(HudiError):
-    """No bundle (or not the one that was asked for) serves a table of that version."""
+    """No bundle, or not the requested one, supports the table version."""
 
 
 class RefusedOptionError(HudiError):
-    """An option is not the user's to set."""
+    """The user may not set this option."""
 
     reason = Reason.REFUSED_OPTION
 
 
 class NoLockProviderError(HudiError):
-    """No lock that holds between processes was named, and the table may have other writers."""
+    """No lock provider that works across processes is configured, and the table may have other writers."""
 
     reason = Reason.NO_LOCK_PROVIDER
 
 
 class WaitingForInstantError(HudiError):
-    """Somebody else's instant on the timeline stands in the way."""
+    """An instant of another client on the timeline prevents the operation."""
 
     reason = Reason.WAITING_FOR_INSTANT
+
+
+class HudiLockError(HudiError):
+    """The table's lock could not be acquired."""
+
+    reason = Reason.WAITING_FOR_LOCK
+
+
+class HudiFailedError(HudiError):
+    """Hudi failed in a way that has no reason of its own."""
+
+    reason = Reason.DRIVER_FAILED

@@ -1,18 +1,18 @@
-"""What is to be done with the instants that a run finds on a Hudi table's timeline, decided without touching it."""
+"""Decisions about the instants that a run finds on a Hudi table's timeline. Nothing here touches the timeline."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 OWNER_KEY = "compaction.dev/compaction"
-"""In the extra metadata of each plan that this operator makes: `<namespace>/<uid>/<attempt>` of the TableCompaction."""
+"""Key in the extra metadata of each plan by this operator: `<namespace>/<uid>/<attempt>` of the TableCompaction."""
 
 SEEN_KEY = "compaction.dev/seen"
-"""Also there, of a log compaction: the delta commits that the timeline had when it was planned, joined by commas."""
+"""Key in the same metadata of a log compaction: the delta commits on the timeline at planning, joined by commas."""
 
 
 class Action(StrEnum):
-    """Actions on the timeline that matter here, as they are while they are pending."""
+    """Relevant actions on the timeline, by their names while they are pending."""
 
     LOG_COMPACTION = "logcompaction"
     COMPACTION = "compaction"
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class State(StrEnum):
-    """Where an instant is: HoodieInstant.State."""
+    """State of an instant: HoodieInstant.State."""
 
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
@@ -30,9 +30,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Instant:
-    """An instant: when it was requested, what it does, where it is, and whose plan it is (as in OWNER_KEY).
+    """An instant on the timeline: its requested time, action, state, and the owner of its plan (as in OWNER_KEY).
 
-    NB: a compaction is a `compaction` here also when it is completed, where Hudi's timeline has a `commit`.
+    NB: a completed compaction is still a `compaction` here. Hudi's timeline calls it a `commit`.
     """
 
     time: str
@@ -42,12 +42,12 @@ class Instant:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is not completed."""
+        """Whether the instant is not completed."""
         return self.state is not State.COMPLETED
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is a log compaction that had begun: whoever did is gone, and nobody goes on with it."""
+        """Whether this is an inflight log compaction: its driver has died, and no driver ever resumes it."""
         return self.action is Action.LOG_COMPACTION and self.state is State.INFLIGHT
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class Todo:
-    """What comes before a new plan, in this order; `left` are pending ones of others, named and not touched."""
+    """Steps before a new plan, in this order. `left` are pending instants of other clients: reported, never touched."""
 
     roll_back: tuple[Instant, ...] = ()
     remove: tuple[Instant, ...] = ()
@@ -67,14 +67,15 @@ class Todo:
 def decide(
     instants: Iterable[Instant], *, action: Action, namespace: str, all_instants: bool, newest_only: bool
 ) -> Todo:
-    """Return what a run of that action does with what is on the timeline.
+    """Return what a run of an action does with the instants on the timeline.
 
-    A log compaction that had begun is rolled back, never resumed; a plan of one that a later compaction made
-    impossible is removed; what is left of the run's own action is run as it is (BaseHoodieTableServiceClient).
+    An inflight log compaction is rolled back, never resumed. The plan of a log compaction that a later compaction made
+    impossible is removed. Other pending plans of the run's own action are executed as they are
+    (BaseHoodieTableServiceClient).
 
-    Only plans of this operator and namespace count, as the table's lease is one of the namespace; with `all_instants`
-    also those of others. NB: with `newest_only` (`best_run`) no log compaction of others is run but removed: nobody
-    knows beside which writers it was planned.
+    Only plans by this operator for this namespace count, because the table's lease is valid in one namespace. With
+    `all_instants` the plans of other clients count too. NB: with `newest_only` (`best_run`) log compactions of other
+    clients are removed, never executed: it is unknown which writers were active when they were planned.
     """
     found = sorted(instants, key=lambda instant: instant.time)
     services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
@@ -93,14 +94,14 @@ def decide(
 
 
 def is_own(instant: Instant, namespace: str) -> bool:
-    """Whether this operator planned it, for a TableCompaction of that namespace."""
+    """Whether this operator planned the instant for a TableCompaction of the namespace."""
     return (instant.owner or "").startswith(f"{namespace}/")
 
 
 def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
-    """Return the plans of log compactions that can never run: a later compaction is on the timeline.
+    """Return the plans of log compactions that can never run, because a later compaction is on the timeline.
 
-    NB: of whatever file groups; Hudi looks at the whole table (LogCompaction's check of a "greater timestamp").
+    NB: the file groups do not matter. Hudi checks the whole table (LogCompaction's check of a "greater timestamp").
     """
     found = list(instants)
     newest = max((instant.time for instant in found if instant.action is Action.COMPACTION), default="")
@@ -109,10 +110,10 @@ def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:
 
 
 def late(instants: Iterable[Instant], *, before: str | None, seen: Collection[str]) -> tuple[Instant, ...]:
-    """Return the delta commits that were not seen when a log compaction was planned, of instants `before` its own.
+    """Return the delta commits older than `before` that were not on the timeline when a log compaction was planned.
 
     NB: a reader that replays a merged block at its own instant would put it over these writers' blocks. With `before`
-    None all count: before table version 8 log files are read in the order of their numbers, whatever their instants.
+    None all unseen delta commits count: before table version 8, readers order log files by number, not by instant.
     """
     found = (one for one in instants if one.action is Action.DELTA_COMMIT and one.time not in seen)
     return tuple(one for one in found if before is None or one.time < before)

@@ -1,4 +1,4 @@
-"""What Hudi's write client is told: the table's own settings, the user's options, and what always holds."""
+"""Options of Hudi's write client: the table's own settings, the user's options, and fixed options."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
 METADATA_THRESHOLD = "hoodie.metadata.log.compaction.blocks.threshold"
 DEFAULT_THRESHOLD = 5
-"""HoodieCompactionConfig's and HoodieMetadataConfig's own."""
+"""The default of HoodieCompactionConfig and HoodieMetadataConfig."""
 
 LOCK_PROVIDER = "hoodie.write.lock.provider"
 _STRATEGIES = "org.apache.hudi.table.action.compact.strategy."
@@ -34,13 +34,13 @@ ALWAYS = {
     "hoodie.clean.async.enabled": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.archive.async": "false",
-    # NB: else a client that does not know of an index of the metadata table deletes it (HoodieTable).
+    # NB: otherwise a client that does not know an index of the metadata table deletes it (HoodieTable).
     "hoodie.metadata.auto.delete.partitions": "false",
     "hoodie.metadata.log.compaction.enable": "false",
-    # Whether every record was written is looked at before the commit, so the metadata table's part comes with it.
+    # The client checks before the commit that every record was written, so the metadata table is written at commit.
     "hoodie.metadata.streaming.write.enabled": "false",
 }
-"""What no option may change: each table service runs when it is asked for, and never touches the table's version."""
+"""Options that no user may change: table services run only on request, and never change the table version."""
 
 MERGE_STRATEGIES = frozenset(
     {
@@ -49,7 +49,7 @@ MERGE_STRATEGIES = frozenset(
         "00000000-0000-0000-0000-000000000000",
     }
 )
-"""HoodieRecordMerger's: by event time, by commit time, by the payload class."""
+"""The strategies of HoodieRecordMerger: by event time, by commit time, by the payload class."""
 
 REFUSED_PREFIXES = (
     "hoodie.base.path",
@@ -82,7 +82,7 @@ REFUSED_PREFIXES = (
     "hoodie.metadata.write.concurrency.mode",
     "hoodie.metadata.table.service.manager.",
 )
-"""What the table decides, or what would let an option write elsewhere; also under the names that Hudi had before."""
+"""Options that the table decides, or that could redirect writes; former names of Hudi's options included."""
 
 INDEXES = {
     "hoodie.metadata.index.column.stats.enable": "column_stats",
@@ -91,19 +91,19 @@ INDEXES = {
     "hoodie.metadata.record.index.enable": "record_index",
     "hoodie.metadata.global.record.level.index.enable": "record_index",
 }
-"""The indexes of the metadata table by the option that switches each on."""
+"""The indexes of the metadata table, by the option that enables each."""
 
 
 def write_options(
     table: HudiTable, *, warehouse: Mapping[str, str], own: HudiOptions, partitions: Sequence[str]
 ) -> dict[str, str]:
-    """Return the options of a write client for the table: the warehouse's, under the compaction's own.
+    """Return the options of a write client for the table. The compaction's own options override the warehouse's.
 
-    With `partitions` (paths or their beginnings; none for all) Hudi plans a compaction of these only.
+    With `partitions` (paths or leading parts of them; empty for all) Hudi plans a compaction of these only.
 
-    Raises RefusedOptionError naming an option that is not the user's to set, NoLockProviderError when no lock holds
-    between processes and the compaction does not declare that nobody else writes, HudiError for a table whose records
-    only its writers can merge.
+    Raises RefusedOptionError naming an option that the user may not set, NoLockProviderError when no lock works across
+    processes and the compaction does not declare itself the only writer, and HudiError for a table whose records only
+    its writers can merge.
     """
     _require_known_merging(table)
     given = {**warehouse, **own.options}
@@ -120,11 +120,11 @@ def write_options(
 
 
 def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
-    """Return how many blocks make a log compaction worth it; RefusedOptionError when that is no number from 2 on."""
+    """Return the least number of blocks for a log compaction; RefusedOptionError unless it is a number >= 2."""
     key = METADATA_THRESHOLD if of_metadata_table else THRESHOLD
     text = options.get(key, str(DEFAULT_THRESHOLD))
     if not text.isascii() or not text.isdecimal() or int(text) < 2:
-        raise RefusedOptionError(f"hudi.options[{key}] is {text!r}: give a number of blocks, 2 or more")
+        raise RefusedOptionError(f"hudi.options[{key}] is {text!r}: set a number of blocks, 2 or more")
     return int(text)
 
 
@@ -142,41 +142,41 @@ def _require_known_merging(table: HudiTable) -> None:
     if table.merge_strategy is not None and table.merge_strategy not in MERGE_STRATEGIES:
         raise HudiError(
             f"{table.location} merges records by a strategy of its own ({table.merge_strategy}), which Hudi would "
-            "silently do without here: compact it where its class is known"
+            "silently ignore here: compact the table where the strategy's class is available"
         )
     if table.payload_class is not None and not table.payload_class.startswith("org.apache.hudi."):
         raise HudiError(
             f"{table.location} merges records by {table.payload_class}, which is not part of Hudi's bundle: "
-            "compact it where that class is known"
+            "compact the table where that class is available"
         )
 
 
 def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[str]) -> None:
     if own.metadata_table and partitions:
-        raise RefusedOptionError("hudi.metadataTable goes without partitions: take out one of the two")
+        raise RefusedOptionError("hudi.metadataTable works only without partitions: remove one of the two")
     if own.metadata_table and not table.metadata_partitions:
         raise RefusedOptionError(f"hudi.metadataTable: {table.location} has no metadata table")
-    # NB: before, a log file may hold blocks of many commits, and the metadata table's instants are those of the table's
-    # commits, of which pending ones forbid its compaction (HoodieBackedTableMetadataWriter).
+    # NB: before version 8 a log file may hold blocks of many commits. The metadata table's instants are then those of
+    # the table's commits, and a pending commit forbids its compaction (HoodieBackedTableMetadataWriter).
     newer = {"metadataTable": own.metadata_table, "maxLogFileSizeToMerge": own.max_log_file_size_to_merge is not None}
     for field, asked in newer.items():
         if asked and table.table_version < 8:
             raise RefusedOptionError(
-                f"hudi.{field} is for tables from version 8 on, and {table.location} is of version "
-                f"{table.table_version}: take it out"
+                f"hudi.{field} is for tables from version 8 on, but {table.location} has version "
+                f"{table.table_version}: remove the field"
             )
 
 
 def _of_table(table: HudiTable) -> dict[str, str]:
-    """What the client must be told of the table itself.
+    """Return the options that repeat the table's own properties.
 
-    NB: a client of 1.0.2 does not take the ordering field from the table: its full compaction would let a late record
-    with a smaller ordering value overwrite a newer one, for good.
+    NB: a client of 1.0.2 does not read the ordering field from the table. Without the option, its full compaction would
+    let a late record with a smaller ordering value permanently overwrite a newer one.
     """
     field = ",".join(table.ordering_fields) or None
     has_metadata = bool(table.metadata_partitions)
     found = {
-        # Without it a client refuses a table that is older than those that it makes itself.
+        # Without this option a client refuses a table older than those that it creates itself.
         "hoodie.write.table.version": str(table.table_version),
         "hoodie.payload.ordering.field": field,
         "hoodie.payload.event.time.field": field,
@@ -198,18 +198,18 @@ def _refuse(key: str, value: str, fixed: Mapping[str, str]) -> None:
     if key in fixed and fixed[key].lower() == value.strip().lower():
         return
     if not key.startswith("hoodie."):
-        raise RefusedOptionError(f"hudi.options[{key}] is none of Hudi's: their names begin with hoodie.")
+        raise RefusedOptionError(f"hudi.options[{key}] is not an option of Hudi: their names begin with hoodie.")
     if key in fixed or key.startswith(REFUSED_PREFIXES):
-        why = f"it is always {fixed[key]!r} here" if key in fixed else "the table or the operator decides on it"
-        raise RefusedOptionError(f"hudi.options[{key}] cannot be set: {why}; take it out")
+        why = f"it is always {fixed[key]!r} here" if key in fixed else "the table or the operator determines it"
+        raise RefusedOptionError(f"hudi.options[{key}] cannot be set: {why}; remove it")
 
 
 def _require_lock_provider(provider: str | None) -> None:
     if provider is None or provider in NOT_ACROSS_PROCESSES:
-        what = f"{LOCK_PROVIDER} is not set" if provider is None else f"{provider} holds within one process only"
+        what = f"{LOCK_PROVIDER} is not set" if provider is None else f"{provider} works within one process only"
         raise NoLockProviderError(
             f"{what}: name the lock provider that the table's writers use in the warehouse's hudi.options or in "
-            "hudi.options, or set hudi.singleWriter where nobody else writes meanwhile"
+            "hudi.options, or set hudi.singleWriter if no other client writes meanwhile"
         )
     if provider == FILE_SYSTEM_LOCKS:
-        log.warning("%s: one that fails to get the lock deletes it: writers may be let in while it is held", provider)
+        log.warning("%s: a client that fails to get the lock deletes it: two clients may hold it at once", provider)

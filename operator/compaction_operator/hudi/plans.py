@@ -1,15 +1,15 @@
-"""Plans on a Hudi table's timeline, and what became of them, as values."""
+"""Plans on a Hudi table's timeline and their results, as values."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from compaction_operator.hudi.instants import Action
-from compaction_operator.hudi.runs import Block, LogFile, blocks_of
+from compaction_operator.hudi.log_blocks import Block, LogFile, blocks_of
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a plan does with one file group: the log files that it merges, and the bytes of the base file, if any."""
+    """A plan's work on one file group: the log files to merge, and the base file's size in bytes (0 without one)."""
 
     partition: str
     file_id: str
@@ -23,13 +23,13 @@ class Operation:
 
     @property
     def size(self) -> int:
-        """The bytes of the blocks that are merged, and of the base file. NB: replaced ones are not read again."""
+        """The bytes of the base file and of the merged blocks. NB: replaced blocks are not read again."""
         return self.base_size + sum(block.size for block in self.blocks)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan by its instant. `seen` are the delta commits that were on the timeline when it was made (SEEN_KEY)."""
+    """A plan, identified by its instant. `seen` are the delta commits on the timeline at planning (SEEN_KEY)."""
 
     instant: str
     action: Action
@@ -38,14 +38,14 @@ class Plan:
 
     @property
     def partial(self) -> bool:
-        """Whether it is a log compaction of blocks with partial records, as only others would plan it."""
+        """Whether this log compaction merges blocks with partial records. Only other clients make such plans."""
         files = (file for operation in self.operations for file in operation.files)
         return self.action is Action.LOG_COMPACTION and any(file.partial for file in files)
 
 
 @dataclass(frozen=True)
 class Written:
-    """What the commit of a plan wrote; `blocks` are log blocks."""
+    """The result of a plan's commit: written bytes and log blocks."""
 
     bytes: int
     blocks: int
@@ -63,11 +63,11 @@ class FileGroup:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What the cleaner deleted."""
+    """The result of Hudi's cleaner: its instant and the number of deleted files."""
 
     instant: str
     files: int
 
 
 Choose = Callable[[Operation, Collection[str]], tuple[Block, ...]]
-"""Of a file group that Hudi's planner picked and the pending delta commits: the blocks to merge, none to leave it."""
+"""Maps a file group of Hudi's planner and the pending delta commits to the blocks to merge; none skips it."""

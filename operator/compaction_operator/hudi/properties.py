@@ -1,4 +1,4 @@
-"""What a Hudi table says of itself in `.hoodie/hoodie.properties`, and which bundle of Hudi serves it."""
+"""Properties of a Hudi table (`.hoodie/hoodie.properties`), and the bundle of Hudi that supports it."""
 
 import re
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError, U
 from compaction_operator.storage import NotFoundError, Storage, join
 
 FILES = ("hoodie.properties", "hoodie.properties.backup")
-"""In the order in which Hudi looks (HoodieTableConfig): while it changes the first, only the second is whole."""
+"""In Hudi's lookup order (HoodieTableConfig): while Hudi changes the first file, only the second is complete."""
 
 BUNDLES: Mapping[str, frozenset[int]] = {"1.0.2": frozenset({6, 8}), "1.2.0": frozenset({6, 8, 9})}
-"""The versions of tables that each bundle serves, the one that is taken by itself first.
+"""The table versions that each bundle supports. The first bundle that fits is the default.
 
-NB: 1.0.2 keeps `_hoodie_commit_time` of the records that a log compaction merges, 1.1 and 1.2 do not.
+NB: a log compaction with 1.0.2 keeps `_hoodie_commit_time` of the records that it merges. 1.1 and 1.2 do not.
 """
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
@@ -24,9 +24,10 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 class HudiTable:
     """A table as its properties describe it.
 
-    `ordering_fields` decide which of two records of a key wins, none under commit-time ordering.
-    `metadata_partitions` are the parts of its metadata table that are ready (files, column_stats, ...), none where it
-    has no metadata table. What older versions do not say (merge mode, merge strategy, payload class) is None.
+    `ordering_fields` decide which of two records with one key wins; the tuple is empty under commit-time ordering.
+    `metadata_partitions` are the parts of the metadata table that are ready (files, column_stats, ...); the tuple is
+    empty for a table without metadata table. Properties that older versions lack (merge mode, merge strategy, payload
+    class) are None.
     """
 
     location: str
@@ -41,16 +42,16 @@ class HudiTable:
 
     @property
     def replays_merged_blocks_last(self) -> bool:
-        """Whether readers that take this version use Hudi's first scanner of log blocks, as those of 1.0 do.
+        """Whether readers of this version may use Hudi's first scanner of log blocks, as those of 1.0 do.
 
-        It replays a merged block at its own instant, the second one where its newest original stood. NB: it is theirs
-        that counts, whichever bundle does the work here.
+        The first scanner replays a merged block at its own instant, the second at the position of its newest original.
+        NB: the readers' scanner counts, whichever bundle compacts the table.
         """
         return self.table_version < 9
 
     @property
     def numbers_log_files(self) -> bool:
-        """Whether log files are read in the order in which they were written (FSUtils: `.log.<number>`)."""
+        """Whether readers order log files by number, that is, as they were written (FSUtils: `.log.<number>`)."""
         return self.table_version < 8
 
     def require_merge_on_read(self) -> None:
@@ -62,8 +63,8 @@ class HudiTable:
 def read_table(storage: Storage, location: str) -> HudiTable:
     """Return the table at a location.
 
-    Raises NotHudiError naming the file that is not there or does not say what it must, StorageError for a place that
-    cannot be read.
+    Raises NotHudiError, naming the file that is missing or incomplete, and StorageError when the location cannot be
+    read.
     """
     for name in FILES:
         try:
@@ -72,26 +73,28 @@ def read_table(storage: Storage, location: str) -> HudiTable:
             continue
         if "hoodie.table.name" in found and "hoodie.table.version" in found:
             return _table(location, found)
-    raise NotHudiError(f"{location} is no Hudi table: it has no .hoodie/{FILES[0]} with a table's name and version")
+    raise NotHudiError(f"{location} is no Hudi table: it has no .hoodie/{FILES[0]} with table name and version")
 
 
 def bundle_for(table: HudiTable, wanted: str | None) -> str:
-    """Return the version of the bundle that is to do the work: the one that is wanted, else the one that fits.
+    """Return the version of the bundle to use: the wanted one, else the first that supports the table version.
 
-    Raises UnsupportedVersionError when that one, or none at all, serves a table of this version.
+    Raises UnsupportedVersionError when the wanted bundle does not support the table version, or no bundle does.
     """
     known = wanted is None or wanted in BUNDLES
     for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():
         if table.table_version in BUNDLES[version]:
             return version
-    what = f"{table.location} is a table of version {table.table_version}"
+    what = f"{table.location} has table version {table.table_version}"
     served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
-    which = "no bundle serves" if wanted is None else f"hudi.bundle {wanted} {'does not serve' if known else 'is none'}"
-    raise UnsupportedVersionError(f"{what}, which {which} (bundles and the table versions that they serve: {served})")
+    problem = "no bundle supports it"
+    if wanted is not None:
+        problem = f"hudi.bundle {wanted} {'does not support it' if known else 'is unknown'}"
+    raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the keys and values of a file as java.util.Properties writes it: no line goes on in the next."""
+    """Return the keys and values of a file as java.util.Properties writes it, that is, without continuation lines."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
     return {_unescaped(key.strip()): _unescaped(value.strip()) for key, _, value in pairs}

@@ -14,8 +14,8 @@ from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
-from compaction_operator.hudi.runs import LogFile
 
 from .support import REQUEST, Reports
 
@@ -202,7 +202,7 @@ def test_a_commit_without_content_is_taken_back_and_what_had_begun_rolled_back()
     assert timeline.calls[:2] == ["reopen 10", "roll back 10"]
 
 
-def test_somebody_elses_commit_without_content_is_left_alone_unless_the_user_opts_in() -> None:
+def test_a_foreign_commit_without_content_is_left_alone_unless_the_user_opts_in() -> None:
     for all_instants in (False, True):
         timeline = Timeline()
         timeline.empty = (log_compaction(State.COMPLETED, owner="team-2/other/1"),)
@@ -250,17 +250,17 @@ def test_with_nothing_scheduled_nothing_is_executed() -> None:
     assert "no logcompaction of this operator is pending" in result.message
 
 
-def test_a_plan_of_somebody_else_is_left_alone_and_waited_for_by_name() -> None:
+def test_a_foreign_plan_is_left_alone_and_named() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
     timeline.busy = "20"
     for type_ in (CompactionType.LOG_COMPACTION, CompactionType.COMPACTION):
         result = compact(timeline, type_)
         assert result.reason is Reason.WAITING_FOR_INSTANT
-        assert "20.compaction.requested of somebody else" in result.message
+        assert "20.compaction.requested of another client" in result.message
     assert not timeline.calls
 
 
-def test_a_plan_of_somebody_else_is_run_when_that_is_asked_for() -> None:
+def test_a_foreign_plan_is_run_on_request() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
     timeline.busy = "20"
     compact(timeline, CompactionType.COMPACTION, all_instants=True)
@@ -275,7 +275,7 @@ def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:
     assert result.message == "file group in pending 20.compaction.requested"
 
 
-def test_blocks_that_came_after_somebodys_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
+def test_blocks_that_came_after_a_foreign_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None), blocks=1)
     timeline.busy = "20"
     assert compact(timeline).reason is Reason.NOTHING_TO_COMPACT
@@ -364,7 +364,7 @@ def test_a_log_compaction_that_fails_without_the_lease_is_left_to_who_has_it() -
     assert timeline.calls[-1] == "run 90"
 
 
-def test_somebody_elses_plan_that_would_lose_records_is_never_run() -> None:
+def test_a_foreign_plan_that_would_lose_records_is_never_run() -> None:
     timeline = Timeline(log_compaction(State.REQUESTED, owner=None))
     timeline.partial = True
     with pytest.raises(HudiError, match="changed columns"):
@@ -404,7 +404,7 @@ def test_what_was_compacted_is_told_though_the_cleaner_fails() -> None:
     assert status_of(result).state == "Completed"
 
 
-def test_one_small_file_group_of_somebodys_plan_does_not_hide_one_that_is_worth_waiting_for() -> None:
+def test_one_small_file_group_of_a_foreign_plan_does_not_hide_one_that_is_worth_waiting_for() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
     timeline.busy = "20"
     timeline.more_groups = (FileGroup("", "f2", 1, "20"),)

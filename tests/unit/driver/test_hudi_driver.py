@@ -14,8 +14,8 @@ from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi import setup as hudi_driver
 from compaction_operator.driver.hudi.setup import bundle_jar, prepare
-from compaction_operator.hudi.client import HudiClient
 from compaction_operator.hudi.errors import HudiError, RefusedOptionError
+from compaction_operator.hudi.jvm.client import HudiClient
 
 from .support import REQUEST, Reports
 from .test_hudi import Lease
@@ -128,7 +128,7 @@ def test_the_driver_takes_hudis_types_to_hudi_and_says_what_hudi_refused(
 
 
 class Client:
-    """A client whose table was written by somebody with another clock. It is not asked for anything else."""
+    """A client of a table whose last writer had another clock. It implements nothing else."""
 
     def __init__(self, skew: float = 0.0) -> None:
         self._skew = skew

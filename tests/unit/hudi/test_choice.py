@@ -1,8 +1,8 @@
 """What is chosen of Hudi's own plan, and what is said when nothing is."""
 
 from compaction_operator.hudi.choice import Choice
+from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.plans import Operation
-from compaction_operator.hudi.runs import LogFile
 
 
 def operation(*sizes: int, partition: str = "dt=1") -> Operation:
@@ -62,4 +62,4 @@ def test_blocks_of_changed_columns_only_are_named() -> None:
     files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, partial=n == 2) for n in (1, 2, 3))
     one = choice()
     assert not one(Operation("", "f1", files), ())
-    assert one.why_nothing([3]).startswith("file group f1: log.2: its records are of changed columns only")
+    assert one.why_nothing([3]).startswith("file group f1: log.2: its records contain changed columns only")

@@ -71,13 +71,13 @@ def test_what_others_made_is_named_and_left_alone_unless_that_is_asked_for() -> 
     assert todo.left == (clustering,)
 
 
-def test_what_another_namespace_made_is_somebody_elses_as_its_lease_is_another() -> None:
+def test_a_plan_of_another_namespace_is_foreign_because_its_lease_differs() -> None:
     dead = log_compaction("1", State.INFLIGHT, owner="team-2/6f1c/2")
     todo = decided([dead], action=Action.LOG_COMPACTION)
     assert (todo.roll_back, todo.left) == ((), (dead,))
 
 
-def test_a_plan_of_somebody_else_is_not_run_where_merged_blocks_are_replayed_last() -> None:
+def test_a_foreign_plan_is_not_run_where_merged_blocks_are_replayed_last() -> None:
     """It may span what was written beside it; of this operator's own plans it is known."""
     plan, own = log_compaction("2", owner=None), log_compaction("3")
     todo = decided([plan, own], action=Action.LOG_COMPACTION, all_instants=True, newest_only=True)

@@ -8,7 +8,7 @@ from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.java import hudi_errors, items
+from compaction_operator.hudi.jvm.java import hudi_errors, items
 
 
 class Thrown:

@@ -1,4 +1,4 @@
-"""What Hudi's write client is told, and what a user may not tell it."""
+"""Options of Hudi's write client, and those that a user may not set."""
 
 import logging
 from dataclasses import replace
@@ -139,7 +139,7 @@ def test_without_a_lock_that_holds_between_processes_nothing_is_done(provider: s
         write_options(TABLE, warehouse={}, own=own, partitions=())
 
 
-def test_who_declares_that_nobody_else_writes_needs_no_lock() -> None:
+def test_a_declared_single_writer_needs_no_lock() -> None:
     found = write_options(TABLE, warehouse={}, own=HudiOptions(single_writer=True), partitions=())
     assert found["hoodie.write.concurrency.mode"] == "single_writer"
 

@@ -1,4 +1,4 @@
-"""What a table says of itself, and which bundle serves it."""
+"""Properties of a table, and the bundle that supports it."""
 
 from pathlib import Path
 
@@ -97,13 +97,13 @@ def test_a_bundle_that_serves_the_table_may_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("version", "wanted", "said"),
     [
-        (9, "1.0.2", "hudi.bundle 1.0.2 does not serve"),
-        (8, "1.1.1", "hudi.bundle 1.1.1 is none"),
-        (10, None, "no bundle serves"),
-        (5, None, "no bundle serves"),
+        (9, "1.0.2", "hudi.bundle 1.0.2 does not support"),
+        (8, "1.1.1", "hudi.bundle 1.1.1 is unknown"),
+        (10, None, "no bundle supports"),
+        (5, None, "no bundle supports"),
     ],
 )
-def test_a_version_that_no_bundle_serves_is_refused(version: int, wanted: str | None, said: str) -> None:
+def test_a_version_that_no_bundle_supports_is_refused(version: int, wanted: str | None, said: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=said):
         bundle_for(of_version(version), wanted)
 

@@ -1,1 +1,1 @@
-"""The flow of one compaction of a Hudi table, its set-up, and the lease by which one driver works at a time."""
+"""Compaction of one Hudi table: its set-up, its flow, and the lease that admits one driver at a time."""

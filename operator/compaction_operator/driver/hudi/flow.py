@@ -1,4 +1,4 @@
-"""The flow of one compaction of a Hudi table: look at the timeline, put it in order, plan, run, clean, report."""
+"""The flow of one compaction of a Hudi table: read and repair the timeline, plan, run, clean, report."""
 
 import logging
 import time
@@ -21,18 +21,18 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
 LOOKS = 100
-"""How often the timeline is looked at for a moment without a pending delta commit: a busy writer's are short."""
+"""How often to poll the timeline for a moment without a pending delta commit. A busy writer leaves short ones."""
 
 
 class Client(Protocol):
-    """What the flow needs of `HudiClient`; each method raises HudiError."""
+    """The part of `HudiClient` that the flow uses. Each method raises HudiError."""
 
     def instants(self) -> tuple[Instant, ...]:
-        """What is on the timeline."""
+        """Return the relevant instants of the timeline."""
         ...
 
     def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
-        """Plan what is chosen, also `beside` newer pending delta commits; None when that is nothing."""
+        """Plan the chosen blocks, even `beside` newer pending delta commits; None when no block is chosen."""
         ...
 
     def plan_compaction(self, *, owner: str) -> Plan | None:
@@ -40,15 +40,15 @@ class Client(Protocol):
         ...
 
     def plan_of(self, instant: Instant) -> Plan:
-        """The plan of a pending instant."""
+        """Return the plan of a pending instant."""
         ...
 
     def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
-        """Execute and commit a plan, with a last question in between."""
+        """Execute a plan, call `confirm`, and commit."""
         ...
 
     def roll_back(self, instant: Instant) -> None:
-        """Roll back a log compaction that had begun."""
+        """Roll back an inflight log compaction."""
         ...
 
     def remove(self, instant: Instant) -> None:
@@ -56,15 +56,15 @@ class Client(Protocol):
         ...
 
     def remove_empty_plans(self) -> tuple[str, ...]:
-        """Remove plans that have no content, and return their instants."""
+        """Remove plans without content, and return their instants."""
         ...
 
     def cut_short(self) -> tuple[Instant, ...]:
-        """Log compactions and compactions whose commit has no content."""
+        """Return the log compactions and compactions whose commit has no content."""
         ...
 
     def reopen(self, instant: Instant) -> bool:
-        """Take such a commit back; False where something rests on it."""
+        """Make such a commit inflight again; False when a later instant depends on it."""
         ...
 
     def clean(self) -> Cleaned | None:
@@ -76,11 +76,11 @@ class Client(Protocol):
         ...
 
     def file_groups(self) -> tuple[FileGroup, ...]:
-        """The newest slice of each file group."""
+        """Return the newest slice of each file group."""
         ...
 
     def written(self, *, besides: str) -> tuple[int, int]:
-        """The bytes that writers, and that all, wrote since the last full compaction `besides` that one."""
+        """Return writers' bytes and total bytes since the last full compaction other than `besides`."""
         ...
 
 
@@ -88,15 +88,16 @@ class HeldLease(Protocol):
     """A lease that is held."""
 
     def confirm(self) -> None:
-        """Raise JobError when it is lost."""
+        """Raise JobError when the lease is lost."""
         ...
 
 
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` is what is known of the table beforehand. `exclusive`: nothing else may be pending, as the order of the
-    metadata table's own services is that of its index of records. `numbered` as HudiTable.numbers_log_files.
+    `status` holds what the driver knows about the table beforehand. `exclusive`: no other service may be pending,
+    because the metadata table's record index depends on the order of its services. `numbered` is
+    HudiTable.numbers_log_files.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class HudiCompaction:
         self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
 
     def run(self) -> DriverResult:
-        """Compact, and return how it went; raises JobError or HudiError when it did not."""
+        """Compact and return the result; raises JobError or HudiError when the compaction fails."""
         mode = self._request.hudi.mode
         self._lease.confirm()
         self._update(removed=self._client.remove_empty_plans())
@@ -140,7 +141,7 @@ class HudiCompaction:
         )
         self._put_in_order(todo)
         if self._exclusive and todo.left:
-            return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending: it is somebody else's")
+            return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending, owned by another client")
         if mode is not HudiMode.SCHEDULE:
             for instant in todo.run:
                 self._execute(self._client.plan_of(instant))
@@ -151,25 +152,25 @@ class HudiCompaction:
         try:
             self._tidy_up()
         except HudiError as error:
-            # NB: what was compacted stays compacted, and the status says so.
+            # NB: the compaction stays committed, and the status says so.
             return self._end(error.reason, f"{self._status}; then {error}")
         return self._result(todo)
 
     def _reopen(self, instant: Instant) -> None:
-        """Take a commit of ours back that its driver died in, so that it is rolled back or run again."""
+        """Reopen a commit whose driver died while writing it, so that it is rolled back or run again."""
         if is_own(instant, self._request.namespace) or self._request.hudi.all_instants:
             self._lease.confirm()
             done = self._client.reopen(instant)
-            log.info("%s was committed without content: %s", instant, "reopened" if done else "left as it is")
+            log.info("%s was committed without content: %s", instant, "reopened" if done else "left unchanged")
 
     def _put_in_order(self, todo: Todo) -> None:
         for instant in todo.roll_back:
             self._lease.confirm()
-            log.info("rolling back %s: a log compaction that had begun is never gone on with", instant)
+            log.info("rolling back %s: an inflight log compaction is never resumed", instant)
             self._client.roll_back(instant)
         for instant in todo.remove:
             self._lease.confirm()
-            log.info("removing %s: it may not or can no longer run", instant)
+            log.info("removing %s: it cannot or must not run", instant)
             self._client.remove(instant)
         rolled_back = tuple(instant.time for instant in todo.roll_back)
         removed = (*self._status.removed, *(instant.time for instant in todo.remove))
@@ -191,12 +192,12 @@ class HudiCompaction:
             self._requested(plan)
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
-        """Plan now or, where a pending delta commit is in the way, between this one and the writer's next.
+        """Plan now or, if a pending delta commit prevents it, between that commit and the writer's next.
 
-        Where there is no such moment, plan beside them, if their blocks come after the merged one: they may have to
-        try again then. NB: before table version 8 that is not known.
+        Without such a moment, plan beside pending delta commits whose blocks come after the merged one. Their writers
+        may have to retry then. NB: before table version 8 the order of the blocks is unknown.
         """
-        # NB: of the metadata table no commit can end while its lock is held here.
+        # NB: no commit of the metadata table can complete while this driver holds its lock.
         looks = iter(range(0 if self._exclusive else LOOKS))
         while True:
             plan = self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=False)
@@ -211,7 +212,7 @@ class HudiCompaction:
         return self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=True)
 
     def _quiet(self, looks: Iterator[int]) -> bool:
-        """Wait until no delta commit is pending; False when there are no looks left."""
+        """Wait until no delta commit is pending; False when `looks` is exhausted."""
         for _ in looks:
             self._pause(PAUSE_SECONDS)
             self._lease.confirm()
@@ -223,13 +224,13 @@ class HudiCompaction:
         self._tell(plan, "Requested")
 
     def _execute(self, plan: Plan) -> None:
-        """Run a plan; one that writers overtook is rolled back, for the next attempt to plan anew."""
+        """Run a plan. If writers overtook it, roll it back, so that the next attempt makes a new plan."""
         self._lease.confirm()
         size = sum(operation.size for operation in plan.operations)
         before = Progress(partitions_total=1, bytes_total=size)
         self._report.update(before, at_once=True)
         if plan.partial:
-            raise HudiError(f"{plan.action} {plan.instant} has blocks of changed columns only: it would lose records")
+            raise HudiError(f"{plan.action} {plan.instant} has records with changed columns only and would lose them")
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
         except (HudiError, OvertakenError):
@@ -240,7 +241,7 @@ class HudiCompaction:
         self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
 
     def _undo(self, plan: Plan) -> None:
-        """Roll back a log compaction that failed. NB: not one whose lease is lost: somebody else may be at it."""
+        """Roll back a failed log compaction. NB: not without the lease, as another driver may be rolling it back."""
         found = [one for one in self._client.instants() if one.time == plan.instant and one.is_dead]
         for instant in found:
             try:
@@ -250,7 +251,7 @@ class HudiCompaction:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
-        """Raise JobError unless the plan may be committed: under the lease, and not overtaken where that matters."""
+        """Raise JobError if the lease is lost, or if block order matters and another instant overtook the plan."""
         self._lease.confirm()
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
@@ -306,11 +307,11 @@ class HudiCompaction:
         for group in groups:
             if group.busy:
                 busy[group.busy] = max(group.blocks, busy.get(group.busy, 0))
-        # A pending compaction has all blocks of before in its plan: those that came later are too few themselves.
+        # The plan of a pending compaction contains all earlier blocks. Later blocks alone are too few.
         enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
         for instant in todo.left:
             if busy.get(instant.time, -1) >= enough:
-                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of somebody else"
+                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of another client"
         if busy:
             pending = (one for one in self._client.instants() if one.time in busy)
             return Reason.NOTHING_TO_COMPACT, f"file group in pending {_listed(pending)}"
@@ -333,7 +334,7 @@ class HudiCompaction:
 
 
 class OvertakenError(JobError):
-    """Writers came in between: what was merged must not be committed any more."""
+    """Writers overtook the plan: its merged blocks must not be committed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.WAITING_FOR_INSTANT, message)
@@ -342,7 +343,7 @@ class OvertakenError(JobError):
 def _why_no_compaction(groups: Collection[FileGroup]) -> str:
     if not any(group.blocks for group in groups):
         return "no file group has log files"
-    return "Hudi planned none: see hoodie.compact.inline.max.delta.commits and hoodie.compaction.strategy"
+    return "Hudi planned no compaction: see hoodie.compact.inline.max.delta.commits and hoodie.compaction.strategy"
 
 
 def _listed(instants: Iterable[Instant]) -> str:

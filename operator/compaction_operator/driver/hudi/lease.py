@@ -1,4 +1,4 @@
-"""The lease of one table: a Kubernetes Lease, so that of all drivers of a namespace one at a time works on it."""
+"""The lease of one table: a Kubernetes Lease that admits one driver of a namespace at a time."""
 
 import hashlib
 import logging
@@ -20,30 +20,30 @@ DURATION_SECONDS = 60
 RENEWAL_SECONDS = 20
 
 CLOCK_TOLERANCE = 5.0
-"""By how many seconds this machine's clock may differ from the API server's, beside the time of the call."""
+"""The accepted difference in seconds between this machine's clock and the API server's, plus the call's duration."""
 
 
 class Leases(Protocol):
     """Leases of one namespace; each method raises kubernetes.client.ApiException."""
 
     def read(self, name: str) -> Any:
-        """Return the lease of that name, None when there is none."""
+        """Return the lease of that name, None if it does not exist."""
         ...
 
     def create(self, body: Any) -> Any:
-        """Create a lease and return it as it is now; a conflict when there is one of its name."""
+        """Create a lease and return it as stored; a conflict when one with its name exists."""
         ...
 
     def replace(self, body: Any) -> Any:
-        """Write a lease and return it as it is now; a conflict when it has changed since it was read."""
+        """Write a lease and return it as stored; a conflict when it has changed since it was read."""
         ...
 
 
 class Lease:
-    """A lease that is held from construction until `release`, and renewed by a thread meanwhile.
+    """A lease that is held from construction until `release`. A thread renews it meanwhile.
 
-    NB: it counts as lost once it was not renewed for its whole duration: somebody else may have it then. That is how a
-    process notices that it was stopped, or its machine was asleep, for too long.
+    NB: a lease that was not renewed for its whole duration counts as lost, because another driver may hold it by then.
+    This is how a process notices that it was stopped, or that its machine was asleep, for too long.
     """
 
     def __init__(self, leases: Leases, held: Any) -> None:
@@ -64,7 +64,7 @@ class Lease:
             raise JobError(Reason.LOCK_LOST, f"lease {self._name} is lost: it was last renewed {silence:.0f} s ago")
 
     def release(self) -> None:
-        """End the thread and give the lease away, if it is still held."""
+        """End the thread, and give up the lease if it is still held."""
         self._stopped.set()
         self._thread.join()
         if self.lost.is_set():
@@ -73,7 +73,7 @@ class Lease:
         try:
             self._leases.replace(self._held)
         except Exception as error:
-            log.warning("lease %s is left to end by itself: %s", self._name, error)
+            log.warning("lease %s was not given up and will expire: %s", self._name, error)
 
     def _run(self) -> None:
         while not self._stopped.wait(RENEWAL_SECONDS) and not self.lost.is_set():
@@ -87,14 +87,14 @@ class Lease:
             self._confirmed = asked
         except kubernetes.client.ApiException as error:
             if error.status in (404, 409):
-                self._look_again(error.reason)
+                self._resolve_conflict(error.reason)
             else:
                 log.warning("lease %s was not renewed: %s %s", self._name, error.status, error.reason)
         except Exception as error:
             log.warning("lease %s was not renewed: %s", self._name, error)
 
-    def _look_again(self, reason: str) -> None:
-        """Go on where it was this holder's own write that came in between: the server's answer to it had got lost."""
+    def _resolve_conflict(self, reason: str) -> None:
+        """Keep the lease if the conflicting write is this holder's own, whose answer from the server was lost."""
         try:
             found = self._leases.read(self._name)
         except Exception as error:
@@ -111,7 +111,7 @@ class Lease:
 def table_lease(leases: Leases, location: str, *, holder: str) -> Iterator[Lease]:
     """Hold the lease of the table at a location.
 
-    Raises JobError: WaitingForLease naming who else does, DriverFailed where this machine's clock is wrong.
+    Raises JobError: WaitingForLease naming the other holder, DriverFailed when this machine's clock is wrong.
     """
     held = _taken(leases, lease_name(location), holder)
     lease = Lease(leases, held)
@@ -128,7 +128,7 @@ def lease_name(location: str) -> str:
 
 
 def _taken(leases: Leases, name: str, holder: str) -> Any:
-    """Return the lease, written as this holder's."""
+    """Write the lease as this holder's and return it."""
     now = _written_now()
     found = leases.read(name)
     if found is not None and (other := _other_holder(found, holder, now)):
@@ -147,9 +147,9 @@ def _taken(leases: Leases, name: str, holder: str) -> Any:
 
 
 def _require_right_time(lease: Any) -> None:
-    """Raise JobError when this machine's clock is wrong: its instants would not be in the order of the writers'.
+    """Raise JobError when this machine's clock is wrong: its instants would not fit the order of the writers'.
 
-    The API server says when it wrote the lease (`managedFields`), in whole seconds.
+    The API server records in whole seconds when it wrote the lease (`managedFields`).
     """
     served = max((entry.time for entry in lease.metadata.managed_fields or () if entry.time), default=None)
     if served is None:
@@ -161,7 +161,7 @@ def _require_right_time(lease: Any) -> None:
 
 
 def _other_holder(lease: Any, holder: str, now: datetime) -> str | None:
-    """Return who else holds a lease that has not run out."""
+    """Return the other holder of a lease that has not expired, None if there is none."""
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == holder or spec.renew_time is None:
         return None
@@ -170,11 +170,11 @@ def _other_holder(lease: Any, holder: str, now: datetime) -> str | None:
 
 
 def _written_now() -> datetime:
-    """Return this moment as a lease can have it: the API server wants six digits, and Python leaves out zeros."""
+    """Return the current time with microseconds: the API server needs six digits, and Python omits them when zero."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond or 1)
 
 
 def _now() -> float:
-    # NB: unlike time.monotonic this goes on while the machine is suspended.
+    # NB: unlike time.monotonic, this clock runs while the machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,4 +1,4 @@
-"""What a driver does for a Hudi table around the flow: find the table, its bundle, its options, its lease and Spark."""
+"""Set-up of a driver for a Hudi table: its properties, bundle, options, lease and Spark session around the flow."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,8 +14,8 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi.choice import Choice, lies_in
-from compaction_operator.hudi.client import HudiClient
 from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.jvm.client import HudiClient
 from compaction_operator.hudi.options import threshold, write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
 from compaction_operator.storage import StorageError, local_path, open_storage
@@ -23,18 +23,18 @@ from compaction_operator.storage import StorageError, local_path, open_storage
 log = logging.getLogger(__name__)
 
 BUNDLES_VARIABLE = "HUDI_BUNDLES"
-"""The folder of Hudi's bundles, one for each version; in the image it is BUNDLES_FOLDER."""
+"""The environment variable with the folder of Hudi's bundles, one jar per version; by default BUNDLES_FOLDER."""
 
 BUNDLES_FOLDER = "/opt/hudi"
 
 CLOCK_TOLERANCE = 600.0
 LARGEST_TIME_ZONE = 27 * 3600.0
-"""In seconds. NB: a table that was copied has files that are younger than their instants by any time."""
+"""In seconds. NB: the files of a copied table may be newer than their instants by any time."""
 
 
 @dataclass(frozen=True)
 class HudiJob:
-    """All that is known of the work before Spark runs."""
+    """The table, bundle and write options of one job, determined before Spark starts."""
 
     table: HudiTable
     bundle: str
@@ -42,7 +42,7 @@ class HudiJob:
 
 
 def prepare(request: JobRequest, location: str) -> HudiJob:
-    """Return what the table at a location asks for; raises HudiError, or JobError where it cannot be read."""
+    """Return the job for the table at a location; raises HudiError, or JobError when the table cannot be read."""
     table = _read_table(location)
     table.require_merge_on_read()
     if request.hudi.metadata_table:
@@ -66,7 +66,7 @@ def _read_table(location: str) -> HudiTable:
 
 
 def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:
-    """Return where a version's bundle is; raises UnsupportedVersionError, naming the place, when it is not there."""
+    """Return the path of a version's bundle; raises UnsupportedVersionError, naming the path, when it is missing."""
     jar = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER)) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
     if not jar.is_file():
         raise UnsupportedVersionError(f"the bundle of Hudi {bundle} is not in the image: there is no {jar}")
@@ -90,7 +90,7 @@ def compact(
         if not request.hudi.metadata_table:
             return _flow(job, request, hudi, held, report).run()
         with hudi.metadata_table() as metadata, hudi.locked():
-            # NB: of the metadata table there is one writer at a time, whoever holds the data table's lock.
+            # NB: the metadata table has one writer at a time: the holder of the data table's lock.
             return _flow(job, request, metadata, held, report).run()
 
 
@@ -116,21 +116,21 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
 
 
 def _require_same_clock(skew: float, location: str) -> None:
-    """Raise JobError where this driver's instants would come hours before or after the writers'.
+    """Raise JobError when this driver's instants would be hours before or after the writers'.
 
-    A compaction ahead of its time would take what is written in the meantime for already merged.
+    A compaction with an instant in the future would count later writes as already merged.
     """
     if CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
         raise JobError(
             Reason.UNSUPPORTED_TABLE,
-            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writer: let them have one "
-            "time zone (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
-            "hoodie.table.timeline.timezone=UTC) and the right time; a table that was copied may be written to first",
+            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writer: set the same "
+            "time zone for both (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
+            "hoodie.table.timeline.timezone=UTC) and correct the clocks; write to a copied table once before",
         )
 
 
 def _require_partitions(wanted: Sequence[str], partitions: Collection[str], location: str) -> None:
-    """Raise JobError, naming the first that is not there or on the way to any that is."""
+    """Raise JobError naming the first path that is neither a partition nor a leading part of one."""
     for one in wanted:
         if not any(lies_in(partition, one) for partition in partitions):
             known = f"it has {', '.join(sorted(partitions)[:3])}, ..." if any(partitions) else "it is not partitioned"
@@ -138,11 +138,11 @@ def _require_partitions(wanted: Sequence[str], partitions: Collection[str], loca
 
 
 def _require_at_once(request: JobRequest) -> None:
-    """Raise RefusedOptionError unless the metadata table's log compaction begins and ends in this driver."""
+    """Raise RefusedOptionError unless this driver both plans and executes the metadata table's log compaction."""
     if request.type is not CompactionType.LOG_COMPACTION or request.hudi.mode is not HudiMode.SCHEDULE_AND_EXECUTE:
         raise RefusedOptionError(
-            "hudi.metadataTable goes with type LogCompaction and mode ScheduleAndExecute only: what is left pending "
-            "there keeps the table's writers from compacting their metadata"
+            "hudi.metadataTable works only with type LogCompaction and mode ScheduleAndExecute: a plan left pending "
+            "there prevents the table's writers from compacting their metadata"
         )
     if request.spark.executors.instances:
-        raise RefusedOptionError("hudi.metadataTable goes with spark.executors.instances: 0 only")
+        raise RefusedOptionError("hudi.metadataTable works only with spark.executors.instances: 0")

@@ -1,12 +1,12 @@
-"""What keeps a plan from being committed: records that Hudi could not write and says nothing of."""
+"""Checks before a commit: records that Hudi failed to write without reporting it."""
 
 from typing import Any
 
 import pytest
 
-from compaction_operator.hudi.client import require_all_written
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action
+from compaction_operator.hudi.jvm.writes import require_all_written
 from compaction_operator.hudi.plans import Operation, Plan
 
 

@@ -1,21 +1,21 @@
-"""Sizes and block headers of log files, read with Hudi's own log format. NB: contents are skipped, never read."""
+"""Sizes and block headers of log files, read with Hudi's own log format. NB: block contents are never read."""
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_operator.hudi.runs import LogFile
+from compaction_operator.hudi.log_blocks import LogFile
 
 _NAME = re.compile(r"\..+_([0-9]+)\.log\.[0-9]+(_.+)?")
-"""FSUtils.LOG_FILE_PATTERN. From table version 8 on the number before `.log.` is the delta commit's instant."""
+"""FSUtils.LOG_FILE_PATTERN. From table version 8 on, the number before `.log.` is the delta commit's instant."""
 
 _COMMAND = "COMMAND_BLOCK"
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What matters of a block's header (HoodieLogBlock.HeaderMetadataType)."""
+    """The relevant fields of a block's header (HoodieLogBlock.HeaderMetadataType)."""
 
     kind: str
     instant: str
@@ -25,7 +25,7 @@ class _Header:
 
 
 class LogFiles:
-    """The log files of a table. A file never changes once its instant is complete, so each header is read once."""
+    """Reader of a table's log files. A file never changes after its instant completes, so each header is read once."""
 
     def __init__(self, jvm: Any, storage: Any, base: str, *, names_have_instants: bool) -> None:
         self._jvm = jvm
@@ -36,13 +36,13 @@ class LogFiles:
         self._keys = jvm.org.apache.hudi.common.table.log.block.HoodieLogBlock.HeaderMetadataType
 
     def read(self, partition: str, name: str) -> LogFile:
-        """Return a log file as its headers describe it."""
+        """Return a log file with its size and what its block headers contain."""
         return self._read(partition, name, self.size(partition, name))
 
     def glance(self, partition: str, name: str, *, plain: Collection[str]) -> LogFile:
-        """Return what is known of it for less effort: no size, and no headers where its instant is among `plain`.
+        """Return a log file without its size, and without reading headers if its instant is in `plain`.
 
-        Those are ordinary delta commits: all that is not known of them then is whether they are partial.
+        `plain` are ordinary delta commits. Only whether their records are partial remains unknown.
         """
         found = _NAME.fullmatch(name)
         if self._names_have_instants and found is not None and found[1] in plain:
@@ -50,15 +50,15 @@ class LogFiles:
         return self._read(partition, name, 0)
 
     def size(self, partition: str, name: str) -> int:
-        """Return the bytes of a file, base or log."""
+        """Return the size in bytes of a base or log file."""
         return int(self._storage.getPathInfo(self._java_path(self.path(partition, name))).getLength())
 
     def blocks(self, partition: str, name: str) -> int:
-        """Return how many blocks with records a log file has."""
+        """Return the number of a log file's blocks that contain records."""
         return sum(1 for header in self._headers(self.path(partition, name)) if header.kind != _COMMAND)
 
     def path(self, partition: str, name: str) -> str:
-        """Return the whole path of a file of a partition ('' for a table that has none)."""
+        """Return the full path of a file in a partition; '' for an unpartitioned table."""
         return "/".join(part for part in (self._base, partition, name) if part)
 
     def _read(self, partition: str, name: str, size: int) -> LogFile:
@@ -68,7 +68,7 @@ class LogFiles:
             found = [header for header in headers if header.kind != _COMMAND]
             self._known[path, size] = LogFile(
                 name=name,
-                instants=tuple(sorted({header.instant for header in found})) or self._named(name),
+                instants=tuple(sorted({header.instant for header in found})) or self._instant_in(name),
                 size=size,
                 replaces=frozenset().union(*(header.replaces for header in found)),
                 partial=any(header.partial for header in found),
@@ -102,7 +102,7 @@ class LogFiles:
     def _java_path(self, path: str) -> Any:
         return self._jvm.org.apache.hudi.storage.StoragePath(path)
 
-    def _named(self, name: str) -> tuple[str, ...]:
-        """Return the place of a file without records: one that a writer died in, or that only rolls back."""
+    def _instant_in(self, name: str) -> tuple[str, ...]:
+        """Return the instant in a file name, for files without records: the writer died, or they only roll back."""
         found = _NAME.fullmatch(name)
         return (found[1],) if found and self._names_have_instants else ()

@@ -1,7 +1,7 @@
-"""Which log files of a file group are worth merging: the runs of small, consecutive blocks that RFC-48 asks for.
+"""Log blocks of a file group, and the runs of small, consecutive blocks that are worth merging (RFC-48).
 
-A plan's unit is the log file. Source of the rules: RFC-48 ("Disadvantages"), and how Hudi's two scanners of log blocks
-put a merged block in order (HoodieLogFile's comparator, BaseHoodieLogRecordReader).
+The unit of a plan is the log file. The rules come from RFC-48 ("Disadvantages") and from the position that Hudi's two
+scanners of log blocks give a merged block (HoodieLogFile's comparator, BaseHoodieLogRecordReader).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log file of a file slice: the instants of its blocks, its bytes, and the instants that its blocks replace.
+    """A log file of a file slice: the instants of its blocks, its size in bytes, and the instants it replaces.
 
-    `partial`: some of its records are of changed columns only, as Spark's MERGE INTO writes them. `rolls_back` are the
-    instants whose blocks a reader leaves out for it (before table version 8).
+    `partial`: some of its records contain changed columns only, as Spark's MERGE INTO writes them. `rolls_back` are
+    the instants whose blocks a reader skips because of this file (before table version 8).
     """
 
     name: str
@@ -26,10 +26,10 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Block:
-    """What a reader takes for one block: the files of an instant, with those of the blocks that they replace.
+    """A block as readers see it: the files of one instant, and the files of the blocks that they replace.
 
-    `size` is that of the instant's own files. `first` and `last` are the oldest and newest instants of what it stands
-    for; NB: a merged block stands where its newest original stood, not at its own instant.
+    `size` is the size in bytes of the instant's own files. `first` and `last` are the oldest and newest instants of
+    the original blocks. NB: a merged block takes the position of its newest original, not of its own instant.
     """
 
     first: str
@@ -39,19 +39,19 @@ class Block:
 
     @property
     def partial(self) -> bool:
-        """Whether any of its records is partial. NB: Hudi 1.0 loses those in a log compaction, 1.2 fails."""
+        """Whether any record is partial. NB: a log compaction loses partial records in Hudi 1.0, and fails in 1.2."""
         return any(file.partial for file in self.files)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its files, the replaced ones first: without them a reader would skip the merged block."""
+        """The file names, replaced files first: without those a reader would skip the merged block."""
         return tuple(file.name for file in self.files)
 
 
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
     """Return the blocks that a reader of the slice opens, oldest first.
 
-    NB: what was rolled back goes with the oldest, together with the rollback: a merge takes both or none.
+    NB: rolled-back files and their rollback belong to the oldest block, so that a merge takes both or neither.
     """
     found = list(files)
     gone = frozenset().union(*(file.rolls_back for file in found))
@@ -62,7 +62,7 @@ def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
 
 def _live_blocks(files: Iterable[LogFile]) -> tuple[Block, ...]:
     groups = _by_instant(files)
-    # A merged block is younger than all that it replaces: seen from the youngest on, each group meets its replacement.
+    # A merged block is newer than all that it replaces. From newest to oldest, each group follows its replacement.
     replaced_by: dict[str, str] = {}
     for group in reversed(groups):
         name = _last(group)
@@ -77,11 +77,12 @@ def _live_blocks(files: Iterable[LogFile]) -> tuple[Block, ...]:
 def best_run(
     files: Iterable[LogFile], *, threshold: int, limit: int | None, pending: Collection[str], newest_only: bool
 ) -> tuple[Block, ...]:
-    """Return the longest run (the newest of several) of at least `threshold` consecutive blocks of `limit` bytes.
+    """Return the longest run of at least `threshold` consecutive blocks of at most `limit` bytes each.
 
-    No instant of `pending` (delta commits of any writer) may come to lie within it. With `newest_only`, for tables
-    that are read with Hudi's first scanner, which replays a merged block after everything older, it must end with the
-    slice's newest block and be newer than all that is pending. Empty when there is none.
+    Of several longest runs the newest is returned; without any run, an empty tuple. No instant of `pending` (delta
+    commits of any writer) may fall within the run. `newest_only` is for tables that are read with Hudi's first
+    scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
+    and all pending instants must be older than the run.
     """
     blocks = blocks_of(files)
     runs = [run for run in _runs(blocks, limit, pending) if len(run) >= threshold]
@@ -91,7 +92,7 @@ def best_run(
 
 
 def _by_instant(files: Iterable[LogFile]) -> list[list[LogFile]]:
-    """Return the files, oldest first, those of one instant together: a reader drops all blocks of a merged instant."""
+    """Group files by instant, oldest first: a reader drops all blocks of a merged instant together."""
     groups: list[list[LogFile]] = []
     for file in sorted(files, key=lambda file: (min(file.instants), max(file.instants), file.name)):
         if groups and any(set(file.instants) & set(other.instants) for other in groups[-1]):
@@ -117,7 +118,7 @@ def _block(parts: Sequence[Sequence[LogFile]]) -> Block:
 
 
 def _runs(blocks: Sequence[Block], limit: int | None, pending: Collection[str]) -> list[tuple[Block, ...]]:
-    """Cut the blocks at those that are too large or partial, and wherever something pending would come between."""
+    """Split the blocks at too large or partial ones, and wherever a pending instant would fall between two blocks."""
     runs: list[list[Block]] = [[]]
     for block in blocks:
         if block.partial or (limit is not None and block.size > limit):
