@@ -18,7 +18,7 @@ from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect
 from compaction_operator.controller.kube.cluster import Pools
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
@@ -107,19 +107,19 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
 
     @kopf.on.event(GROUP, VERSION, compaction_api.PLURAL, registry=registry)
     async def compaction(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.COMPACTION, event["type"], event["object"])
+        controller.on_event(ResourceKind.COMPACTION, event["type"], event["object"])
 
     @kopf.on.event(GROUP, VERSION, cleanup_api.PLURAL, registry=registry)
     async def cleanup(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.CLEANUP, event["type"], event["object"])
+        controller.on_event(ResourceKind.CLEANUP, event["type"], event["object"])
 
     @kopf.on.event("batch", "v1", "jobs", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.JOB, event["type"], event["object"])
+        controller.on_event(ResourceKind.JOB, event["type"], event["object"])
 
     @kopf.on.event("", "v1", "pods", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def pod(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.POD, event["type"], event["object"])
+        controller.on_event(ResourceKind.POD, event["type"], event["object"])
 
 
 async def _watched(controller: Controller) -> None:

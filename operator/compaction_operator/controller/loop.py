@@ -17,7 +17,7 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
-from compaction_operator.controller.kube.resources import Cleanup, Key, Kind, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Key, ResourceKind, TableKey
 from compaction_operator.controller.kube.times import Clock, backed_off
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
@@ -84,14 +84,14 @@ class Controller:
             for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
                 self.on_event(kind, "ADDED", raw)
 
-    def on_event(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+    def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
         if event is None and kind in KINDS:
             self._history.doubt(kind)
         try:
-            if kind is Kind.JOB:
+            if kind is ResourceKind.JOB:
                 self._on_job(event, raw)
-            elif kind is Kind.POD:
+            elif kind is ResourceKind.POD:
                 self._on_driver_pod(event, raw)
             else:
                 self._on_resource(kind, event, raw)
@@ -169,7 +169,7 @@ class Controller:
         view = self._cluster.note_job(raw)
         if event == "DELETED":
             self._cluster.forget_job(view.namespace, view.name)
-        self._add(Key(Kind.COMPACTION, view.namespace, view.compaction))
+        self._add(Key(ResourceKind.COMPACTION, view.namespace, view.compaction))
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
             self._add(cleanup.key)
@@ -186,7 +186,7 @@ class Controller:
             if compaction is not None and compaction.meta.uid == uid:
                 self._add(key, after=GATHER_PAUSE)
 
-    def _on_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+    def _on_resource(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         if event == "DELETED":
             key = Key(kind, metadata["namespace"], metadata["name"])
@@ -200,7 +200,7 @@ class Controller:
             self._wake_compaction(resource)
 
     def _wake_compaction(self, cleanup: Cleanup) -> None:
-        key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
         if key in self._cache.running:
             self._add(key)
 
@@ -247,7 +247,7 @@ class Controller:
         if rest > 0:
             return rest
         failures, failed = self._failures.get(key, 0), False
-        if key.kind is Kind.COMPACTION:
+        if key.kind is ResourceKind.COMPACTION:
             again = await self._compactions.reconcile(key)
         else:
             again, failed = await self._cleanups.reconcile(key, failures=failures)

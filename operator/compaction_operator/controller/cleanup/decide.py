@@ -81,7 +81,7 @@ def decide(
     observed generation; once its time is over, the record goes, unless it failed or kept something that a person should
     know of.
     """
-    step = _Step(cleanup, observed, settings, now)
+    step = _CleanupStep(cleanup, observed, settings, now)
     if cleanup.ended:
         return step.after_the_end()
     step.note_pass()
@@ -111,7 +111,7 @@ class _Phase:
     ask: Callable[[], CleanupDecision]
 
 
-def _phases(step: "_Step") -> tuple[_Phase, ...]:
+def _phases(step: "_CleanupStep") -> tuple[_Phase, ...]:
     """Return the phases of every cleanup, in order.
 
     Those from SUSPENDED to the quarantine's end are over once nothing is left.
@@ -137,7 +137,7 @@ def _nothing() -> None:
     """What a phase that only waits has for an answer."""
 
 
-class _Step:
+class _CleanupStep:
     """One decision while it is made: what it goes by, and the pieces of each phase in the order of the phases."""
 
     def __init__(

@@ -8,7 +8,7 @@ from compaction_operator.controller.cleanup.decide import CleanupDecision, decid
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
 from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind
 from compaction_operator.controller.services import Services
 
 _NOTHING_TO_SEE = frozenset({CleanupAction.NONE, CleanupAction.WATCH, CleanupAction.DISCARD})
@@ -65,7 +65,8 @@ class CleanupReconciler:
         One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
         """
         ref = cleanup.spec.compaction
-        compaction = self._services.cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, ref.name)
+        compaction = self._services.cache.compactions.get(key)
         return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
 
     def _needed(self, cleanup: Cleanup) -> bool:

@@ -108,7 +108,7 @@ def decide(
     compaction: Compaction, observed: CompactionObservation, *, config: OperatorConfig, now: datetime
 ) -> CompactionDecision:
     """Return the next step of a compaction. An ended one is never touched again but for the observed generation."""
-    step = _Step(compaction, observed, config, now)
+    step = _CompactionStep(compaction, observed, config, now)
     if compaction.ended:
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
@@ -121,7 +121,7 @@ def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime
     return None if since is None or most is None else parse_time(since) + timedelta(seconds=most)
 
 
-class _Step:
+class _CompactionStep:
     """One decision: the arguments of `decide` and the pieces of its answer."""
 
     def __init__(

@@ -9,7 +9,7 @@ from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
     Key,
-    Kind,
+    ResourceKind,
     TableKey,
     read_cleanup,
     read_compaction,
@@ -109,13 +109,13 @@ class Cache:
         """Return the one key that a table has in whichever warehouse it is named."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
 
-    def put(self, kind: Kind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
+    def put(self, kind: ResourceKind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
         """Keep an object of ours and return it, or None when a newer version is known already."""
-        return self.put_compaction(raw) if kind is Kind.COMPACTION else self.put_cleanup(raw)
+        return self.put_compaction(raw) if kind is ResourceKind.COMPACTION else self.put_cleanup(raw)
 
     def drop(self, key: Key, uid: str) -> Compaction | Cleanup | None:
         """Forget a deleted object of ours and return it."""
-        return self.drop_compaction(key, uid) if key.kind is Kind.COMPACTION else self.drop_cleanup(key, uid)
+        return self.drop_compaction(key, uid) if key.kind is ResourceKind.COMPACTION else self.drop_cleanup(key, uid)
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
         """Keep a TableCompaction and return it, or None when a newer version is known already."""

@@ -13,7 +13,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 
 Raw = dict[str, Any]
 
@@ -23,7 +23,7 @@ PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
 EXECUTORS = "spark-role=executor"
-_PLURALS = {Kind.COMPACTION: compaction_api.PLURAL, Kind.CLEANUP: cleanup_api.PLURAL}
+_PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP: cleanup_api.PLURAL}
 
 
 class KubeError(Exception):
@@ -38,23 +38,23 @@ class GoneError(KubeError):
     """The object does not exist (any more)."""
 
 
-class AlreadyExistsError(KubeError):
+class ResourceExistsError(KubeError):
     """An object of that name exists."""
 
 
 class Kube(Protocol):
     """What the controller asks of the API server."""
 
-    def list_all(self, kind: Kind) -> list[Raw]:
+    def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every TableCompaction or CompactionCleanup of the cluster."""
 
-    def newest(self, kind: Kind) -> int:
+    def newest(self, kind: ResourceKind) -> int:
         """Return the resource version at which the objects of a kind of ours are now."""
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups that the attempts of a compaction wrote."""
 
-    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
         """Write a status if the object still has `raw`'s version, and return the object as it is then.
 
         Raises ConflictError or GoneError otherwise.
@@ -64,7 +64,7 @@ class Kube(Protocol):
         """Delete a cleanup if it still has `raw`'s version. Raises ConflictError or GoneError otherwise."""
 
     def create_job(self, manifest: Raw) -> Raw:
-        """Create a Job and return it. Raises AlreadyExistsError."""
+        """Create a Job and return it. Raises ResourceExistsError."""
 
     def delete_job(self, namespace: str, name: str) -> None:
         """Delete a Job; its pods are deleted in the background. Raises GoneError."""
@@ -90,7 +90,7 @@ class KubeClient:
         self._batch = client.BatchV1Api(api)
         self._core = client.CoreV1Api(api)
 
-    def list_all(self, kind: Kind) -> list[Raw]:
+    def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every object of a kind of ours, asked for in pages."""
         items: list[Raw] = []
         more = ""
@@ -103,7 +103,7 @@ class KubeClient:
             if not more:
                 return items
 
-    def newest(self, kind: Kind) -> int:
+    def newest(self, kind: ResourceKind) -> int:
         """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
         page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
         return int(page["metadata"]["resourceVersion"])
@@ -121,7 +121,7 @@ class KubeClient:
         items: list[Raw] = page["items"]
         return items
 
-    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
         """Replace the status under the resource version of `raw`."""
         metadata = raw["metadata"]
         replaced: Raw = _call(
@@ -219,7 +219,7 @@ def _translated(error: ApiException) -> KubeError:
     if error.status == 404:
         return GoneError(message)
     if error.status == 409:
-        return AlreadyExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
+        return ResourceExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
     return KubeError(message)
 
 

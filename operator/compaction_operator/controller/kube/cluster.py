@@ -11,7 +11,7 @@ from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.controller.kube.cache import Cache, Recent
-from compaction_operator.controller.kube.client import LABEL_JOB, AlreadyExistsError, GoneError, Kube, KubeError, Raw
+from compaction_operator.controller.kube.client import LABEL_JOB, GoneError, Kube, KubeError, Raw, ResourceExistsError
 from compaction_operator.controller.kube.driver_pod import driver_progress
 from compaction_operator.controller.kube.events import Event, event_manifest
 from compaction_operator.controller.kube.job import JobView, view_job
@@ -118,7 +118,7 @@ class Cluster:
         """Create a Job; one of its name is the same attempt's, from before a restart."""
         try:
             self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
-        except AlreadyExistsError:
+        except ResourceExistsError:
             log.info("job %s exists already", manifest["metadata"]["name"])
 
     async def delete_job(self, namespace: str, name: str) -> None:

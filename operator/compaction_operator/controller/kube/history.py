@@ -11,9 +11,9 @@ from concurrent.futures import Executor
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import Kube
 from compaction_operator.controller.kube.cluster import run_in
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
 
-KINDS = (Kind.CLEANUP, Kind.COMPACTION)
+KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
 
 
 class WentBackError(Exception):
@@ -28,9 +28,9 @@ class History:
         self._cache = cache
         self._pool = pool
         self._newest = dict.fromkeys(KINDS, 0)
-        self._doubted: set[Kind] = set()
+        self._doubted: set[ResourceKind] = set()
 
-    def doubt(self, kind: Kind) -> None:
+    def doubt(self, kind: ResourceKind) -> None:
         """Have the objects of a kind compared: the watch has listed them again, or one was not as it was known."""
         self._doubted.add(kind)
 
@@ -41,7 +41,7 @@ class History:
         """
         return [one for kind in KINDS for one in await self._gone(kind)]
 
-    async def _gone(self, kind: Kind) -> list[Compaction | Cleanup]:
+    async def _gone(self, kind: ResourceKind) -> list[Compaction | Cleanup]:
         # What changes from here on may be listed in either version.
         known = {one.meta.uid: one for one in self._known(kind)}
         newest = await run_in(self._pool, self._kube.newest, kind)
@@ -60,5 +60,5 @@ class History:
                 raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than was seen")
         return [one for uid, one in known.items() if uid not in listed]
 
-    def _known(self, kind: Kind) -> list[Compaction] | list[Cleanup]:
-        return self._cache.compactions.all() if kind is Kind.COMPACTION else self._cache.cleanups.all()
+    def _known(self, kind: ResourceKind) -> list[Compaction] | list[Cleanup]:
+        return self._cache.compactions.all() if kind is ResourceKind.COMPACTION else self._cache.cleanups.all()

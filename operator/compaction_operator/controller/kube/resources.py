@@ -13,7 +13,7 @@ from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.storage import StorageError, local_path
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """The kinds that are watched."""
 
     COMPACTION = "TableCompaction"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 class Key:
     """What names an object in the cluster."""
 
-    kind: Kind
+    kind: ResourceKind
     namespace: str
     name: str
 
@@ -79,7 +79,7 @@ StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
 class Resource(Generic[SpecT, StatusT]):
     """One of our two resources; `raw` is the object as it came, for writing its status back."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ResourceKind]
     meta: Meta
     spec: SpecT
     status: StatusT
@@ -104,7 +104,7 @@ class Resource(Generic[SpecT, StatusT]):
 class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     """A TableCompaction."""
 
-    kind = Kind.COMPACTION
+    kind = ResourceKind.COMPACTION
 
     @property
     def table(self) -> TableKey:
@@ -137,7 +137,7 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
 class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
     """A CompactionCleanup."""
 
-    kind = Kind.CLEANUP
+    kind = ResourceKind.CLEANUP
 
     @property
     def settled(self) -> bool:
