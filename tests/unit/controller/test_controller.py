@@ -246,7 +246,7 @@ async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() ->
     await box.pass_time(86400 + 3700)
     assert box.compaction()["phase"] == "Failed"
     assert condition(box.compaction())["reason"] == "DeadlineExceeded"
-    assert "(2 of 2): not done at " in condition(box.compaction())["message"]
+    assert "(2 of 2): deadline " in condition(box.compaction())["message"]
 
 
 def executor(driver: str) -> dict[str, Any]:
@@ -268,7 +268,7 @@ async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
     await box.pass_time(3600)
     said = condition(box.compaction())
     assert said["reason"] == "DeadlineExceeded"
-    assert said["message"].endswith("(0/3 partitions, 0%); its executors wait: Unschedulable: for driver")
+    assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
 
 
 @runs
@@ -534,13 +534,13 @@ async def test_one_attempt_per_table_over_all_namespaces() -> None:
     await box.start()
     assert box.kube.jobs() == [job()]
     message = condition(box.compaction("b"))["message"]
-    assert message == "waits for compaction default/nightly, which works on the same table"
+    assert message == "waiting for compaction default/nightly, which works on the same table"
     assert box.compaction("b")["phase"] == "Queued"
     box.kube.end_job(job(), ok=True)
     await box.run()
     assert len(box.kube.jobs()) == 2
     assert box.kube.status(ResourceKind.COMPACTION, "a", "other")["phase"] == "Running"
-    assert condition(box.compaction("b"))["message"].startswith("waits for compaction other/a,")
+    assert condition(box.compaction("b"))["message"].startswith("waiting for compaction other/a,")
 
 
 @runs
@@ -583,7 +583,7 @@ async def test_deleted_compaction_cancels_no_cleanup_but_holds_the_table() -> No
     box.kube.delete(ResourceKind.COMPACTION, "default", "nightly")
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("next"))
     await box.run()
-    assert condition(box.compaction("next"))["message"].startswith("waits for cleanup default/nightly-1-0")
+    assert condition(box.compaction("next"))["message"].startswith("waiting for cleanup default/nightly-1-0")
     box.work.metastore_down = False
     await box.pass_time(20)
     assert box.cleanup()["phase"] == "Succeeded"
@@ -922,7 +922,7 @@ async def test_what_was_kept_out_has_its_place_by_age_again() -> None:
     await box.run()
     assert box.kube.jobs() == [job(name="a"), job()]
     said = condition(box.compaction("b"))["message"]
-    assert said == "waits for compaction default/nightly, which works on the same table"
+    assert said == "waiting for compaction default/nightly, which works on the same table"
 
 
 @runs

@@ -58,8 +58,8 @@ DONE = HudiStatus(instant="20260101120000000", action="logcompaction", state="Co
         ({**BY_LOCATION, "format": "Hudi"}, None, ""),
         ({"format": "HiveAcid"}, None, ""),
         ({"table": {"location": "file:///warehouse//lake/"}, "type": "Compaction"}, None, ""),
-        ({**BY_LOCATION, "format": "HiveAcid"}, "WrongFormat", "type LogCompaction is for format Hudi"),
-        ({"format": "Hudi"}, "WrongFormat", "type Minor is for format HiveAcid"),
+        ({**BY_LOCATION, "format": "HiveAcid"}, "WrongFormat", "type LogCompaction requires format Hudi"),
+        ({"format": "Hudi"}, "WrongFormat", "type Minor requires format HiveAcid"),
         ({"table": {"location": PLACE}, "type": "Major"}, "WrongFormat", "table.location is for Hudi tables"),
         ({"table": {"location": "/warehouse/lakes/t"}, "type": "Compaction"}, "NotAllowed", "/warehouse/lakes/t"),
         ({"table": {"location": "/warehouse"}, "type": "Compaction"}, "NotAllowed", "below: /warehouse/lake"),
@@ -79,7 +79,7 @@ def test_without_listed_locations_no_table_goes_by_location() -> None:
     refused = refusal(compaction(**BY_LOCATION), with_hudi(HudiSettings()))
     assert refused is not None
     assert refused.reason is Reason.NOT_ALLOWED
-    assert refused.message == f"table.location {PLACE} may not be compacted; of warehouse lake may, below: nothing"
+    assert refused.message == f"table.location {PLACE} is not allowed; warehouse lake allows locations below: nothing"
 
 
 def with_hudi(settings: HudiSettings) -> OperatorConfig:
@@ -118,7 +118,7 @@ async def test_one_attempt_per_place_whatever_it_is_called() -> None:
     assert box.compaction()["location"] == PLACE
     for name, namespace in (("a", "other"), ("b", "default")):
         status = box.kube.status(ResourceKind.COMPACTION, name, namespace)
-        assert condition(status)["message"] == "waits for compaction default/nightly, which works on the same table"
+        assert condition(status)["message"] == "waiting for compaction default/nightly, which works on the same table"
     box.kube.end_job(JOB, DriverResult(reason=Reason.COMPACTED, message="done", hudi=DONE), ok=True)
     await box.run()
     assert len(box.kube.jobs()) == 2

@@ -44,7 +44,7 @@ async def test_a_job_that_the_api_server_refuses_is_said_and_tried_again() -> No
     await sandbox.start()
     said = condition(sandbox.compaction())
     assert (said["status"], said["reason"]) == ("Unknown", "JobNotCreated")
-    assert said["message"] == "attempt 1: its job cannot be created: 403 Forbidden: exceeded quota: jobs"
+    assert said["message"] == "attempt 1: the job cannot be created: 403 Forbidden: exceeded quota: jobs"
     full.clear()
     await sandbox.pass_time(6)
     assert condition(sandbox.compaction())["reason"] == "Running"

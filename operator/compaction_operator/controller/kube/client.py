@@ -1,4 +1,4 @@
-"""A thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
+"""Thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -27,35 +27,35 @@ _PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP
 
 
 class KubeError(Exception):
-    """The API server could not be reached or refused; trying later may help."""
+    """The API server could not be reached or refused the request; a retry may help."""
 
 
 class ConflictError(KubeError):
-    """Someone else changed the object meanwhile."""
+    """Another client changed the object in the meantime."""
 
 
 class GoneError(KubeError):
-    """The object does not exist (any more)."""
+    """The object does not exist, or no longer exists."""
 
 
 class ResourceExistsError(KubeError):
-    """An object of that name exists."""
+    """An object of that name already exists."""
 
 
 class Kube(Protocol):
-    """What the controller asks of the API server."""
+    """The calls that the controller makes to the API server."""
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every TableCompaction or CompactionCleanup of the cluster."""
 
     def newest(self, kind: ResourceKind) -> int:
-        """Return the resource version at which the objects of a kind of ours are now."""
+        """Return the current resource version of the list of one of our kinds."""
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
-        """Return the cleanups that the attempts of a compaction wrote."""
+        """Return the cleanups written by a compaction's attempts."""
 
     def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
-        """Write a status if the object still has `raw`'s version, and return the object as it is then.
+        """Write a status if the object still has `raw`'s version; return the updated object.
 
         Raises ConflictError or GoneError otherwise.
         """
@@ -70,7 +70,7 @@ class Kube(Protocol):
         """Delete a Job; its pods are deleted in the background. Raises GoneError."""
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
-        """Return a Job, or None when there is none of that name."""
+        """Return a Job, or None if none has that name."""
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         """Return the pods of a Job."""
@@ -83,7 +83,7 @@ class Kube(Protocol):
 
 
 class KubeClient:
-    """The API server behind the `kubernetes` package. Thread-safe; every method raises KubeError when it fails."""
+    """The API server, accessed with the `kubernetes` package. Thread-safe; every method raises KubeError on failure."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._custom = client.CustomObjectsApi(api)
@@ -91,7 +91,7 @@ class KubeClient:
         self._core = client.CoreV1Api(api)
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
-        """Return every object of a kind of ours, asked for in pages."""
+        """Return every object of one of our kinds, fetched in pages."""
         items: list[Raw] = []
         more = ""
         while True:
@@ -104,7 +104,7 @@ class KubeClient:
                 return items
 
     def newest(self, kind: ResourceKind) -> int:
-        """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
+        """Return a list's own resource version. NB: a request without a version is served from etcd."""
         page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
         return int(page["metadata"]["resourceVersion"])
 
@@ -155,7 +155,7 @@ class KubeClient:
         return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
 
     def delete_job(self, namespace: str, name: str) -> None:
-        """Delete a Job at once. NB: without a policy batch/v1 would leave its pods to themselves."""
+        """Delete a Job at once. NB: without a propagation policy, batch/v1 would orphan its pods."""
         _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
@@ -183,9 +183,9 @@ class KubeClient:
 
 
 def connect() -> KubeClient:
-    """Return a client of the cluster this runs in, or else of the one that kubeconfig names.
+    """Connect to the cluster that this process runs in, or else to the one that kubeconfig names.
 
-    Raises KubeError when there is neither.
+    Raises KubeError if there is neither.
     """
     try:
         config.load_incluster_config()
@@ -193,7 +193,7 @@ def connect() -> KubeClient:
         try:
             config.load_kube_config()
         except config.ConfigException as error:
-            raise KubeError(f"no cluster to talk to: {error}") from error
+            raise KubeError(f"no cluster is configured: {error}") from error
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = THREADS
     return KubeClient(client.ApiClient(configuration))
