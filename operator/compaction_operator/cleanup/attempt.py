@@ -256,7 +256,7 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 
 
 def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attempt, now: datetime) -> None:
-    """End the entries of dead drivers, which keep a table busy; Hive would wait for them for ever.
+    """End the entries of dead drivers, which keep a table busy; Hive would wait for them forever.
 
     `last` is the last attempt of a compaction that has no running attempt: it is dead, and so are the earlier ones.
     Drivers of other compactions may belong to another cluster and be alive. Their entries are ended only where the

@@ -37,7 +37,7 @@ READERS_BUSY = "ReadersBusy"
 HIVE_AT_WORK = "InCompactionQueue"
 """Why an entry was skipped: Hive's own Worker may publish a directory that overlaps the published output."""
 
-CAME_BACK = "came back while it was deleted"
+CAME_BACK = "reappeared during the deletion"
 """Why a recorded name is still there after a pass."""
 
 

@@ -25,7 +25,7 @@ def quarantine_name(compaction: CompactionRef) -> str:
     """Return the name of an attempt's own quarantine folder. Raises ValueError for a UID that yields no valid name."""
     name = f"{compaction.uid[:8]}-{compaction.attempt}"
     if not _OWN.fullmatch(name):
-        raise ValueError(f"the compaction's UID {compaction.uid!r} does not make the name of a quarantine folder")
+        raise ValueError(f"the compaction's UID {compaction.uid!r} does not form a quarantine folder name")
     return name
 
 

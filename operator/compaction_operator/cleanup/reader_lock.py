@@ -3,7 +3,7 @@
 Hive does not list atomically: a reader lists a partition and then looks into the directories that it saw, including
 obsolete ones (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat). It fails if one has gone in between. No
 baseline prevents that, because such a reader came later. But a query that has held its lock for a while has listed
-everything that it reads, so a stream of long queries does not block a deletion for ever.
+everything that it reads, so a stream of long queries does not block a deletion forever.
 """
 
 import time
@@ -124,7 +124,7 @@ class Holding:
             if not ahead:
                 return
             if time.monotonic() > deadline:
-                raise ReadersBusyError(f"no moment without readers was found yet: {_named(ahead)}")
+                raise ReadersBusyError(f"no moment without readers found yet: {_named(ahead)}")
             time.sleep(POLL_SECONDS)
 
     def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:

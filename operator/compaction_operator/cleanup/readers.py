@@ -89,7 +89,9 @@ def distrust(baseline: ReaderBaseline, world: ReaderSnapshot) -> str | None:
     mark = world.txns.high_water_mark
     if mark >= baseline.txn_high_water_mark:
         return None
-    return f"the metastore's last transaction is {mark}, but it was {baseline.txn_high_water_mark} before: is it a different metastore?"
+    return (
+        f"the metastore's last transaction is {mark}, but was {baseline.txn_high_water_mark} before: a different one?"
+    )
 
 
 def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) -> float:

@@ -262,7 +262,7 @@ class _CleanupStep:
 
     def sit_out_grace(self) -> CleanupDecision:
         left = self._grace_left()
-        return self._stay("GracePeriod", f"{left:.0f} s of the grace period are left", requeue_after=left)
+        return self._stay("GracePeriod", f"{left:.0f} s of the grace period left", requeue_after=left)
 
     def _grace_left(self) -> float:
         assert self.status.baseline is not None

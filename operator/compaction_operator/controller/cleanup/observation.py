@@ -22,7 +22,7 @@ class CleanupAction(StrEnum):
     DELETE = "delete, or move into quarantine"
     PURGE = "delete from the quarantine"
     FINISH = "end the metastore's queue entries"
-    RELEASE = "give back the cleanup's own locks"
+    RELEASE = "release the cleanup's own locks"
     DISCARD = "delete the ended cleanup's record"
 
 

@@ -84,7 +84,7 @@ class CompactionReconciler:
         self._drivers.forget(attempt_of(compaction))
 
     async def _executors(self, compaction: Compaction, job: str) -> str | None:
-        """Inspect an attempt's executors once its deadline has passed: without them its driver waits for ever."""
+        """Inspect an attempt's executors once its deadline has passed: without them its driver waits forever."""
         deadline = attempt_deadline(compaction, self._services.config)
         if deadline is None or deadline > self._services.clock() or not compaction.spec.spark.executors.instances:
             return None
@@ -135,7 +135,7 @@ class CompactionReconciler:
     async def _end(self, compaction: Compaction, observed: CompactionObservation) -> End:
         meta = compaction.meta
         pods = await self._cluster.pods(meta.namespace, compaction.status.job or "")
-        message = observed.job.message if observed.job is not None else "its job is gone"
+        message = observed.job.message if observed.job is not None else "the job is gone"
         # NB: an attempt on a Hudi table creates no cleanups; any that name it are forged.
         found = () if compaction.is_hudi else await self._cluster.cleanups_of(compaction)
         return End(driver_end(pods, job_message=message), found)

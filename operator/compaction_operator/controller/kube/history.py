@@ -1,6 +1,6 @@
 """History check: detects that the API server's state went back, as after an etcd restore under a running controller.
 
-Resource versions then restart below those seen before. Everything known would count as newer for ever, both here and in
+Resource versions then restart below those seen before. Everything known would count as newer forever, both here and in
 the framework, whose watch asks for events after a version that is far in the future. Only a fresh process believes what
 is listed. Where the restore raised the versions (`etcdutl snapshot restore --bump-revision`), the watch lists all
 objects again, and those changed since the backup appear in older versions than the known ones.
