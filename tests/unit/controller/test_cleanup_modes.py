@@ -81,8 +81,8 @@ def test_plan_lists_before_it_asks() -> None:
     assert condition(decision.status).reason == "WaitingForApproval"
     assert condition(decision.status, "Approved").status == "False"
     assert condition(decision.status, "Approved").message == (
-        "2 (directories and original files) would be deleted; approve with: kubectl patch ccl nightly-1-0 -n default "
-        '--type=merge -p \'{"spec":{"approved":true}}\''
+        "2 paths (directories and original files) would be deleted; approve with: kubectl patch ccl nightly-1-0 "
+        '-n default --type=merge -p \'{"spec":{"approved":true}}\''
     )
     assert told(decision) == ["ReadersGone", "WaitingForApproval"]
 
@@ -224,9 +224,9 @@ def quarantined() -> CleanupDecision:
 @pytest.mark.parametrize(
     ("options", "after", "words"),
     [
-        ({}, 0.0, "deleting 3 (directories and original files)"),
-        (QUARANTINE, 0.0, "moving 3 (directories and original files) into the quarantine"),
-        (QUARANTINE, DAY, "deleting 3 (directories and original files) from the quarantine"),
+        ({}, 0.0, "deleting 3 paths (directories and original files)"),
+        (QUARANTINE, 0.0, "moving 3 paths (directories and original files) into the quarantine"),
+        (QUARANTINE, DAY, "deleting 3 paths (directories and original files) from the quarantine"),
     ],
 )
 def test_an_event_says_what_is_about_to_happen(options: Fields, after: float, words: str) -> None:
@@ -251,7 +251,7 @@ def test_and_deleted_from_there_afterwards() -> None:
     assert (due.action, told(due)) == (CleanupAction.PURGE, ["Deleting"])
     gone = PartitionDeletion("", deleted=DELTAS, bytes_deleted=30, final=True)
     ended = step(due.status, passed(gone, **QUARANTINE), after=DAY, **QUARANTINE).status
-    assert condition(ended).message == "deleted 3 (directories and original files), 30 bytes"
+    assert condition(ended).message == "deleted 3 paths (directories and original files), 30 bytes"
     assert ended.partitions[0].quarantined == ()
 
 
@@ -266,7 +266,7 @@ def test_what_somebody_moved_back_stays_and_is_told() -> None:
     decision = step(due, passed(back, **QUARANTINE), after=DAY, **QUARANTINE)
     assert decision.status.partitions[0].reason == "Restored"
     assert condition(decision.status).message == (
-        "deleted 1 (directories and original files), 10 bytes; kept: table: "
+        "deleted 1 path (directories and original files), 10 bytes; kept: table: "
         f"{DELTAS[1]}, {DELTAS[2]} moved back from the quarantine by a user"
     )
     assert told(decision) == ["DeletionRefused", "Deleted"]

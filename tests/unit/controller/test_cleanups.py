@@ -268,7 +268,7 @@ def test_all_deleted() -> None:
     assert summary(decision) == ("True", "Deleted", "Succeeded")
     assert outcome(decision.status, "Deleted") == "True"
     assert decision.status.completion_time
-    assert decision.status.conditions[-1].message == "deleted 3 (directories and original files), 30 bytes"
+    assert decision.status.conditions[-1].message == "deleted 3 paths (directories and original files), 30 bytes"
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 
@@ -278,7 +278,7 @@ def test_what_others_had_deleted_does_not_count() -> None:
     (part,) = decision.status.partitions
     assert (part.deleted, part.gone, part.remaining) == (DELTAS[:1], DELTAS[1:], ())
     assert (decision.status.directories_deleted, decision.status.bytes_deleted) == (1, 10)
-    said = "deleted 1 (directories and original files), 10 bytes; 2 were already gone"
+    said = "deleted 1 path (directories and original files), 10 bytes; 2 were already gone"
     assert decision.status.conditions[-1].message == said
 
 

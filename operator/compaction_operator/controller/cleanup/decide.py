@@ -302,7 +302,7 @@ class _CleanupStep:
 
     def _what_is_asked(self) -> str:
         names = sum(len(part.planned) for part in self.status.partitions)
-        return f"{names} (directories and original files) would be deleted; {self._how_to_approve()}"
+        return f"{outcomes.paths(names)} would be deleted; {self._how_to_approve()}"
 
     def _how_to_approve(self) -> str:
         meta, patch = self._cleanup.meta, '{"spec":{"approved":true}}'
@@ -368,7 +368,7 @@ class _CleanupStep:
         if self.status.deletion_start_time is None:
             self._draft.update(deletion_start_time=rfc3339(self._now))
             names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
-            self._draft.event("Deleting", what.format(f"{names} (directories and original files)"))
+            self._draft.event("Deleting", what.format(outcomes.paths(names)))
         left, going = self._left(), self._observed.deletion or Pass()
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         message = f"{len(left)} of {len(self.status.partitions)} partitions left, next: {chunk[0] or 'the table'}"
@@ -391,7 +391,7 @@ class _CleanupStep:
             self._draft.update(quarantined_until=until, deletion_start_time=None)
             self._overdue_no_more()
             names = sum(len(partition.quarantined) for partition in self.status.partitions)
-            self._draft.event("Quarantined", f"{names} (directories and original files) until {until}")
+            self._draft.event("Quarantined", f"{outcomes.paths(names)} until {until}")
 
     def sit_out_quarantine(self) -> CleanupDecision:
         until = self.status.quarantined_until or ""

@@ -136,7 +136,7 @@ def ending(status: CompactionCleanupStatus) -> Verdict:
     gone = sum(len(part.gone) for part in status.partitions)
     others = f"; {gone} {'was' if gone == 1 else 'were'} already gone" if gone else ""
     if status.directories_deleted:
-        deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
+        deleted = f"deleted {paths(status.directories_deleted)}, {status.bytes_deleted} bytes"
         return _TRUE, "Deleted", deleted + others + (f"; kept: {why}" if why else "")
     if changed:
         reason = changed[0].reason or STILL_NEEDED
@@ -144,6 +144,11 @@ def ending(status: CompactionCleanupStatus) -> Verdict:
     if stays:
         return _TRUE, NOT_PUBLISHED, f"nothing was deleted: {why}"
     return _TRUE, "NothingToDelete", f"none of the recorded names is left{others}"
+
+
+def paths(number: int) -> str:
+    """Return the text for a number of recorded names."""
+    return f"{counted(number, 'path')} (directories and original files)"
 
 
 def _why_kept(partition: PartitionStatus) -> str:
@@ -156,7 +161,7 @@ def left_in_place(status: CompactionCleanupStatus, entries: Sequence[PartitionEn
     if not published:
         return ending(status)
     names = sum(len(partition.remaining) for partition in published)
-    left = f"mode is Never: {names} (directories and original files) stay where they are"
+    left = f"mode is Never: {paths(names)} left in place"
     if any(entry.queue_id is not None for entry in entries):
         return _TRUE, "LeftInPlace", f"{left} until Hive's own Cleaner deletes them"
     return _TRUE, "LeftInPlace", left
