@@ -84,7 +84,7 @@ def distrust(baseline: ReaderBaseline, world: ReaderSnapshot) -> str | None:
     """Return why a look says nothing about the older readers, None if it does.
 
     Transaction ids never go back. A metastore with fewer allocated ids is a different one, or one that lags (behind one
-    of several URIs), and its "no readers" is about other tables.
+    of several URIs), and its "no readers" is about other readers.
     """
     mark = world.txns.high_water_mark
     if mark >= baseline.txn_high_water_mark:

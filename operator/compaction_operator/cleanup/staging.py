@@ -35,7 +35,7 @@ class StagingFolder:
 def staging_name(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the name of the staging folder of one driver pod of one attempt.
 
-    Raises ValueError if a UID is invalid: it must have letters, digits and dashes, at most 63 of them.
+    Raises ValueError if a UID is invalid: it must consist of letters, digits and dashes, at most 63 of them.
     """
     name = f"_compaction_{uid}-{attempt}-{pod_uid[:8]}"
     parsed = parse_staging(name)
