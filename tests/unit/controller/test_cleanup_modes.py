@@ -135,7 +135,7 @@ def test_a_table_that_was_dropped_meanwhile_needs_no_approval() -> None:
 # --- mode Never
 
 
-@pytest.mark.parametrize(("entries", "words"), [(None, "where they are"), (HIVE4, "until Hive's own Cleaner")])
+@pytest.mark.parametrize(("entries", "words"), [(None, "left in place"), (HIVE4, "until Hive's own Cleaner")])
 def test_never_ends_at_once_and_leaves_everything(entries: Any, words: str) -> None:
     """Nobody is waited for, nothing is deleted, and the queue's entries are not ended: Hive's Cleaner does that."""
     decision = settled(mode="Never", entries=entries)
