@@ -321,7 +321,7 @@ def test_a_compaction_that_was_kept_out_makes_no_more_jobs_until_the_queue_would
     waits = work.preflight(after(first, kept_out.value))
     assert waits.reason is Reason.IN_COMPACTION_QUEUE
     assert f"entry {entry.queue_id} (ready for cleaning" in waits.message
-    assert waits.message.endswith("; until it is cleaned up, or something is written")
+    assert waits.message.endswith("; wait until it is cleaned up, or something is written")
     three_inserts.write()
     assert work.preflight(after(first, kept_out.value)).reason is None
     assert three_inserts.run(CompactionType.MAJOR, attempt=2).reason is Reason.COMPACTED

@@ -11,7 +11,7 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.acid.snapshot import snapshot
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.driver.errors import JobError
 from compaction_operator.storage import LocalStorage
 from tests.metastore.keeper import real_work
@@ -30,10 +30,10 @@ def controller(table: Lab, store: Store, uri: str) -> Sandbox:
     box.time.seconds += (datetime.now(UTC) + later - box.time.now).total_seconds()
     box.work = real_work(table, uri, ahead=later)  # type: ignore[assignment]
     metadata = {"name": spec["compaction"]["job"], "namespace": REQUEST.namespace, "uid": "job"}
-    box.kube.apply(Kind.JOB, {"metadata": metadata, "status": {"active": 1}})
+    box.kube.apply(ResourceKind.JOB, {"metadata": metadata, "status": {"active": 1}})
     raw: dict[str, Any] = {**cleanup_raw("journal"), "spec": {**spec, "mode": "Never"}}
     raw["metadata"]["namespace"] = REQUEST.namespace
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     return box
 
 

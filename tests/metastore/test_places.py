@@ -103,7 +103,7 @@ def test_only_what_the_warehouse_allows_is_compacted(
     drive: Drive, try_it: Lab, admin: MetastoreAdmin, tmp_path: Path
 ) -> None:
     """The table's own place, and each partition's."""
-    with pytest.raises(Refused, match="allows only what lies below: /elsewhere") as refused:
+    with pytest.raises(Refused, match="allows only locations below: /elsewhere") as refused:
         drive(try_it, locations=("/elsewhere",))
     assert refused.value.reason is Reason.NOT_ALLOWED
     admin.add_partition_at(try_it.database, try_it.name, ["away"], location=f"file:{tmp_path}/away")

@@ -1,1 +1,1 @@
-"""What happens around publication: fencing dead attempts, waiting for readers, deleting what is obsolete."""
+"""Work around publication: fence dead attempts, wait for readers, delete obsolete directories."""

@@ -1,7 +1,7 @@
-"""Deletes what a journal recorded and what is obsolete today as well; each pass can be repeated from any point.
+"""Deletes directories that a journal recorded and that are obsolete today as well; each pass can be repeated.
 
-A name must be recorded, a direct child of the location that the metastore gives today, of the grammar, and obsolete by
-the current write ids: no resource can name a directory into deletion.
+A name must be recorded, be a direct child of the location that the metastore gives today, match the grammar, and be
+obsolete by the current write ids. So no resource can make the operator delete a directory just by naming it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,26 +31,26 @@ from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import Storage, StorageError
 
 READERS_BUSY = "ReadersBusy"
-"""Why an entry was skipped: readers may be listing its directory just now."""
+"""Why an entry was skipped: readers may be listing its directory right now."""
 
 
 HIVE_AT_WORK = "InCompactionQueue"
-"""Why an entry was skipped: what Hive's own Worker publishes next may lie across what was published."""
+"""Why an entry was skipped: Hive's own Worker may publish a directory that overlaps the published output."""
 
-CAME_BACK = "came back while it was deleted"
+CAME_BACK = "reappeared during the deletion"
 """Why a recorded name is still there after a pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDeletion:
-    """One pass over one partition's entry.
+    """Result of one pass over one partition's entry.
 
-    `deleted` are the recorded names that this pass deleted, also what an earlier one had hidden; `gone` those that were
-    gone without it; `quarantined` those that are kept hidden for a while; `restored` those that were moved back
-    from there, which this cleanup never touches again; `remaining` says of each recorded name that is still there why;
-    `needed` are those that are there and not obsolete: nobody asked for their readers, so this cleanup has done with
-    them. `skipped` says why the entry was not touched at all, `reason` the same in one word. With `final` another pass
-    of the kind changes nothing.
+    `deleted` are the recorded names that this pass deleted, including names hidden by an earlier pass; `gone` are names
+    that were already gone. `quarantined` are names kept hidden for a while; `restored` are names moved back from there,
+    which this cleanup never touches again. `remaining` maps each recorded name that is still there to the reason.
+    `needed` are names that are there and not obsolete: their readers were never recorded, so this cleanup leaves them
+    for good. `skipped` is why the entry was not touched at all, `reason` the same in one word. With `final`, another
+    pass of this kind changes nothing.
     """
 
     partition: str
@@ -67,7 +67,7 @@ class PartitionDeletion:
 
 
 HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
-"""Holds readers off an entry's partition, and yields what is obsolete now that nobody else can change it."""
+"""Holds off readers of an entry's partition, and yields what is obsolete now that no other client can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
@@ -82,8 +82,8 @@ def delete_obsolete(
 ) -> tuple[PartitionDeletion, ...]:
     """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
 
-    `states` has the computed state of each partition. A storage error in one partition is that partition's result;
-    errors of the metastore are raised: nothing is deleted on a guess.
+    `states` has the computed state of each partition. A storage error in one partition is that partition's result.
+    Errors of the metastore are raised: nothing is deleted on a guess.
     """
     visit = partial(_delete_recorded, held_off=held_off(metastore, spec, policy))
     return visit_entries(storage, metastore, spec, states, visit)
@@ -92,9 +92,9 @@ def delete_obsolete(
 def plan_deletion(
     storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
 ) -> tuple[PartitionDeletion, ...]:
-    """Return what a pass would find, as `delete_obsolete` does, but touch nothing.
+    """Return what a `delete_obsolete` pass would find, but change nothing.
 
-    What would be deleted is in `remaining`, with the reason why it is obsolete; what would be kept is not.
+    `remaining` has what would be deleted, with the reason why it is obsolete; it omits what would be kept.
     """
     return visit_entries(storage, metastore, spec, states, _plan_recorded)
 
@@ -106,9 +106,9 @@ def visit_entries(
     states: Mapping[str, PublishedState],
     visit: Visit,
 ) -> tuple[PartitionDeletion, ...]:
-    """Do something with each entry that was published and whose partition is the recorded one still.
+    """Visit each entry that was published and whose partition is still the recorded one.
 
-    Returns one result per entry, in the journal's order; raises the metastore's errors.
+    Returns one result per entry, in the journal's order. Raises the metastore's errors.
     """
     try:
         now = resolve_now(metastore, spec.table, spec.partitions)
@@ -120,10 +120,11 @@ def visit_entries(
 
 
 def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[QueueEntry, ...]:
-    """Return the entries of Hive 3.1's queue that a Worker is at, none on Hive 4, where ours keeps it out.
+    """Return the entries of Hive 3.1's queue that a Worker processes; none on Hive 4, where ours keeps Workers out.
 
-    It may have listed before a compaction was published: what it publishes lies across that then, and only what both
-    were made from can mend it (hazard H23). To be asked before the listing: who has ended by then is in that.
+    The Worker may have listed the directory before a compaction was published. Its output then overlaps that
+    compaction, and only the common inputs can repair this (hazard H23). Call this before the listing: the listing
+    contains the output of a Worker that has ended by then.
     """
     if metastore.generation() is not Generation.HIVE3:
         return ()
@@ -135,15 +136,15 @@ def _unless_at_work(
     at_work: Iterable[QueueEntry], visit: Callable[[PartitionEntry], PartitionDeletion], entry: PartitionEntry
 ) -> PartitionDeletion:
     if found := [one for one in at_work if one.concerns([entry.partition])]:
-        why = f"Hive compacts it, and may have begun before this was published: {found[0]}"
+        why = f"Hive compacts it and may have started before this was published: {found[0]}"
         return PartitionDeletion(entry.partition, reason=HIVE_AT_WORK, skipped=why)
     return visit(entry)
 
 
 def held_off(metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
-    """Return how a pass holds readers off, once the locks that an earlier one left are given back.
+    """Return how a pass holds off readers, after the locks that an earlier pass left are released.
 
-    To enter it raises TableGoneError, ReadersBusyError, StorageError, ValueError and what the metastore raises.
+    Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
     """
     holding = Holding(metastore, spec, policy)
     holding.give_back_left()
@@ -151,7 +152,7 @@ def held_off(metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: Loc
     @contextmanager
     def hold(storage: Storage, entry: PartitionEntry) -> Iterator[dict[str, str]]:
         with holding.hold_off(entry.partition):
-            # NB: looked up again, as a pass may be long (hazard H11).
+            # NB: looked up again, because a pass may be long (hazard H11).
             now = resolve_now(metastore, spec.table, [entry])
             if changed := now.what_changed(entry):
                 raise TableGoneError(changed)
@@ -170,9 +171,10 @@ def result_of(
     held: Collection[str] = (),
     restored: Collection[str] = (),
 ) -> PartitionDeletion:
-    """Return what came of a pass, after which these names are still `there` where it looked.
+    """Return the result of a pass, after which these names are still `there` where it looked.
 
-    `freed` has what it deleted; `taken` says of names that it could not move why, `held` are those in quarantine.
+    `freed` has what it deleted, `taken` maps names that it could not move to the reason, `held` are the names in
+    quarantine.
     """
     recorded = [one.name for one in entry.obsolete]
     remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete} | dict(taken)
@@ -203,7 +205,7 @@ def _visit(
     visit: Callable[[PartitionEntry], PartitionDeletion],
 ) -> PartitionDeletion:
     if state is PublishedState.NOT_PUBLISHED:
-        why = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
+        why = f"{', '.join(entry.outputs)} was not published, so it makes nothing obsolete"
         return _skip(entry, Change("NotPublished", why))
     changed = now.what_changed(entry)
     if changed:
@@ -226,7 +228,7 @@ def _require_volume(storage: Storage, place: str) -> None:
 
 
 def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
-    """Hide all of it in one go while nobody can begin to read, then delete it leaf by leaf, and list again."""
+    """Hide all names at once while no reader can start, then delete them leaf by leaf, and list again."""
     recorded = [obsolete.name for obsolete in entry.obsolete]
     freed = empty_trash(storage, entry.location, recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))

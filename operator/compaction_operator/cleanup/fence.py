@@ -1,7 +1,8 @@
-"""The fence: a driver that was paused or lost can no longer publish, and a pair it published by half is completed.
+"""The fence: stops a paused or lost driver from publishing, and completes the pair that it half-published.
 
-A staging folder of anyone else is renamed first. A rename out of it that was on its way then fails, or had happened
-before and is seen by whoever lists next. Everything here can be repeated from any point, by several at once.
+The fence first renames every staging folder of another owner. A concurrent rename out of the folder then fails, or
+happened before and is visible to every later listing. Everything here can be repeated from any point, also
+concurrently.
 """
 
 import json
@@ -17,23 +18,23 @@ from compaction_operator.storage import AlreadyExistsError, EntryKind, NotFoundE
 
 @dataclass(frozen=True, slots=True)
 class FenceReport:
-    """What a fence found in one directory: the folders it removed and the outputs it published to complete a pair."""
+    """Result of a fence in one directory: removed folders, and outputs published to complete a pair."""
 
     removed: tuple[str, ...]
     rolled_forward: tuple[str, ...]
 
 
 def fence(storage: Storage, location: str, *, keep: str | None) -> FenceReport:
-    """Remove every staging folder in a table's or partition's directory but `keep`; roll half-published pairs forward.
+    """Remove every staging folder in a table's or partition's directory except `keep`; complete half-published pairs.
 
-    A directory that does not exist has nothing to fence. Raises StorageError when a folder cannot be removed or when
-    it is uncertain what a pair's other half is; nothing is lost then, and the fence is to be run again.
+    A directory that does not exist has nothing to fence. Raises StorageError if a folder cannot be removed or if a
+    pair's other half is uncertain; nothing is lost then, and the fence must be run again.
     """
     return fence_those(storage, location, lambda folder: folder.name != keep)
 
 
 def fence_those(storage: Storage, location: str, chosen: Callable[[StagingFolder], bool]) -> FenceReport:
-    """Do what `fence` does for the chosen staging folders, and leave the others to their owners."""
+    """Do what `fence` does for the chosen staging folders only; leave the others to their owners."""
     rolled_forward: list[str] = []
     removed: list[str] = []
     for folder in filter(chosen, _folders(storage, location)):
@@ -44,9 +45,9 @@ def fence_those(storage: Storage, location: str, chosen: Callable[[StagingFolder
 
 
 def retire(storage: Storage, location: str, name: str) -> None:
-    """Give up one's own staging folder, as a fence does with others'.
+    """Give up one's own staging folder, as a fence does with those of others.
 
-    NB: nobody else's is touched: whoever fails because it was superseded must not fence its successor.
+    NB: it touches no other folder: a driver that fails because it was superseded must not fence its successor.
     """
     folder = parse_staging(name)
     if folder is None:
@@ -65,7 +66,7 @@ def _folders(storage: Storage, location: str) -> list[StagingFolder]:
 
 
 def _shut(storage: Storage, location: str, folder: StagingFolder) -> list[str]:
-    """Rename a folder away from its owner; return what settling an earlier fenced one of its name published."""
+    """Rename a folder away from its owner; return what settling an earlier fenced folder of its name published."""
     if folder.fenced:
         return []
     source, target = join(location, folder.name), join(location, folder.fenced_name)
@@ -84,7 +85,7 @@ def _settle(storage: Storage, location: str, name: str) -> list[str]:
     fenced = join(location, name)
     intent = join(fenced, INTENT)
     rolled_forward = _roll_forward(storage, location, fenced) if storage.exists(intent) else []
-    # NB: the intent goes first: a folder deleted by half must never look like a pair published by half.
+    # NB: the intent goes first: a half-deleted folder must never look like a half-published pair.
     storage.delete_tree(intent)
     storage.delete_tree(fenced)
     return rolled_forward
@@ -107,30 +108,30 @@ def _roll_forward(storage: Storage, location: str, fenced: str) -> list[str]:
 
 
 def _other_half_missing(storage: Storage, name: str, fenced: str) -> list[str]:
-    """One output is nowhere: either another fence is deleting this folder, or nobody can tell what became of it."""
+    """Handle a missing output: another fence is deleting this folder, or the output's fate is unknown."""
     if storage.exists(join(fenced, INTENT)):
-        raise StorageError(f"{fenced}: {name} is neither here nor published: the rest of its pair is kept")
+        raise StorageError(f"{fenced}: {name} is neither here nor published; the rest of its pair is kept")
     return []
 
 
 def _publish(storage: Storage, *, source: str, target: str) -> None:
-    """Publish the other half; another fence may be faster, but nobody else may have taken its name."""
+    """Publish the other half; another fence may be faster, but no other writer may have taken its name."""
     try:
         storage.publish(source, target)
     except NotFoundError:
         if not storage.exists(target):
             raise
     except AlreadyExistsError as error:
-        raise StorageError(f"{target} is not the one that {source} belongs to: the pair is left as it is") from error
+        raise StorageError(f"{target} does not belong to the pair of {source}; the pair is left as it is") from error
 
 
 def _intended(content: bytes, fenced: str) -> list[str]:
-    """Return the outputs of an intent record; raises StorageError for anything but directory names by the grammar."""
+    """Return the outputs of an intent record. Raises StorageError unless all are directory names of the grammar."""
     try:
         record: Any = json.loads(content)
         outputs = record["outputs"]
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{fenced}/{INTENT} cannot be read: {error}") from error
     if not isinstance(outputs, list) or not all(isinstance(name, str) and parse_directory(name) for name in outputs):
-        raise StorageError(f"{fenced}/{INTENT} names what is no output directory: {outputs!r}")
+        raise StorageError(f"{fenced}/{INTENT} names something that is not an output directory: {outputs!r}")
     return outputs

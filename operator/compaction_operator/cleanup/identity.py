@@ -11,7 +11,7 @@ from compaction_operator.metastore.tables import Table
 
 
 class Place(Protocol):
-    """A partition as it was when it was looked up: a journal's entry, or a driver's target."""
+    """A partition as of a lookup: a journal's entry, or a driver's target."""
 
     @property
     def partition(self) -> str:
@@ -20,25 +20,25 @@ class Place(Protocol):
 
     @property
     def location(self) -> str:
-        """Where it lay."""
+        """Its location then."""
         ...
 
     @property
     def create_time(self) -> int:
-        """When it was created."""
+        """Its creation time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a table or partition that is not the recorded one any more: in one word, and in a sentence."""
+    """Why a table or partition is no longer the recorded one: a reason in one word, and a sentence."""
 
     reason: str
     message: str
 
 
 class TableGoneError(Exception):
-    """The table is not the recorded one any more."""
+    """The table is no longer the recorded one."""
 
     def __init__(self, change: Change) -> None:
         super().__init__(change.message)
@@ -47,9 +47,9 @@ class TableGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """The table as the metastore has it now; creation time and location of each partition ('' is the table's own).
+    """The metastore's current view of the table: creation time and location of each partition ('' is the table's own).
 
-    `table_id` is None where the metastore gives none, or none was recorded to hold against it.
+    `table_id` is None if the metastore gives none, or none was recorded for comparison.
     """
 
     location: str
@@ -57,7 +57,7 @@ class Today:
     table_id: int | None = None
 
     def what_changed(self, entry: Place) -> Change | None:
-        """Return what became of an entry's partition, None while it is the recorded one."""
+        """Return what happened to an entry's partition, None while it is the recorded one."""
         kind, what = ("Partition", f"partition {entry.partition}") if entry.partition else ("Table", "the table")
         if entry.partition not in self.partitions:
             return Change(f"{kind}Dropped", f"{what} was dropped")
@@ -70,7 +70,7 @@ class Today:
 
 
 def resolve_today(metastore: MetastoreCalls, recorded: TableIdentity, places: Iterable[Place]) -> Today:
-    """Return recorded table and partitions as they are now; raises TableGoneError and what the metastore raises."""
+    """Look up the recorded table and partitions now. Raises TableGoneError and the metastore's errors."""
     table = _same_table(metastore, recorded)
     partitions = {"": (table.create_time, table.location)}
     names = [entry.partition for entry in places if entry.partition]
@@ -82,9 +82,9 @@ def resolve_today(metastore: MetastoreCalls, recorded: TableIdentity, places: It
 
 
 def what_changed(metastore: MetastoreCalls, recorded: TableIdentity, places: Sequence[Place]) -> dict[str, Change]:
-    """Return what became of the recorded partitions that are not the recorded ones any more.
+    """Return the changes of those partitions that are no longer the recorded ones.
 
-    NB: only where the metastore names a place it is one. Nothing is fenced, published or deleted for these.
+    NB: a place counts only if the metastore names it. Nothing is fenced, published or deleted for changed partitions.
     """
     try:
         today = resolve_today(metastore, recorded, places)

@@ -1,4 +1,4 @@
-"""Attempts without an owner: their compaction was deleted, and their driver died with a lock in the metastore."""
+"""Attempts without an owner: their compaction was deleted, and their driver died while holding a metastore lock."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -22,9 +22,9 @@ class Orphan:
 def orphans(
     locks: Iterable[LockInfo], txns: Iterable[TxnInfo], *, known: Collection[str], now: datetime
 ) -> tuple[Orphan, ...]:
-    """Return the lost attempts among the metastore's locks whose compaction's UID is not known, each by its tables.
+    """Return the lost attempts among the metastore's locks whose compaction UID is unknown, each with its tables.
 
-    Another cluster's compactions are not known, either: so only what has no heartbeat any more is one.
+    Compactions of another cluster are unknown, too, so only an attempt without a recent heartbeat counts.
     """
     held: defaultdict[Orphan, list[LockInfo]] = defaultdict(list)
     for lock in locks:

@@ -1,7 +1,7 @@
-"""Whether a table and its partitions lie where they may: below what the warehouse allows, and in places of their own.
+"""Placement: whether a table and its partitions lie below allowed locations, and share no directory with another.
 
-A location is what a user wrote into the metastore once. Where two tables, or two partitions, have files in one place
-the write ids, the locks and the queue entries of the one say nothing of the other's.
+A user once wrote the location into the metastore. Where two tables, or two partitions, have files in one directory, the
+write ids, locks and queue entries of one say nothing about those of the other.
 """
 
 import re
@@ -20,22 +20,22 @@ Path = tuple[str, ...]
 _DATABASE_FOLDER = re.compile(r"([A-Za-z0-9_]+)\.db")
 
 DEFAULT_DATABASE = "default"
-"""The one without a directory: its tables lie beside the others'."""
+"""The database without a directory of its own: its tables lie beside the directories of the others."""
 
 
 def require_allowed(table: Table, warehouse: Warehouse) -> None:
-    """Raise Refused (NotAllowed) for a table that lies where the warehouse lets nothing be compacted."""
+    """Raise Refused (NotAllowed) for a table outside the locations where the warehouse allows compaction."""
     if why := _outside(table.location, warehouse.allowed_locations):
         raise Refused(Reason.NOT_ALLOWED, f"{_name(table, '')} {why}")
 
 
 def misplaced(client: MetastoreClient, resolved: Resolved, warehouse: Warehouse) -> dict[str, Refused]:
-    """Return those of the partitions that are meant ('' is the table itself) that must be left alone, and why.
+    """Return the targeted partitions ('' is the table itself) that must not be touched, with the reasons.
 
-    Looks at all partitions of the table: two in one place share their files, and not their readers' locks. Where one
-    that is meant does not lie where Hive puts it by itself, it looks at all tables of the database, too, and of those
-    databases whose directories (`sales.db`, none for `default`) lie on the way to it. NB: else it asks for no tables,
-    as there may be very many. Raises MetastoreError.
+    Checks all partitions of the table: two in one directory share their files, but not their readers' locks. If a
+    target lies outside Hive's default location, it also checks all tables of the database, and those of the databases
+    whose directories (`sales.db`, none for `default`) lie on the path to it. NB: otherwise it lists no tables, since
+    there may be very many. Raises MetastoreError.
     """
     table = resolved.table
     meant = {target.partition: target.location for target in resolved.targets}
@@ -48,9 +48,9 @@ def misplaced(client: MetastoreClient, resolved: Resolved, warehouse: Warehouse)
 def verdicts(
     table: Table, partitions: Mapping[str, str], *, others: Mapping[str, str], allowed: Sequence[str]
 ) -> dict[str, Refused]:
-    """Return the partitions that must be left alone, and why.
+    """Return the partitions that must not be touched, with the reasons.
 
-    All of the table's partitions are given by name and location, and so are other tables.
+    `partitions` has all of the table's partitions by name and location, `others` the other tables.
     """
     surroundings = _Surroundings(table, partitions, others)
     found: dict[str, Refused] = {}
@@ -58,15 +58,13 @@ def verdicts(
         if why := _outside(location, allowed):
             found[partition] = Refused(Reason.NOT_ALLOWED, f"{_name(table, partition)} {why}")
         elif rival := surroundings.rival(partition):
-            message = (
-                f"{_name(table, partition)} lies at {location}, and {rival}: nobody can tell whose files are whose"
-            )
+            message = f"{_name(table, partition)} lies at {location}, and {rival}: their files cannot be told apart"
             found[partition] = Refused(Reason.UNSUPPORTED_TABLE, message)
     return found
 
 
 class _Surroundings:
-    """What lies where a table's partitions lie; on storage that is not known nothing is ever compacted."""
+    """What shares the place of a table's partitions. Nothing is ever compacted on an unknown kind of storage."""
 
     def __init__(self, table: Table, partitions: Mapping[str, str], others: Mapping[str, str]) -> None:
         self._table = table
@@ -78,11 +76,11 @@ class _Surroundings:
         self._overlaps = _overlaps(self._paths)
 
     def rival(self, partition: str) -> str | None:
-        """Return in words what else lies in a partition's place, or around it, None where nothing does."""
+        """Describe what else lies in a partition's directory, above or below it; None if nothing does."""
         path, home = self._paths.get(partition), self._table_path
         if path is None or home is None:
             return None
-        # NB: below its table's directory it is that which must lie in nobody else's.
+        # NB: if the partition lies below its table's directory, that directory must not lie in another table's.
         above = _upwards(home if _is_at_or_below(path, home) else path)
         if other := next((self._tables[place] for place in above if place in self._tables), None):
             return f"table {other} at {self._others[other]}"
@@ -104,7 +102,7 @@ def _other_partitions(client: MetastoreClient, table: Table, known: Mapping[str,
 
 
 def _is_usual(table: Table, partitions: Mapping[str, str]) -> bool:
-    """Whether all lie where Hive puts them: in the database's directory, named after table and partition."""
+    """Whether all lie in Hive's default location: in the database's directory, named after table and partition."""
     home = _path(table.location)
     if home is None or home[-2:] != (f"{table.database}.db", table.name):
         return False
@@ -119,7 +117,7 @@ def _other_tables(client: MetastoreClient, table: Table, places: Iterable[str]) 
 
 
 def _databases_on_the_way(locations: Iterable[str]) -> set[str]:
-    """Return the databases whose tables lie there where nobody said otherwise (Hive's Warehouse.getDatabasePath)."""
+    """Return the databases whose tables lie there by default (Hive's Warehouse.getDatabasePath)."""
     return {name for location in locations for name in _database_folders(location) or [DEFAULT_DATABASE]}
 
 
@@ -128,20 +126,20 @@ def _database_folders(location: str) -> list[str]:
 
 
 def _outside(location: str, allowed: Sequence[str]) -> str | None:
-    """Return in words that a location lies below none of the folders, None when it does or there are none.
+    """Describe that a location lies below none of the folders; None if it does, or there are no folders.
 
-    NB: None also for one on storage that is not known: opening it fails with an error.
+    NB: also None for an unknown kind of storage: opening it fails with an error.
     """
     path = _path(location)
     folders = [_path(folder) for folder in allowed]
     if path is None or not allowed or any(folder is not None and _is_at_or_below(path, folder) for folder in folders):
         return None
     below = ", ".join(allowed)
-    return f"may not be compacted: it lies at {location}, and the warehouse allows only what lies below: {below}"
+    return f"may not be compacted: it lies at {location}, and the warehouse allows only locations below: {below}"
 
 
 def _path(location: str) -> Path | None:
-    """Return the path of a location, None on storage that is not known, or where it could lead elsewhere."""
+    """Return the path of a location, None on an unknown kind of storage, or if it could lead elsewhere."""
     try:
         return tuple(components(local_path(location)))
     except StorageError:
@@ -154,7 +152,7 @@ def _paths(locations: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _overlaps(paths: Mapping[str, Path]) -> dict[str, str]:
-    """Return each name whose place is another's, or lies in it or around it, with the name of such another."""
+    """Map each name whose directory equals, contains or lies in another's to the name of one such other."""
     owners: dict[Path, str] = {}
     found: dict[str, str] = {}
     for name, path in sorted(paths.items(), key=lambda item: len(item[1])):
@@ -166,7 +164,7 @@ def _overlaps(paths: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _upwards(path: Path) -> Iterator[Path]:
-    """Yield a path and all above it."""
+    """Yield a path and all its ancestors."""
     return (path[:length] for length in range(len(path), -1, -1))
 
 

@@ -1,4 +1,4 @@
-"""Whether a partition's outputs are published, computed from transactions and a listing: nobody reports it (H10)."""
+"""Publication: whether a partition's outputs are published, computed from transactions and a listing (H10)."""
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
@@ -10,11 +10,11 @@ from compaction_operator.metastore.compaction_queue import QueueEntry
 
 
 class UndecidedError(Exception):
-    """Nobody knows yet whether something is published: to be asked again, and nothing is decided until then."""
+    """It is not known yet whether something is published: nothing is decided until a retry finds out."""
 
 
 class Fate(StrEnum):
-    """What became of an entry's transaction. DOUBTFUL is not published, as no one can tell, and nothing is removed."""
+    """Outcome of an entry's transaction. DOUBTFUL counts as not published, being unknown, and nothing is removed."""
 
     NONE_NEEDED = "none needed"
     COMMITTED = "committed"
@@ -23,19 +23,19 @@ class Fate(StrEnum):
 
 
 def fate(entry: PartitionEntry, txns: ValidTxnList, queue: Iterable[QueueEntry]) -> Fate:
-    """Return what became of an entry's transaction; without one (Hive 3) what lies there decides alone.
+    """Return the outcome of an entry's transaction; without one (Hive 3) the listing alone decides.
 
-    `txns` were asked for after the attempt's own transactions were ended; `queue` are the attempt's own entries, whose
-    `committed` is the metastore's positive word. Raises UndecidedError for a transaction that is open still (then it is
-    not the attempt's), or was never given out.
+    `txns` were queried after the attempt's own transactions were ended. `queue` are the attempt's own entries, whose
+    `committed` is the metastore's positive confirmation. Raises UndecidedError for a transaction that is still open
+    (then it is not the attempt's), or was never allocated.
 
-    NB: where the queue has no entry of it any more (its history is purged), the metastore's list decides. It names only
-    the aborted transactions that it remembers, and calls any other one committed. It forgets one that has no row in
-    TXN_COMPONENTS (CompactionTxnHandler.cleanEmptyAbortedAndCommittedTxns). `update_compactor_state`, which comes
-    before a driver writes, puts such a row there, with the highest write id that was read; and only `mark_cleaned` of
-    the same table and partition up to that write id takes the row of an aborted transaction away. Hive's Cleaner calls
-    that after it has removed the `_v` directories of aborted transactions, and this project after it has seen that
-    there are none (`forgetting`). So a forgotten transaction has no outputs left that could be taken for published.
+    NB: where the queue no longer has the entry (its history is purged), the metastore's list decides. The list names
+    only the aborted transactions that it remembers, and reports any other as committed. It forgets a transaction
+    without a row in TXN_COMPONENTS (CompactionTxnHandler.cleanEmptyAbortedAndCommittedTxns). `update_compactor_state`,
+    which runs before a driver writes, adds such a row, with the highest write id that was read. Only `mark_cleaned` of
+    the same table and partition up to that write id removes the row of an aborted transaction. Hive's Cleaner calls it
+    after removing the `_v` directories of aborted transactions, and this project after verifying that there are none
+    (`queue_entries`). So a forgotten transaction has no outputs left that could be mistaken for published ones.
     """
     if entry.txn_id is None:
         return Fate.NONE_NEEDED
@@ -49,10 +49,10 @@ def fate(entry: PartitionEntry, txns: ValidTxnList, queue: Iterable[QueueEntry])
 
 
 def published_state(entry: PartitionEntry, names: Collection[str]) -> PublishedState:
-    """Return an entry's state, from the names in its partition's directory after the fence and the transaction's end.
+    """Return an entry's state from the names in its directory after the fence and the transaction's end.
 
-    Outputs that bear another transaction than the entry's are never its own. Raises UndecidedError, naming both
-    halves, when only some of its outputs are there.
+    Outputs that bear another transaction than the entry's are never its own. Raises UndecidedError, naming both halves,
+    if only some of its outputs are there.
     """
     if not entry.outputs:
         return PublishedState.NOTHING_TO_PUBLISH
@@ -66,6 +66,6 @@ def published_state(entry: PartitionEntry, names: Collection[str]) -> PublishedS
 
 
 def bears_transaction(output: str, entry: PartitionEntry) -> bool:
-    """Whether an output's name says the entry's transaction (`_v<id>`), or like the entry none at all."""
+    """Whether an output's name has the entry's transaction (`_v<id>`), or, like the entry, none."""
     parsed = parse_directory(output)
     return parsed is not None and parsed.visibility_txn == entry.txn_id

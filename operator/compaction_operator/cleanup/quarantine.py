@@ -1,7 +1,7 @@
-"""Keeps obsolete directories hidden in the table for a while before they are deleted, so that a person can undo it.
+"""Quarantine: keeps obsolete directories hidden in the table for a while before deletion, so that a person can undo it.
 
-A name is moved into `_compaction_quarantine/<compaction>-<attempt>` of its own directory, which readers skip for its
-first character, and purged from there. What somebody moved back is not touched again.
+A name is moved into `_compaction_quarantine/<compaction>-<attempt>` of its own directory, which readers skip because of
+its first character, and purged from there. A name that a user moved back is not touched again.
 """
 
 import re
@@ -22,10 +22,10 @@ _OWN = re.compile(r"[A-Za-z0-9-]{1,8}-[0-9]+")
 
 
 def quarantine_name(compaction: CompactionRef) -> str:
-    """Return the name of an attempt's own folder in the quarantine; raises ValueError for a UID that makes none."""
+    """Return the name of an attempt's own quarantine folder. Raises ValueError for a UID that yields no valid name."""
     name = f"{compaction.uid[:8]}-{compaction.attempt}"
     if not _OWN.fullmatch(name):
-        raise ValueError(f"the compaction's UID {compaction.uid!r} does not make the name of a quarantine folder")
+        raise ValueError(f"the compaction's UID {compaction.uid!r} does not form a quarantine folder name")
     return name
 
 
@@ -38,10 +38,10 @@ def quarantine_obsolete(
     known: Mapping[str, Collection[str]],
     policy: LockPolicy = DEFAULT_LOCK_POLICY,
 ) -> tuple[PartitionDeletion, ...]:
-    """Move away what `delete_obsolete` would delete, by the same rules.
+    """Move what `delete_obsolete` would delete into the quarantine, by the same rules.
 
-    `known` has the names of each partition that were seen in quarantine before: one that is in the table again was
-    moved back by somebody, and stays.
+    `known` has the names of each partition that were seen in quarantine before: a user moved back those that are in the
+    table again, and they stay.
     """
     own, held = quarantine_name(spec.compaction), held_off(metastore, spec, policy)
     visit = partial(_quarantine_recorded, held_off=held, own=own, known=known)
@@ -51,10 +51,10 @@ def quarantine_obsolete(
 def purge_quarantined(
     storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
 ) -> tuple[PartitionDeletion, ...]:
-    """Delete the recorded names from the attempt's own quarantine folder; those in the table itself are not touched.
+    """Delete the recorded names from the attempt's own quarantine folder; do not touch those in the table itself.
 
-    Each is judged as if it lay in the table still: where an undo has begun and the output was removed, what is in
-    quarantine is needed again, and stays.
+    Each name is judged as if it were still in the table. If an undo has begun and the output was removed, the names in
+    quarantine are needed again, and stay.
     """
     visit = partial(_purge_recorded, own=quarantine_name(spec.compaction))
     return visit_entries(storage, metastore, spec, states, visit)
@@ -90,20 +90,20 @@ def _make_folder(storage: Storage, location: str, own: str) -> None:
 
 
 def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
-    """Move directories into the quarantine; return why for those that cannot be moved."""
+    """Move directories into the quarantine; return the reason for each that cannot be moved."""
     taken = {}
     for name in names:
         try:
             storage.rename(join(location, name), join(location, QUARANTINE, own, name))
         except AlreadyExistsError:
-            taken[name] = f"{QUARANTINE}/{own} has one of this name already"
+            taken[name] = f"{QUARANTINE}/{own} already contains this name"
         except NotFoundError:
             continue
     return taken
 
 
 def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
-    """Delete from the folder that no reader looks into: nobody needs to be held off."""
+    """Delete from the folder that no reader looks into: no reader needs to be held off."""
     recorded = [one.name for one in entry.obsolete]
     folder = join(entry.location, QUARANTINE, own)
     freed = empty_trash(storage, folder, recorded)
@@ -127,6 +127,6 @@ def _as_if_restored(held: Listing, listing: Listing) -> Listing:
 
 
 def _leave(storage: Storage, location: str, own: str) -> None:
-    """Remove the folders that hold nothing any more."""
+    """Remove the empty folders."""
     storage.remove_if_empty(join(location, QUARANTINE, own))
     storage.remove_if_empty(join(location, QUARANTINE))

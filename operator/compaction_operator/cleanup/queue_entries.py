@@ -1,4 +1,4 @@
-"""Ends a compaction's entries in Hive 4's queue, once the metastore may forget what was aborted before it."""
+"""Ends a compaction's entries in Hive 4's queue, once the metastore may forget earlier aborted transactions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from compaction_operator.storage import NotFoundError, Storage, join
 
 
 class StillThereError(Exception):
-    """Something is left of what the metastore would forget."""
+    """A directory is left whose aborted state the metastore would forget."""
 
 
 def finish(
@@ -28,17 +28,17 @@ def finish(
     spec: CompactionCleanupSpec,
     entries: Iterable[PartitionEntry],
 ) -> None:
-    """Mark the queue's entries of these partitions, of which nothing recorded is left, as cleaned. Nothing on Hive 3.
+    """Mark the queue entries of these partitions, which have no recorded names left, as cleaned. No-op on Hive 3.
 
-    NB: `mark_cleaned` makes the metastore forget which write ids of the partition up to the entry's highest one were
-    aborted, and which compactions (MarkCleanedFunction.removeTxnComponents): from then on they count as committed. A
-    directory of theirs that is still there would give its rows to every reader. So each partition is listed again
-    first, its quarantine too, and nothing is said while any such directory is left. That another compaction's obsolete
-    directories are left does not matter: nothing is forgotten about them.
+    NB: `mark_cleaned` makes the metastore forget which write ids of the partition, up to the entry's highest one, were
+    aborted, and which compactions were (MarkCleanedFunction.removeTxnComponents). From then on they count as committed.
+    A directory of theirs that is still there would expose its rows to every reader. So each partition is listed again
+    first, including its quarantine, and nothing is marked while any such directory is left. Obsolete directories of
+    another compaction do not matter: nothing is forgotten about them.
 
-    Only entries that the metastore shows as the attempt's own, committed and ready for cleaning are marked. One that
-    is not there any more was ended by Hive's own Cleaner, which was faster, or with its table or partition.
-    Raises StillThereError, StorageError and MetastoreError: then it is to be tried again.
+    Only entries that the metastore shows as the attempt's own, committed and ready for cleaning are marked. A missing
+    entry was ended by Hive's own Cleaner, which was faster, or with its table or partition. Raises StillThereError,
+    StorageError and MetastoreError: the call must then be retried.
     """
     queued = [entry for entry in entries if entry.queue_id is not None]
     if not queued or metastore.generation() is Generation.HIVE3:
@@ -49,7 +49,7 @@ def finish(
         return
     own = _ready_entries(metastore, spec)
     for entry in queued:
-        # NB: what is told to be clean must be what was looked at, whatever ids the journal has.
+        # NB: the entry marked as cleaned must be the one that was checked, whatever ids the journal has.
         found = own.get((entry.partition, entry.queue_id, entry.txn_id))
         if found is not None and now.what_changed(entry) is None:
             _mark_cleaned(open_storage(entry.location), metastore, now, entry, found)
@@ -69,12 +69,12 @@ def _ready_entries(
 def _mark_cleaned(
     storage: Storage, metastore: MetastoreCalls, now: Now, entry: PartitionEntry, found: QueueEntry
 ) -> None:
-    # The metastore goes by what it is told, so it is told no more than what is looked at here.
+    # The metastore trusts the write id in the call, so the call covers no more than what is checked here.
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
     listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}
     if not names_in(listings[entry.location]):
-        # NB: forgetting what was aborted would bring it to life when the volume is there again.
-        raise StillThereError(f"{entry.location}: nothing is there, not even what was published: is its volume there?")
+        # NB: forgetting aborted write ids would revive their rows when the volume is back.
+        raise StillThereError(f"{entry.location}: not even the published output is there: is its volume there?")
     for place, listing in listings.items():
         recorded = names_in(listing) & {one.name for one in entry.obsolete}
         left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
@@ -84,7 +84,7 @@ def _mark_cleaned(
 
 
 def _places(storage: Storage, location: str) -> list[str]:
-    """Return a partition's directory, and all folders in its quarantine: what is there may be moved back."""
+    """Return a partition's directory, and all folders in its quarantine: their content may be moved back."""
     quarantine = join(location, QUARANTINE)
     try:
         return [location, *(join(quarantine, folder.name) for folder in storage.list(quarantine))]
@@ -95,10 +95,10 @@ def _places(storage: Storage, location: str) -> list[str]:
 def aborted_left(
     listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList, *, highest_write_id: int
 ) -> frozenset[str]:
-    """Return the directories that hold, or may hold, what was aborted at or below a write id.
+    """Return the directories that hold, or may hold, aborted data at or below a write id.
 
-    What a compaction wrote holds nothing that was aborted, but for one that was aborted itself. In any other directory
-    a write id that is not valid was aborted: all up to the highest one were settled when the compaction began.
+    The output of a compaction holds nothing aborted, unless the compaction itself was aborted. In any other directory
+    an invalid write id was aborted: all write ids up to the highest one were settled when the compaction began.
     """
     compacted = compacted_bases(listing, highest=highest_write_id)
 

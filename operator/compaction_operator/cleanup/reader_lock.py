@@ -1,9 +1,9 @@
-"""Holds readers off a directory for the moment in which obsolete directories are taken out of their sight.
+"""Reader lock: holds readers off a directory for the moment in which obsolete directories are hidden from them.
 
-Hive does not list at once: a reader lists a partition and then looks into the directories that it saw, obsolete ones
-too (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat), and fails when one has gone in between. No
-baseline helps against that: it is a reader that came later. But a query that has held its lock for a while has listed
-all that it reads, so that no stream of long queries holds up a deletion for ever.
+Hive does not list atomically: a reader lists a partition and then looks into the directories that it saw, including
+obsolete ones (AcidUtils.getHdfsDirSnapshots; on 3.1 MetaDataFile.isRawFormat). It fails if one has gone in between. No
+baseline prevents that, because such a reader came later. But a query that has held its lock for a while has listed
+everything that it reads, so a stream of long queries does not block a deletion forever.
 """
 
 import time
@@ -23,31 +23,35 @@ NAMED = 5
 
 
 class Sightings:
-    """Since when this process has seen each lock held. NB: no other clock is asked; the metastore's may be wrong."""
+    """Times since which this process has seen each lock held.
+
+    NB: it uses no other clock; the metastore's may be wrong.
+    """
 
     def __init__(self) -> None:
         self._since: dict[TableRef, dict[int, float]] = {}
 
     def note(self, table: TableRef, locks: Sequence[LockInfo]) -> None:
-        """Take a look at a table's locks: those that wait do not count yet, those that are gone are forgotten."""
+        """Record a look at a table's locks: waiting locks do not count yet, and released ones are forgotten."""
         known, now = self._since.get(table, {}), time.monotonic()
         held = (lock.lock_id for lock in locks if lock.acquired_at is not None)
         self._since[table] = {lock_id: known.get(lock_id, now) for lock_id in held}
 
     def seconds(self, table: TableRef, lock: LockInfo) -> float:
-        """Return for how long a lock has been held at least."""
+        """Return the minimum seconds for which a lock has been held."""
         now = time.monotonic()
         return now - self._since.get(table, {}).get(lock.lock_id, now)
 
 
 @dataclass(frozen=True, slots=True)
 class LockPolicy:
-    """How readers are treated, in seconds.
+    """How readers are treated; times in seconds.
 
-    `queue` is how long those who come now may have to wait behind the lock; a query that was `seen` to hold a lock for
-    `planning` has listed what it reads. `owner` tells whose locks these are: an attempt may have several journals,
-    which are worked on at the same time. With `shares` nobody ever waits, nor is refused where queries do not wait
-    (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which keeps out only who would drop the table.
+    `queue` is how long new readers may have to wait behind the lock. A query that was `seen` to hold a lock for
+    `planning` has listed what it reads. `owner` identifies the journal that takes the locks: an attempt may have
+    several journals, which are processed at the same time. With `shares` no reader ever waits, nor is refused where
+    queries do not wait (hive.txn.xlock.iow, hive.txn.xlock.write): the lock is SHARED_READ, which only keeps others
+    from dropping the table.
     """
 
     owner: str = ""
@@ -57,7 +61,7 @@ class LockPolicy:
     seen: Sightings | None = field(default=None, compare=False)
 
     def insisting(self) -> "LockPolicy":
-        """Return those of one who lets readers queue for as long as the others may still be listing."""
+        """Return a policy that lets new readers queue for as long as earlier ones may still be listing."""
         return replace(self, queue=self.planning)
 
 
@@ -65,15 +69,15 @@ DEFAULT_LOCK_POLICY = LockPolicy()
 
 
 HoldOff = Callable[[str], AbstractContextManager[None]]
-"""Holds readers off one partition ('' for the table); raises ReadersBusyError when that cannot be had now."""
+"""Holds off readers of one partition ('' for the table); raises ReadersBusyError if that is not possible now."""
 
 
 class ReadersBusyError(Exception):
-    """Readers are at work all the time: to be tried again."""
+    """Readers are active all the time: to be retried."""
 
 
 class Holding:
-    """The EXCLUSIVE locks of one cleanup, without a transaction; they are held for the time of some renames."""
+    """The EXCLUSIVE locks of one cleanup, without a transaction; each is held for the duration of some renames."""
 
     def __init__(self, metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> None:
         self._metastore = metastore
@@ -83,17 +87,20 @@ class Holding:
         self._agent = cleanup_agent(spec.compaction, policy.owner)
 
     def give_back_left(self) -> None:
-        """Give back what an earlier life of this process left: nobody can read under it. Raises MetastoreError."""
+        """Release locks left by an earlier run of this process: no reader can proceed under them.
+
+        Raises MetastoreError.
+        """
         for lock in self._metastore.show_locks(self._table.database, self._table.name):
             if lock.agent == self._agent:
                 self._metastore.unlock(lock.lock_id)
 
     @contextmanager
     def hold_off(self, partition: str) -> Iterator[None]:
-        """Let nobody begin to read a partition ('' for the table) while this lasts, unless the policy shares it.
+        """Let no reader start on a partition ('' for the table) in this context, unless the policy shares it.
 
-        Waits a moment for those who may be listing; raises ReadersBusyError naming them, and MetastoreError. NB: that
-        of the unlock, too: nobody can read until the next pass gives back what is left.
+        Waits a moment for readers that may be listing. Raises ReadersBusyError, naming them, and MetastoreError. NB:
+        also that of the unlock: no reader can start until the next pass releases the leftover lock.
         """
         wish = LockWish(
             database=self._table.database,
@@ -117,14 +124,14 @@ class Holding:
             if not ahead:
                 return
             if time.monotonic() > deadline:
-                raise ReadersBusyError(f"no moment without readers was found yet: {_named(ahead)}")
+                raise ReadersBusyError(f"no moment without readers found yet: {_named(ahead)}")
             time.sleep(POLL_SECONDS)
 
     def _ahead(self, lock_id: int, partition: str) -> list[LockInfo]:
-        """Return who may still be listing; those who came later wait for the lock, unless it is shared.
+        """Return the locks of readers that may still be listing; later ones wait for the lock, unless it is shared.
 
-        NB: drivers of this project are none: what is obsolete is not their input, and that it vanishes is nothing to
-        them. Else a long compaction would hold up the cleanup of the one before it.
+        NB: drivers of this project do not count: obsolete directories are not their input, and may vanish under them.
+        Otherwise a long compaction would block the cleanup of the previous one.
         """
         locks = self._metastore.show_locks(self._table.database, self._table.name)
         self._seen.note(self._table, locks)
@@ -138,12 +145,12 @@ class Holding:
         ]
 
     def _has_listed(self, lock: LockInfo) -> bool:
-        """Whether a lock is held for so long that its query has listed; one that waits has not begun."""
+        """Whether a lock has been held so long that its query has listed; a waiting query has not started."""
         return self._seen.seconds(self._table, lock) > self._policy.planning
 
 
 def cleanup_agent(compaction: CompactionRef, owner: str) -> str:
-    """Return the agent of a cleanup's locks, which is none of the attempt's own, nor that of its other journals."""
+    """Return the agent of a cleanup's locks. It differs from those of the attempt and of its other journals."""
     return f"{AGENT_PREFIX}cleanup/{compaction.uid}/{compaction.attempt}/{owner}"
 
 

@@ -1,4 +1,4 @@
-"""The reader gate: who reads what a compaction made obsolete, by one look at the metastore for many tables."""
+"""The reader gate: who still reads what a compaction made obsolete, by one look at the metastore for many tables."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnI
 from compaction_operator.metastore.partition_names import lock_name
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=300)
-"""Hive's default for hive.txn.timeout: without a heartbeat for longer, nobody may be there any more."""
+"""Hive's default for hive.txn.timeout: a client without a heartbeat for longer may be gone."""
 
 
 LONG = timedelta(days=1)
-"""Heartbeats for longer than this may be those of a client that forgot what it holds (a session left open)."""
+"""Heartbeats for longer than this may come from a client that forgot what it holds (a session left open)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderSnapshot:
-    """What the metastore said in one look: the locks that concern the table, and the open transactions.
+    """The metastore's answer in one look: the locks that concern the table, and the open transactions.
 
-    `compacting_elsewhere` are the open transactions in which other tables are compacted; `locking_elsewhere` those that
-    hold locks, on other tables all of them, which is known where all locks of the metastore were asked for.
+    `compacting_elsewhere` are the open transactions that compact other tables. `locking_elsewhere` are those whose
+    locks are all on other tables, known only where all locks of the metastore were queried.
     """
 
     locks: tuple[LockInfo, ...]
@@ -38,10 +38,10 @@ class ReaderSnapshot:
 def take_baseline(
     world: ReaderSnapshot, *, partitions: Collection[str], own_locks: Collection[int], now: datetime
 ) -> ReaderBaseline:
-    """Return the readers from before, to be stored once.
+    """Return the older readers, to be stored once.
 
-    The world's locks are those on the table, its partitions or its database, of any type and state; `partitions` are
-    the journal's names ('' for an unpartitioned table); `own_locks` are ids the compaction itself took. Its own
+    The world's locks are those on the table, its partitions or its database, of any type and state. `partitions` are
+    the journal's names ('' for an unpartitioned table). `own_locks` are ids that the compaction itself took. Its own
     transactions have ended by now.
     """
     counted = {lock.lock_id for lock in world.locks if concerns(lock, partitions)} - set(own_locks)
@@ -54,9 +54,9 @@ def blockers(
 ) -> tuple[Blocker, ...]:
     """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
 
-    With `Readers.LOCKS` transactions do not count, which is known to be unsafe; with LOCKS_AND_OWN_TRANSACTIONS those
-    that have locked other tables only do not (look_at_all says what that takes for granted). Who came after the
-    baseline is never waited for, so new readers cannot starve a cleanup.
+    With `Readers.LOCKS` transactions do not count, which is known to be unsafe. With LOCKS_AND_OWN_TRANSACTIONS,
+    transactions that have locked only other tables do not count (look_at_all states what that assumes). Later readers
+    never block, so new readers cannot starve a cleanup.
     """
     ids = set(baseline.lock_ids)
     held = {lock.lock_id: lock for lock in world.locks if lock.lock_id in ids}
@@ -69,9 +69,9 @@ def blockers(
 
 
 def _older_transactions(baseline: ReaderBaseline, world: ReaderSnapshot, readers: Readers) -> list[int]:
-    """Return the open transactions from before the baseline in which this table may be read.
+    """Return the open transactions older than the baseline that may read this table.
 
-    NB: one that compacts another table reads nothing else, unless a lock on this table says that it does.
+    NB: one that compacts another table reads nothing else, unless it holds a lock on this table.
     """
     locking = {lock.txn for lock in world.locks}
     own_only = readers is Readers.LOCKS_AND_OWN_TRANSACTIONS
@@ -81,35 +81,37 @@ def _older_transactions(baseline: ReaderBaseline, world: ReaderSnapshot, readers
 
 
 def distrust(baseline: ReaderBaseline, world: ReaderSnapshot) -> str | None:
-    """Return why a look says nothing about the readers from before, None when it does.
+    """Return why a look says nothing about the older readers, None if it does.
 
-    Transaction ids never go back: who has given out fewer is another metastore, or one that lags (behind one of several
-    URIs), and its "nobody" is about others.
+    Transaction ids never go back. A metastore with fewer allocated ids is a different one, or one that lags (behind one
+    of several URIs), and its "no readers" is about other readers.
     """
     mark = world.txns.high_water_mark
     if mark >= baseline.txn_high_water_mark:
         return None
-    return f"the metastore's last transaction is {mark}, but it was {baseline.txn_high_water_mark} before: another one?"
+    return (
+        f"the metastore's last transaction is {mark}, but was {baseline.txn_high_water_mark} before: a different one?"
+    )
 
 
 def grace_left(baseline: ReaderBaseline, *, grace_period: float, now: datetime) -> float:
-    """Return the seconds of the grace period that are left; it counts from the baseline."""
+    """Return the seconds left of the grace period, which counts from the baseline."""
     end = datetime.fromisoformat(baseline.time) + timedelta(seconds=grace_period)
     return max(0.0, (end - now).total_seconds())
 
 
 def concerns(lock: LockInfo, partitions: Collection[str]) -> bool:
-    """Whether a lock is about any of the partitions ('' for the table).
+    """Whether a lock concerns any of the partitions ('' for the table).
 
-    One on the whole table or database is; one on a partition unless it is certainly another.
+    A lock on the whole table or database does. A lock on a partition does unless it is certainly a different partition.
     """
     return not lock.partition or any(_may_overlap(lock.partition, name) for name in partitions)
 
 
 def _may_overlap(locked: str, partition: str) -> bool:
-    """Whether no key has another value in one than in the other.
+    """Whether no key has different values in the two names.
 
-    NB: the metastore does not keep the name as it was (see lock_name), and a dynamic-partition insert locks a prefix of
+    NB: the metastore does not keep the name unchanged (see lock_name), and a dynamic-partition insert locks a prefix of
     the keys.
     """
     ours = _values(partition)
@@ -122,7 +124,7 @@ def _values(name: str) -> dict[str, str]:
 
 
 def _lock_blocker(lock: LockInfo, txn: TxnInfo | None, now: datetime) -> Blocker:
-    # The metastore keeps the heartbeats of a transaction's locks with the transaction, and says 0 for the locks.
+    # The metastore keeps the heartbeats of a transaction's locks with the transaction, and reports 0 for the locks.
     heartbeat = lock.last_heartbeat or (txn.last_heartbeat if txn else None)
     return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at, heartbeat=heartbeat, now=now)
 
@@ -153,9 +155,9 @@ def _blocker(
 
 
 def health(*, since: datetime | None, heartbeat: datetime | None, now: datetime) -> BlockerHealth:
-    """Return whether somebody is likely to be there still.
+    """Return whether the client behind a blocker is likely to be alive.
 
-    A hint for a person only, from two clocks and two guesses: nothing is ever deleted because of it (hazard H12).
+    Only a hint for people, from two clocks and two guesses: nothing is ever deleted because of it (hazard H12).
     """
     if heartbeat is None:
         return BlockerHealth.UNKNOWN
@@ -172,7 +174,7 @@ SILENCES = 2
 
 
 def look(metastore: MetastoreCalls, table: TableRef) -> ReaderSnapshot:
-    """Return who reads one table now. Raises the client's errors: without an answer nobody knows of no readers."""
+    """Return the current readers of one table. Raises the client's errors: no answer does not mean no readers."""
     answer = look_at_all(metastore, [table])[table]
     if isinstance(answer, MetastoreError):
         raise answer
@@ -182,19 +184,19 @@ def look(metastore: MetastoreCalls, table: TableRef) -> ReaderSnapshot:
 def look_at_all(
     metastore: MetastoreCalls, tables: Sequence[TableRef], *, all_locks: bool = False
 ) -> Mapping[TableRef, ReaderSnapshot | MetastoreError]:
-    """Return who reads each table now, or why nobody knows: one call for each table, and one for all transactions.
+    """Return the current readers of each table, or the error: one call per table, and one for all transactions.
 
-    NB: the locks of every table come before the transactions. A reader that takes its lock after the first call has
-    had its transaction open since before that, so the later call still shows it.
+    NB: the locks of every table are queried before the transactions. A reader that takes its lock after the first call
+    opened its transaction before that, so the later call still shows it.
 
-    With `all_locks` one call for all locks of the metastore takes the place of those for each table, and tells which
-    transactions have locked something, but none of a table (LOCKS_AND_OWN_TRANSACTIONS). Such a one never reads that
-    table with its old snapshot, if its client takes all its locks in one request before it reads, as Hive does
-    (DbTxnManager.acquireLocks: one LockRequest for all inputs and outputs of a plan; a transaction is one statement).
-    For the metastore stores a request's locks in one commit, and shows them, granted or waiting, until the transaction
-    ends: so locks that were seen at all are all that there will ever be. One that was seen without any may have asked
-    for them a moment later, hence it counts. That needs no order of the calls: a transaction that both answers have is
-    open from before its locks were shown until after that.
+    With `all_locks` a single call for all locks of the metastore replaces those per table. It also shows which
+    transactions have locked something, but nothing on a table (LOCKS_AND_OWN_TRANSACTIONS). Such a transaction never
+    reads that table with its old snapshot, provided that its client takes all its locks in one request before it reads,
+    as Hive does (DbTxnManager.acquireLocks: one LockRequest for all inputs and outputs of a plan; a transaction is one
+    statement). The metastore stores a request's locks in one commit, and shows them, granted or waiting, until the
+    transaction ends. So once any of them is visible, all are, and no more follow. A transaction seen without locks may
+    have requested some a moment later, so it counts. This needs no order of the calls: a transaction in both answers
+    was open from before its locks were shown until after that.
     """
     try:
         every = tuple(metastore.all_locks()) if all_locks else None
@@ -222,9 +224,9 @@ def _on(table: TableRef, locks: Iterable[LockInfo]) -> tuple[LockInfo, ...] | Me
 
 
 def _compacting(metastore: MetastoreCalls, txns: OpenTransactions) -> list[QueueEntry]:
-    """Return the queue entries that are worked on in open transactions, on Hive 4.
+    """Return the queue entries that open transactions process, on Hive 4.
 
-    Hive's own Worker and this project say in the queue in which transaction they compact a table
+    Hive's own Worker and this project record in the queue which transaction compacts a table
     (CompactionTxnHandler.updateCompactorState); that transaction reads nothing else.
     """
     still_open = {txn.txn for txn in txns.open}
@@ -241,7 +243,7 @@ def _elsewhere(compacting: Iterable[QueueEntry], table: TableRef) -> frozenset[i
 def _locks(
     metastore: MetastoreCalls, tables: Iterable[TableRef]
 ) -> dict[TableRef, tuple[LockInfo, ...] | MetastoreError]:
-    """Ask for each table's locks, until the metastore was silent twice in a row: each time may cost the timeout."""
+    """Query each table's locks; stop after two consecutive unanswered calls, since each may cost the full timeout."""
     answers: dict[TableRef, tuple[LockInfo, ...] | MetastoreError] = {}
     silences: list[MetastoreError] = []
     for table in tables:

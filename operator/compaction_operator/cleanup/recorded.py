@@ -1,4 +1,4 @@
-"""Recorded names and what they are today: a journal's table as it is now, and what of it is obsolete."""
+"""Recorded names and their present state: a journal's table as it is now, and which names are obsolete."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -19,30 +19,30 @@ from compaction_operator.storage import AlreadyExistsError, NotFoundError, Stora
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The table as the metastore has it in this pass. All of it was asked for before anything is listed."""
+    """The table as the metastore has it in this pass. All of it is queried before anything is listed."""
 
     today: Today
     write_ids: ValidWriteIdList
     valid_txns: ValidTxnList
 
     def what_changed(self, entry: PartitionEntry) -> Change | None:
-        """Return what became of an entry's partition, None while it is the recorded one.
+        """Return what happened to an entry's partition, None while it is the recorded one.
 
-        NB: write ids that went back betray another table only where the table has no id. Hive 4 says the lowest
-        invalid one where no valid one is left in its tables (GetValidWriteIdsForTableFunction).
+        NB: write ids that went back indicate another table only where the table has no id. Hive 4 reports the lowest
+        invalid write id if its tables have no valid one left (GetValidWriteIdsForTableFunction).
         """
         changed = self.today.what_changed(entry)
         mark = self.write_ids.high_watermark
         if changed is None and self.today.table_id is None and mark < entry.highest_write_id:
-            why = f"write ids went back to {mark}: it is not the table that was compacted"
+            why = f"write ids went back to {mark}: this is not the table that was compacted"
             return Change("TableRecreated", why)
         return changed
 
     def obsolete(self, entry: PartitionEntry, listing: Listing) -> dict[str, str]:
-        """Return name and reason of what nobody needs any more up to the entry's highest write id.
+        """Map the names that no reader needs any more, up to the entry's highest write id, to the reason.
 
-        Raises ValueError where nobody can tell, also where another compactor's directory overlaps a published output:
-        what both were made from is all that can mend it.
+        Raises ValueError if that cannot be determined, also where another compactor's directory overlaps a published
+        output: only the common inputs can repair that.
         """
         require_alone(entry.outputs, listing, visible=visibility(self.valid_txns))
         found = obsolete_now(
@@ -52,7 +52,7 @@ class Now:
 
 
 def resolve_now(metastore: MetastoreCalls, recorded: TableIdentity, entries: Iterable[PartitionEntry]) -> Now:
-    """Return a journal's table as it is now; raises TableGoneError and what the metastore raises."""
+    """Return a journal's table as it is now. Raises TableGoneError and the metastore's errors."""
     today = resolve_today(metastore, recorded, entries)
     txns = metastore.valid_txns()
     write_ids = metastore.valid_write_ids(recorded.database, recorded.name, valid_txns=txns)
@@ -60,12 +60,12 @@ def resolve_now(metastore: MetastoreCalls, recorded: TableIdentity, entries: Ite
 
 
 def volume_of(entry: PartitionEntry, table_location: str) -> str:
-    """Return the directory without which nobody knows what is in a partition: the table's, or one elsewhere its own."""
+    """Return the directory without which a partition's content is unknown: the table's, or its own if outside."""
     return table_location if is_below(entry.location, table_location) else entry.location
 
 
 def list_directory(storage: Storage, location: str) -> Listing:
-    """List a directory; one that is gone holds nothing that is left to delete."""
+    """List a directory; a missing one has nothing left to delete."""
     try:
         return storage.list_partition(location)
     except NotFoundError:
@@ -78,15 +78,15 @@ def names_in(listing: Listing) -> set[str]:
 
 
 def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
-    """Take directories out of readers' sight, each whole; what is gone already is fine."""
+    """Hide directories from readers, each with a single rename; already missing ones are fine."""
     for name in names:
-        # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
+        # An earlier pass hid the name and it was recreated since: it stays for the next pass.
         with suppress(AlreadyExistsError, NotFoundError):
             storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 
 
 def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:
-    """Delete what was hidden, by an earlier pass that did not get to it, too; return the bytes freed by name."""
+    """Delete hidden directories, also those left by an interrupted pass; return the bytes freed by name."""
     hidden = {f"{TRASH_PREFIX}{name}": name for name in recorded if may_become_obsolete(name)}
     try:
         left = [entry.name for entry in storage.list(location) if entry.name in hidden]
@@ -96,6 +96,6 @@ def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Cou
 
 
 def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
-    """Return the recorded names that are there and not obsolete, and those that never can be."""
+    """Return the recorded names that exist and are not obsolete, and those that can never become obsolete."""
     recorded = (one.name for one in entry.obsolete if one.name not in obsolete)
     return tuple(name for name in recorded if name in there or not may_become_obsolete(name))

@@ -1,4 +1,4 @@
-"""What comes right after an attempt's end: nothing of it can publish any more, and what it did publish is computed."""
+"""Settlement right after an attempt's end: the attempt can publish nothing more, and what it published is computed."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,17 +28,17 @@ from compaction_operator.storage import NotFoundError, Storage, StorageError
 log = logging.getLogger(__name__)
 
 STORAGE_ERROR = "StorageError"
-"""Why a partition counts as not published: nobody can look into it."""
+"""Why a partition counts as not published: its directory cannot be read."""
 
 _COUNTING = (PublishedState.PUBLISHED, PublishedState.NOTHING_TO_PUBLISH)
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What is published of each partition, who read then, and what became of the partitions that are gone.
+    """What is published of each partition, who read at that time, and what happened to partitions that are gone.
 
-    `needed` are the recorded names of each partition that were not obsolete then. `unreachable` has the partitions in
-    which nobody could look, with the error: they count as not published, so that nothing of them is deleted.
+    `needed` are the recorded names of each partition that were not obsolete then. `unreachable` maps partitions whose
+    directory could not be read to the error: they count as not published, so that nothing of them is deleted.
     """
 
     states: Mapping[str, PublishedState]
@@ -57,13 +57,12 @@ def settle(
     policy: LockPolicy = DEFAULT_LOCK_POLICY,
     clock: Callable[[], datetime],
 ) -> Settlement:
-    """End a journal's attempt, compute what it published, and take the reader baseline: in this order.
+    """End a journal's attempt, compute what it published, and take the reader baseline, in this order.
 
-    Only the fence and the end of its transactions make the answers after them final; and the baseline comes last, so
-    that it has everybody who may have seen the directories from before. Can be repeated until its result is stored.
-    `whole` is for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended.
-    Raises StorageError where not even the table's directory is there, MetastoreError and UndecidedError: then nothing
-    is settled.
+    Only the fence and the end of its transactions make later answers final. The baseline comes last, so that it
+    contains every reader that may have seen the old directories. Can be repeated until its result is stored. `whole` is
+    for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended. Raises
+    StorageError if not even the table's directory is there, MetastoreError and UndecidedError: then nothing is settled.
     """
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
     gone = what_changed(metastore, spec.table, spec.partitions)
@@ -82,10 +81,10 @@ def settle(
 
 
 def is_lost(metastore: MetastoreCalls, attempt: Attempt, table: TableRef, now: datetime) -> bool:
-    """Return whether the driver of an attempt is lost, by the metastore: False where it holds nothing (any more).
+    """Return whether the metastore shows an attempt's driver as lost: False if it holds nothing, or nothing any more.
 
-    A driver holds something for as long as it works on what is in a journal. So where nothing is held the journal's
-    partitions are done with, but its driver may have gone on to others. Raises UndecidedError for one that is alive.
+    A driver holds something for as long as it works on a journal's content. So where nothing is held, the journal's
+    partitions are done, but the driver may have gone on to others. Raises UndecidedError for a driver that is alive.
     """
     held = holdings(metastore, attempt, table)
     if held and held.silence(now) is None:
@@ -100,9 +99,9 @@ def _states(
     here: Sequence[PartitionEntry],
     ended: Ended,
 ) -> tuple[dict[str, PublishedState], dict[str, str]]:
-    """Return the state of each partition, and why for those that cannot be reached.
+    """Return the state of each partition, and the error for each unreachable one.
 
-    Raises StorageError where none can be, and the table's directory is not there: its volume may come back.
+    Raises StorageError if none is reachable and the table's directory is missing: its volume may come back.
     """
     states: dict[str, PublishedState] = {}
     unreachable = dict(ended.unreachable)
@@ -133,9 +132,9 @@ def _needed(
     spec: CompactionCleanupSpec,
     entries: Sequence[PartitionEntry],
 ) -> dict[str, tuple[str, ...]]:
-    """Return the recorded names that are not obsolete now: the baseline lacks those who will read them until they are.
+    """Return the recorded names that are not obsolete now: the baseline lacks their later readers.
 
-    Where that cannot be told, it is all of them.
+    If that cannot be determined, these are all recorded names.
     """
     if not entries:
         return {}
@@ -151,7 +150,7 @@ def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, 
         listing = list_directory(storage, entry.location)
         obsolete = now.obsolete(entry, listing)
     except (StorageError, ValueError) as unclear:
-        log.warning("%s: nothing is deleted: %s", entry.location, unclear)
+        log.warning("%s: deleting nothing: %s", entry.location, unclear)
         return tuple(one.name for one in entry.obsolete)
     return needed_of(entry, there=names_in(listing), obsolete=obsolete)
 
@@ -167,9 +166,9 @@ def _state(
 
 
 def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, names: Collection[str]) -> None:
-    """Remove what an aborted transaction wrote: no snapshot ever sees it, and its number is not given out again.
+    """Remove the outputs of an aborted transaction: no snapshot ever sees them, and its id is never reused.
 
-    Where readers are always at work it stays: it is obsolete for the next compaction.
+    Under constant readers they stay, and are obsolete for the next compaction.
     """
     own = [output for output in entry.outputs if bears_transaction(output, entry)]
     empty_trash(storage, entry.location, own)
@@ -185,10 +184,10 @@ def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, 
 
 
 def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry) -> Sequence[str]:
-    """Return the names in a partition's directory; none where only that directory is missing.
+    """Return the names in a partition's directory; none if only that directory is missing.
 
-    Raises StorageError when the table's own directory is missing, too, or that of a partition elsewhere: its volume may
-    not be there, and then nobody knows what is published.
+    Raises StorageError if the table's own directory is missing, too, or that of a partition elsewhere: its volume may
+    be missing, and then it is unknown what is published.
     """
     try:
         return [child.name for child in storage.list(entry.location)]

@@ -1,22 +1,23 @@
-"""The names of what a compaction writes beside a table's directories; Hive ignores them for their first character."""
+"""Names that a compaction creates beside a table's directories; Hive ignores them because of their first character."""
 
 import re
 from dataclasses import dataclass
 
 INTENT = "_intent"
-"""In a staging folder: a JSON object whose `outputs` are directories that must be published together."""
+"""A file in a staging folder: a JSON object whose `outputs` are directories that must be published together."""
 
 TRASH_PREFIX = "_compaction_trash_"
-"""Before the name of an obsolete directory that is about to be deleted."""
+"""Prefix of an obsolete directory that is about to be deleted."""
 
 _GRAMMAR = re.compile(r"_compaction_([A-Za-z0-9][A-Za-z0-9-]{0,62})-([0-9]+)-([A-Za-z0-9]{1,8})(\.fenced)?")
 
 
 @dataclass(frozen=True, slots=True)
 class StagingFolder:
-    """A staging folder's name, taken apart: the compaction's UID, and the pod's by its first 8 characters.
+    """A parsed staging folder name: the compaction's UID, and the first 8 characters of the pod's UID.
 
-    NB: the compaction's is whole, as it says whose folder that is: nobody may end another's attempt by a similar one.
+    NB: the compaction's UID is complete, because it identifies the owner: a similar name must not end another's
+    attempt.
     """
 
     name: str
@@ -34,17 +35,17 @@ class StagingFolder:
 def staging_name(*, uid: str, attempt: int, pod_uid: str) -> str:
     """Return the name of the staging folder of one driver pod of one attempt.
 
-    Raises ValueError when a UID is none: letters, digits and dashes, at most 63 of them.
+    Raises ValueError if a UID is invalid: it must consist of letters, digits and dashes, at most 63 of them.
     """
     name = f"_compaction_{uid}-{attempt}-{pod_uid[:8]}"
     parsed = parse_staging(name)
     if parsed is None or parsed.uid != uid:
-        raise ValueError(f"{uid!r} and {pod_uid!r} do not make a staging name")
+        raise ValueError(f"{uid!r} and {pod_uid!r} do not form a staging name")
     return name
 
 
 def parse_staging(name: str) -> StagingFolder | None:
-    """Return what a staging folder's name says, None for any other name."""
+    """Parse a staging folder's name; return None for any other name."""
     match = _GRAMMAR.fullmatch(name)
     if not match:
         return None

@@ -1,4 +1,4 @@
-"""Answers of the controller's work with metastore and storage: values, or why there is none."""
+"""Answers of the controller's metastore and storage calls: a value, or why there is none."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from compaction_operator.api.request import Reason
 from compaction_operator.metastore.auto_compaction import AutoCompaction
 
 OVERDUE = "Overdue"
-"""Condition of a cleanup that has passed its deadline."""
+"""Condition of a cleanup that has exceeded its deadline."""
 STILL_NEEDED = "StillNeeded"
-"""Why a recorded name stays: it was not obsolete when its readers were counted."""
+"""Reason for keeping a recorded name: it was not obsolete when its readers were counted."""
 
 _OFF = {
     AutoCompaction.OFF_BY_TABLE: ("NoAutoCompactionSet", "NO_AUTO_COMPACTION is set on the table"),
@@ -19,16 +19,17 @@ _OFF = {
 }
 _CLEANER = {
     None: "",
-    True: "; its Cleaner is on, and may delete what is obsolete before a CompactionCleanup does, by Hive's rules",
-    False: "; its Cleaner is off, and leaves what is obsolete to CompactionCleanups",
+    True: "; its Cleaner is on and may delete obsolete directories before a CompactionCleanup does, by Hive's rules",
+    False: "; its Cleaner is off and leaves obsolete directories to CompactionCleanups",
 }
 
 
 @dataclass(frozen=True)
 class Automatic:
-    """Whether Hive compacts a table by itself, and whether its Cleaner runs (None where that is not known).
+    """Whether Hive compacts a table by itself, and whether Hive's Cleaner runs (None if unknown).
 
-    `overridden` says that the table has NO_AUTO_COMPACTION, and that its database says otherwise, which counts.
+    `overridden` means that the table sets NO_AUTO_COMPACTION, but its database sets the opposite, which takes
+    precedence.
     """
 
     found: AutoCompaction
@@ -43,7 +44,7 @@ class Automatic:
         return ConditionStatus.FALSE if self.found.may_happen else ConditionStatus.TRUE
 
     def said(self, table: TableRef) -> tuple[str, str]:
-        """Return the condition's reason and message; where Hive may compact the table, with what keeps it from that."""
+        """Return the condition's reason and message, with the statement that prevents Hive from compacting."""
         if self.found in _OFF:
             reason, why = _OFF[self.found]
             return reason, f"Hive does not compact the table by itself: {why}{_CLEANER[self.cleaner]}"
@@ -52,13 +53,13 @@ class Automatic:
             statement = f"ALTER DATABASE {table.database.lower()} SET DBPROPERTIES ('NO_AUTO_COMPACTION'='true')"
         known = self.found is AutoCompaction.ON
         reason = "NoAutoCompactionMissing" if known else "InitiatorUnknown"
-        may = "Hive's Initiator is on: it may compact" if known else "nobody knows whether Hive compacts"
-        return reason, f"{may} {table} at the same time{_CLEANER[self.cleaner]}; to prevent that: {statement}"
+        may = "Hive's Initiator is on and may compact" if known else "it is unknown whether Hive compacts"
+        return reason, f"{may} {table} concurrently{_CLEANER[self.cleaner]}; to prevent that: {statement}"
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why something did not work this time."""
+    """Why an operation did not succeed this time."""
 
     reason: str
     message: str
@@ -66,10 +67,10 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What the metastore said of the table: nothing in the way (no reason), refused, or it could not be asked.
+    """The metastore's verdict on the table: no obstacle (no reason), a refusal, or a failed query.
 
-    `automatic` says what Hive's own compactor does to the table, None when it was not asked for. `location` is where
-    a Hudi table lies.
+    `automatic` is what Hive's own compactor does to the table, None if that was not queried. `location` is where a Hudi
+    table lies.
     """
 
     reason: Reason | None = None

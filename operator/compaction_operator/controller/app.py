@@ -1,4 +1,4 @@
-"""Wires the controller to kopf: kopf watches and answers the liveness probe, everything else is ours."""
+"""Connects the controller to kopf: kopf watches resources and answers the liveness probe, all else is our own code."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect
 from compaction_operator.controller.kube.cluster import Pools
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
@@ -30,14 +30,14 @@ LIVENESS = "http://0.0.0.0:8080/healthz"
 PREFIX = "compaction.dev"
 TABLE_THREADS = 4
 BAD_CONFIGURATION = 2
-"""The exit code for a configuration file that cannot be used."""
+"""Exit code for an unusable configuration file."""
 
 
 def run(config_path: str) -> None:
-    """Run the controller until it is told to stop.
+    """Run the controller until it is stopped.
 
-    Exits with code 2, after one line on standard error, when the configuration file cannot be used, no cluster is
-    configured or the metrics' port is taken.
+    Exits with code 2, after one line on standard error, if the configuration file is unusable, no cluster is
+    configured, or the metrics port is taken.
     """
     metrics = Metrics()
     try:
@@ -65,7 +65,7 @@ def run(config_path: str) -> None:
 
 
 def load_config(path: Path) -> OperatorConfig:
-    """Return the configuration of a YAML file. Raises ValueError (one line) or OSError, naming the file."""
+    """Load the configuration from a YAML file. Raises ValueError (one line) or OSError, naming the file."""
     try:
         return OperatorConfig.model_validate(yaml.safe_load(path.read_text()))
     except yaml.YAMLError as error:
@@ -75,7 +75,7 @@ def load_config(path: Path) -> OperatorConfig:
 
 
 def operator_settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: own prefixes, no events from logs, and only our Jobs and drivers are watched."""
+    """Return kopf's settings: own prefixes, no events from logs, and watches limited to our Jobs and drivers."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.persistence.finalizer = f"{PREFIX}/finalizer"
@@ -88,7 +88,10 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Pools) -> None:
-    """Register what kopf calls. NB: events only: change handlers and timers would write to the resources."""
+    """Register the kopf handlers.
+
+    NB: use event handlers only: change handlers and timers would write to the resources.
+    """
     tasks: list[asyncio.Task[None]] = []
 
     @kopf.on.login(registry=registry)
@@ -107,23 +110,23 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
 
     @kopf.on.event(GROUP, VERSION, compaction_api.PLURAL, registry=registry)
     async def compaction(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.COMPACTION, event["type"], event["object"])
+        controller.on_event(ResourceKind.COMPACTION, event["type"], event["object"])
 
     @kopf.on.event(GROUP, VERSION, cleanup_api.PLURAL, registry=registry)
     async def cleanup(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.CLEANUP, event["type"], event["object"])
+        controller.on_event(ResourceKind.CLEANUP, event["type"], event["object"])
 
     @kopf.on.event("batch", "v1", "jobs", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.JOB, event["type"], event["object"])
+        controller.on_event(ResourceKind.JOB, event["type"], event["object"])
 
     @kopf.on.event("", "v1", "pods", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def pod(event: kopf.RawEvent, **_: Any) -> None:
-        controller.on_event(Kind.POD, event["type"], event["object"])
+        controller.on_event(ResourceKind.POD, event["type"], event["object"])
 
 
 async def _watched(controller: Controller) -> None:
-    """Run the controller's loop; if it ever fails the process ends, so that the kubelet starts a fresh one."""
+    """Run the controller's loop. If it ever fails, end the process, so that the kubelet starts a new one."""
     try:
         await controller.run()
     except asyncio.CancelledError:
@@ -134,7 +137,7 @@ async def _watched(controller: Controller) -> None:
 
 
 def _quieten() -> None:
-    """Keep the log to what happened: no line for each event of the watch and each liveness probe."""
+    """Reduce the log to notable events: no line per watch event or liveness probe."""
     for name in ("kopf.objects", "aiohttp.access"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -1,4 +1,4 @@
-"""The loop: events fill the cache and the queue, each key is reconciled by itself, tables are looked at when due."""
+"""The controller's loop: events fill cache and queue, keys are reconciled independently, due tables are polled."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
-from compaction_operator.controller.kube.resources import Cleanup, Key, Kind, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Key, ResourceKind, TableKey
 from compaction_operator.controller.kube.times import Clock, backed_off
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
@@ -31,14 +31,14 @@ RETRY = 1.0
 RETRY_CAP = 15.0
 LOAD_PAUSE = 2.0
 SWEEP = 30.0
-"""Seconds between two looks for what deleted compactions left."""
+"""Seconds between two searches for what deleted compactions left behind."""
 HISTORY_PAUSE = 60.0
 GATHER_PAUSE = 1.0
-"""Seconds in which further news of a driver is waited for, so that a talkative one costs no more than others."""
+"""Seconds to wait for further news of a driver, so that a talkative driver costs no more than others."""
 
 
 class Controller:
-    """Everything the controller keeps in memory; all of it can be built again from the API server."""
+    """The controller's in-memory state; all of it can be rebuilt from the API server."""
 
     def __init__(
         self,
@@ -76,32 +76,32 @@ class Controller:
         self._wake = asyncio.Event()
 
     async def load(self) -> None:
-        """Fill cache and queue with everything there is: nobody's turn can be told before all are known.
+        """Fill cache and queue with all existing objects: no turn can be determined before all are known.
 
-        Raises KubeError when the API server does not answer.
+        Raises KubeError if the API server does not answer.
         """
         for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
                 self.on_event(kind, "ADDED", raw)
 
-    def on_event(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
-        """Take an event of the watch: an object as it was then, or its deletion; no type means that it was listed."""
+    def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
+        """Handle a watch event: an object's state, or its deletion; no type means that the object was listed."""
         if event is None and kind in KINDS:
             self._history.doubt(kind)
         try:
-            if kind is Kind.JOB:
+            if kind is ResourceKind.JOB:
                 self._on_job(event, raw)
-            elif kind is Kind.POD:
+            elif kind is ResourceKind.POD:
                 self._on_driver_pod(event, raw)
             else:
                 self._on_resource(kind, event, raw)
         except ValueError as error:
-            # The API server validates by the same schema, so this is an object of another version.
+            # The API server validates against the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
         self._wake_waiting()
 
     def step(self) -> int:
-        """Start whatever is due now; return how many tasks that are."""
+        """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
         while (key := self._queue.pop(now)) is not None:
             due.append(self._reconcile(key))
@@ -116,26 +116,26 @@ class Controller:
         return len(due)
 
     async def idle(self) -> None:
-        """Wait until all tasks that were started are over."""
+        """Wait until all started tasks are over."""
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
     def next_due(self) -> float:
-        """Return when something is due next by itself."""
+        """Return the time at which something is due next."""
         dues = (self._queue.next_due(), self._reader_watch.next_due(), self._sweep_due)
         return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
-        """Load, then work until cancelled. Raises WentBackError when all has to begin afresh."""
+        """Load, then work until cancelled. Raises WentBackError if the process must start over."""
         await self._load_at_last()
         await asyncio.gather(self._work_on(), self._keep_watch())
 
     async def check_history(self) -> None:
-        """Forget what does not exist any more. Raises WentBackError when the API server's history went back."""
+        """Drop objects that no longer exist. Raises WentBackError if the API server's history went back."""
         try:
             gone = await self._history.gone()
         except KubeError as error:
-            log.warning("cannot ask for the API server's history: %s", error)
+            log.warning("cannot check the API server's history: %s", error)
             return
         for resource in gone:
             self.on_event(resource.kind, "DELETED", resource.raw)
@@ -169,7 +169,7 @@ class Controller:
         view = self._cluster.note_job(raw)
         if event == "DELETED":
             self._cluster.forget_job(view.namespace, view.name)
-        self._add(Key(Kind.COMPACTION, view.namespace, view.compaction))
+        self._add(Key(ResourceKind.COMPACTION, view.namespace, view.compaction))
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
             self._add(cleanup.key)
@@ -186,7 +186,7 @@ class Controller:
             if compaction is not None and compaction.meta.uid == uid:
                 self._add(key, after=GATHER_PAUSE)
 
-    def _on_resource(self, kind: Kind, event: str | None, raw: Mapping[str, Any]) -> None:
+    def _on_resource(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         if event == "DELETED":
             key = Key(kind, metadata["namespace"], metadata["name"])
@@ -200,7 +200,7 @@ class Controller:
             self._wake_compaction(resource)
 
     def _wake_compaction(self, cleanup: Cleanup) -> None:
-        key = Key(Kind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
         if key in self._cache.running:
             self._add(key)
 
@@ -247,7 +247,7 @@ class Controller:
         if rest > 0:
             return rest
         failures, failed = self._failures.get(key, 0), False
-        if key.kind is Kind.COMPACTION:
+        if key.kind is ResourceKind.COMPACTION:
             again = await self._compactions.reconcile(key)
         else:
             again, failed = await self._cleanups.reconcile(key, failures=failures)
@@ -263,9 +263,10 @@ class Controller:
         return again
 
     def _rest(self, key: Key) -> float:
-        """Return for how long a cleanup is left alone after a failure, however much news of it there is.
+        """Return the seconds for which a failed cleanup still rests, whatever events arrive for it.
 
-        NB: the watch may bring a cleanup's own write back, and each try writes: else it would try without a pause.
+        NB: the watch may bring a cleanup's own write back, and each attempt writes. Without the rest it would retry
+        without a pause.
         """
         left = self._resting.get(key, 0.0) - self._ticks()
         if left > 0 and self._cache.cleanups.get(key) is not None:
@@ -278,7 +279,7 @@ class Controller:
         return backed_off(RETRY, failures, cap=RETRY_CAP)
 
     async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
-        """Look at tables of a warehouse and wake the cleanups for which something changed."""
+        """Look at tables of a warehouse and wake the cleanups whose result changed."""
         answers: Mapping[TableKey, ReaderSnapshot | Trouble]
         with self._metrics.looking(warehouse, tables=len(tables)):
             try:
@@ -294,7 +295,7 @@ class Controller:
     async def _sweep(self, warehouse: str) -> None:
         """End what deleted compactions left in a warehouse's metastore and tables.
 
-        NB: one at a time: those that wait for a slow metastore would take the threads of the looks for readers.
+        NB: one at a time: sweeps that wait for a slow metastore would occupy the threads of the looks for readers.
         """
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:

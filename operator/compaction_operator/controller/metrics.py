@@ -1,4 +1,4 @@
-"""What the controller tells Prometheus: counters as things happen, and gauges from what it knows at that moment."""
+"""Prometheus metrics of the controller: counters updated as things happen, and gauges computed on each scrape."""
 
 import logging
 from collections import Counter as Tally
@@ -25,36 +25,39 @@ LOOK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 3
 
 
 class Metrics:
-    """The counters, each named after what it counts, and the registry that all metrics are in."""
+    """The counters, each named after what it counts, and the registry of all metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.lock_queries = self._counter("lock_queries", "Tables whose locks the metastore was asked for", "warehouse")
+        self.lock_queries = self._counter("lock_queries", "Tables whose locks were queried", "warehouse")
         self.errors = self._counter(
-            "errors", "Calls that a warehouse's metastore or storage did not answer", "warehouse", "operation"
+            "errors", "Failed calls to a warehouse's metastore or storage", "warehouse", "operation"
         )
         self.directories_deleted = self._counter(
             "directories_deleted", "Directories and original files deleted", "warehouse"
         )
         self.bytes_deleted = self._counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
         self.deletions_refused = self._counter(
-            "deletions_refused", "Times that something recorded was not deleted", "reason"
+            "deletions_refused", "Recorded entries that a pass did not delete", "reason"
         )
         self.attempts = self._counter("attempts", "Attempts of compactions that have ended", "outcome")
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
-            "How long a look at a warehouse's readers took",
+            "Duration of a look at a warehouse's readers",
             ["warehouse"],
             registry=self.registry,
             buckets=LOOK_BUCKETS,
         )
 
     def watch(self, cache: Cache, clock: Clock) -> None:
-        """Tell from now on what that cache knows of cleanups and compactions."""
+        """Register gauges over that cache's cleanups and compactions."""
         self.registry.register(_Known(cache, clock))
 
     def serve(self, port: int) -> WSGIServer:
-        """Answer at that port, at any path, in a thread; return the server. Raises OSError, naming the port."""
+        """Serve the metrics at that port, at any path, in a thread; return the server.
+
+        Raises OSError, naming the port.
+        """
         try:
             server, _ = start_http_server(port, registry=self.registry)
         except OSError as error:
@@ -64,25 +67,25 @@ class Metrics:
 
     @contextmanager
     def looking(self, warehouse: str, *, tables: int) -> Iterator[None]:
-        """Count a look at so many tables of a warehouse, and how long it takes."""
+        """Count a look at a warehouse's tables, and measure its duration."""
         self.lock_queries.labels(warehouse).inc(tables)
         with self.look_seconds.labels(warehouse).time():
             yield
 
     def not_answered(self, warehouse: str, operation: str, trouble: object) -> None:
-        """Count a call that a metastore (or a storage) did not answer, if there was trouble."""
+        """Count a failed call to a metastore or storage, if there was trouble."""
         if trouble:
             self.errors.labels(warehouse, operation).inc()
 
     def deleted(self, before: Cleanup, after: Cleanup) -> None:
-        """Count what a written status says was deleted since the one before it."""
+        """Count the deletions that a written status adds to the previous one."""
         directories = after.status.directories_deleted - before.status.directories_deleted
         size = after.status.bytes_deleted - before.status.bytes_deleted
         self.directories_deleted.labels(after.spec.warehouse).inc(max(0, directories))
         self.bytes_deleted.labels(after.spec.warehouse).inc(max(0, size))
 
     def refused(self, results: Iterable[PartitionDeletion]) -> None:
-        """Count what a pass did not delete, by the reason."""
+        """Count what a pass did not delete, by reason."""
         for result in results:
             if result.skipped is not None:
                 self.deletions_refused.labels(result.reason or "StorageError").inc()
@@ -90,7 +93,7 @@ class Metrics:
                 self.deletions_refused.labels(STILL_NEEDED).inc(len(result.needed))
 
     def judged(self, before: Compaction, after: Compaction) -> None:
-        """Count an attempt that was judged, by the reason that its compaction has since."""
+        """Count a judged attempt, by the reason of its compaction's new condition."""
         condition = find_condition(after.status.conditions, SUCCEEDED)
         if before.attempt_running and not after.attempt_running and condition is not None:
             self.attempts.labels(condition.reason).inc()
@@ -100,14 +103,14 @@ class Metrics:
 
 
 class _Known(Collector):
-    """The gauges: counted when they are asked for, in the thread that answers."""
+    """Gauges, computed on each scrape in the thread that answers it."""
 
     def __init__(self, cache: Cache, clock: Clock) -> None:
         self._cache = cache
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what is known now."""
+        """Yield the current values."""
         waiting = [cleanup for cleanup in self._cache.cleanups.all() if not cleanup.ended]
         yield _gauge(
             "cleanups_waiting", "Cleanups that have not ended, by what they wait for", "reason",

@@ -1,4 +1,4 @@
-"""Whether the operator's configuration lets a compaction run."""
+"""Policy: whether the operator's configuration permits a compaction or cleanup."""
 
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
@@ -8,15 +8,15 @@ from compaction_operator.storage import StorageError, is_below
 
 
 def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | None:
-    """Return why the configuration does not let this compaction run, None when it does."""
+    """Return why the configuration refuses this compaction, None if it permits it."""
     spec, namespace = compaction.spec, compaction.meta.namespace
     warehouse = config.warehouse(spec.warehouse)
     if warehouse is None:
         names = ", ".join(known.name for known in config.warehouses) or "none"
-        return _refused(Reason.UNKNOWN_WAREHOUSE, f"no warehouse is called {spec.warehouse!r}; there is: {names}")
+        return _refused(Reason.UNKNOWN_WAREHOUSE, f"unknown warehouse {spec.warehouse!r}; configured: {names}")
     if config.profile(spec.spark.profile) is None:
         names = ", ".join(known.name for known in config.profiles) or "none"
-        return _refused(Reason.UNKNOWN_PROFILE, f"no profile is called {spec.spark.profile!r}; there is: {names}")
+        return _refused(Reason.UNKNOWN_PROFILE, f"unknown profile {spec.spark.profile!r}; configured: {names}")
     if not warehouse.allows_namespace(namespace):
         return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
     not_allowed = readers_refusal(spec.cleanup.readers, warehouse)
@@ -26,13 +26,16 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
 
 
 def may_use(resource: Compaction | Cleanup, config: OperatorConfig) -> bool:
-    """Whether the namespace of a compaction or cleanup may use its warehouse and database."""
+    """Whether the namespace of a compaction or cleanup may use the warehouse and database that it names."""
     spec = resource.spec
     return config.allows(spec.warehouse, namespace=resource.meta.namespace, database=spec.table.database)
 
 
 def readers_refusal(readers: Readers, warehouse: Warehouse) -> str | None:
-    """Return why a warehouse's cleanups may not go by that rule of who counts as a reader; the strictest one may."""
+    """Return why a warehouse does not allow this rule for counting readers, None if it does.
+
+    The strictest is always allowed.
+    """
     allowed = {Readers.LOCKS_AND_TRANSACTIONS: None, **dict.fromkeys(warehouse.readers)}
     if readers in allowed:
         return None
@@ -40,12 +43,12 @@ def readers_refusal(readers: Readers, warehouse: Warehouse) -> str | None:
 
 
 def _wrong_format(spec: TableCompactionSpec) -> DriverResult | None:
-    """Return what does not go together in a spec; the API server says so first, where its schema is of this version."""
+    """Return the contradiction in a spec, if any; the API server reports it first if its schema is of this version."""
     fits = spec.type.table_format
     if spec.format not in (Format.AUTO, fits):
-        return _refused(Reason.WRONG_FORMAT, f"type {spec.type} is for format {fits}, not for {spec.format}")
+        return _refused(Reason.WRONG_FORMAT, f"type {spec.type} requires format {fits}, not {spec.format}")
     if spec.table.location is not None and fits is not Format.HUDI:
-        return _refused(Reason.WRONG_FORMAT, "table.location is for Hudi tables: name database and name")
+        return _refused(Reason.WRONG_FORMAT, "table.location is for Hudi tables only; use database and name")
     return None
 
 
@@ -54,14 +57,14 @@ def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverRes
     if location is None:
         if warehouse.allows_database(database):
             return None
-        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} may not be compacted")
+        return _refused(Reason.NOT_ALLOWED, f"database {database} of warehouse {spec.warehouse} is not allowed")
     try:
         if any(is_below(location, folder) for folder in warehouse.hudi.locations):
             return None
     except StorageError as error:
         return _refused(Reason.NOT_ALLOWED, f"table.location {error}")
     allowed = ", ".join(warehouse.hudi.locations) or "nothing"
-    message = f"table.location {location} may not be compacted; of warehouse {spec.warehouse} may, below: {allowed}"
+    message = f"table.location {location} is not allowed; warehouse {spec.warehouse} allows locations below: {allowed}"
     return _refused(Reason.NOT_ALLOWED, message)
 
 

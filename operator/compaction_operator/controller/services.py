@@ -1,4 +1,4 @@
-"""Services of the controller that both reconcilers use, and the one way in which they ask the worker threads."""
+"""Services shared by both reconcilers, and their single way to call the worker threads."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -35,7 +35,7 @@ class Services:
     async def ask(
         self, resource: ResourceT, operation: str, work: Callable[[ResourceT], A], *, pool: Executor | None = None
     ) -> A:
-        """Have something done in a thread, and count it when it was not answered."""
+        """Run a blocking call in a worker thread, and count it if it failed."""
         warehouse = resource.spec.warehouse
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
         self.metrics.not_answered(warehouse, operation, _is_trouble(answer))

@@ -1,4 +1,4 @@
-"""What the controller does with metastore and storage: blocking calls, each repeatable, run in worker threads."""
+"""The controller's work with metastore and storage: blocking, repeatable calls that run in worker threads."""
 
 import logging
 import threading
@@ -48,7 +48,7 @@ from compaction_operator.storage import Storage, StorageError, local_path, open_
 log = logging.getLogger(__name__)
 
 TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
-"""What may be over when the same is tried again."""
+"""Errors that a retry may resolve."""
 
 Deletion = Callable[
     [Storage, MetastoreClient, CompactionCleanupSpec, Mapping[str, PublishedState]], tuple[PartitionDeletion, ...]
@@ -56,54 +56,57 @@ Deletion = Callable[
 
 
 class UnknownWarehouseError(MetastoreError):
-    """The configuration has no warehouse of that name (any more)."""
+    """The configuration has no warehouse of that name, or no longer has one."""
 
 
 class NotAllowedError(MetastoreError):
-    """The configuration does not let this namespace touch that warehouse or database (any more)."""
+    """The configuration does not, or no longer, allow this namespace to use that warehouse or database."""
 
 
 class Work(Protocol):
-    """What the controller needs to have done. Errors are answers here: nothing is raised for what may be over later."""
+    """The blocking operations that the controller needs.
+
+    They return errors that a retry may resolve; they do not raise them.
+    """
 
     def preflight(self, compaction: Compaction) -> Preflight:
-        """Find out whether the compaction's table and partitions can be compacted, as it is asked for."""
+        """Determine whether the compaction's table and partitions can be compacted as requested."""
 
     def end_attempt(self, compaction: Compaction) -> Trouble | None:
-        """End the compaction's current attempt; return what was in the way."""
+        """End the compaction's current attempt; return the obstacle, if any."""
 
     def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
-        """End the lost attempts of compactions that are none of the known UIDs; return what was in the way."""
+        """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any."""
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
-        """Return what the metastore holds for the attempt of a compaction or cleanup now, or why nobody knows."""
+        """Return what the metastore now holds for the attempt of a compaction or cleanup, or why that is unknown."""
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
         """End the attempt, compute what is published, then take the reader baseline.
 
-        Without `driver_ended` the metastore must show that the driver is not at work on what the cleanup is about.
+        Without `driver_ended`, the metastore must show that the driver is not working on the cleanup's partitions.
         """
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
-        """Return who reads each of a warehouse's tables now, or why nobody knows."""
+        """Return the current readers of each of a warehouse's tables, or why they are unknown."""
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
-        """Return what a deletion pass over some of a cleanup's partitions would take now, as `remaining`."""
+        """Return what a deletion pass over some of a cleanup's partitions would delete now, as `remaining`."""
 
     def delete(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...] | Trouble:
         """Make one deletion pass over some of a cleanup's partitions.
 
-        With `spec.quarantine` the pass moves into quarantine, and with `purge` it deletes from there. Who insists lets
-        new readers wait for as long as those before them may still be listing.
+        With `spec.quarantine` the pass moves names into the quarantine; with `purge` it deletes from there. With
+        `insist` new readers wait for as long as earlier ones may still be listing.
         """
 
     def release(self, cleanup: Cleanup) -> Trouble | None:
-        """Give back the locks that a cleanup's passes left; return what was in the way."""
+        """Release the locks that a cleanup's passes left; return the obstacle, if any."""
 
     def finish(self, cleanup: Cleanup) -> Trouble | None:
-        """Tell the metastore that a cleanup's work is done; return what was in the way."""
+        """Report to the metastore that a cleanup's work is done; return the obstacle, if any."""
 
 
 P = ParamSpec("P")
@@ -111,7 +114,7 @@ A = TypeVar("A")
 
 
 def _answering(work: Callable[P, A]) -> Callable[P, A | Trouble]:
-    """Make what may be over later an answer."""
+    """Return errors that a retry may resolve instead of raising them."""
 
     @wraps(work)
     def answer(*args: P.args, **options: P.kwargs) -> A | Trouble:
@@ -124,7 +127,7 @@ def _answering(work: Callable[P, A]) -> Callable[P, A | Trouble]:
 
 
 class RealWork:
-    """The work done with the warehouses' metastores and their files."""
+    """The work on the warehouses' metastores and files."""
 
     def __init__(
         self,
@@ -143,7 +146,7 @@ class RealWork:
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Preflight:
-        """Return the verdict of the metastore, or of a Hudi table itself, before a pod is started for nothing."""
+        """Return the verdict of the metastore, or of the Hudi table itself, before a pod starts in vain."""
         return self._preflight_hudi(compaction.spec) if compaction.is_hudi else self._preflight_hive(compaction)
 
     def _preflight_hudi(self, spec: TableCompactionSpec) -> Preflight:
@@ -169,7 +172,7 @@ class RealWork:
         return table.location
 
     def _read_hudi_table(self, location: str) -> HudiTable:
-        """Return the table; raises Refused for a kind of storage that is not known, StorageError for what may pass."""
+        """Read the table. Raises Refused for an unknown kind of storage, StorageError for errors that may pass."""
         try:
             storage = self._storage(location)
         except StorageError as unknown:
@@ -177,7 +180,10 @@ class RealWork:
         return read_table(storage, location)
 
     def _preflight_hive(self, compaction: Compaction) -> Preflight:
-        """Ask the metastore. NB: no attempt may run on the table: what dead ones left in the queue is ended first."""
+        """Query the metastore.
+
+        NB: no attempt may run on the table: entries of dead attempts in the queue are ended first.
+        """
         ref, specs = compaction.spec.table, compaction.spec.partitions
         automatic = None
         try:
@@ -201,11 +207,11 @@ class RealWork:
         return Preflight(automatic=automatic)
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
-        """Return the queue entries by which somebody compacts what is meant, or is about to (hazard H23).
+        """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).
 
-        NB: once an attempt was kept out, those count too that only wait to be cleaned: until one of them is, or
-        something is written, Hive 4 takes no other entry beside it (CompactFunction), and a Job would be kept out
-        again. Before that a Job may find that there is nothing to do.
+        NB: once an attempt was kept out, entries that only await cleaning count, too. Until one of them is cleaned, or
+        something is written, Hive 4 accepts no other entry beside it (CompactFunction), and a Job would be kept out
+        again. Before that, a Job may find that there is nothing to do.
         """
         ref = compaction.spec.table
         entries = [entry for entry in client.compactions(ref.database, ref.name) if entry.concerns(partitions)]
@@ -217,9 +223,9 @@ class RealWork:
 
     @_answering
     def end_attempt(self, compaction: Compaction) -> None:
-        """End the current attempt, which is the only one of its table that runs.
+        """End the current attempt, the only one that runs on its table.
 
-        On a Hudi table that is the next attempt's: it finds on the timeline what it may roll back or go on with.
+        For a Hudi table the next attempt does this: it finds on the timeline what it may roll back or continue.
         """
         spec = compaction.spec
         if compaction.is_hudi:
@@ -227,11 +233,11 @@ class RealWork:
         try:
             self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
-            log.info("nothing to remove of %s: %s", compaction.key, nothing_left)
+            log.info("nothing to remove for %s: %s", compaction.key, nothing_left)
 
     @_answering
     def sweep(self, warehouse: str, known: Collection[str]) -> None:
-        """Look for them among all locks of the metastore: a driver that died holds one for some minutes."""
+        """Search all locks of the metastore for such attempts: a dead driver's lock remains for some minutes."""
         client = self._client(warehouse)
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
@@ -240,27 +246,28 @@ class RealWork:
                 self._end(client, orphan.attempt, orphan.table)
 
     def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
-        """End an attempt in all partitions of its table: those that were meant may have been dropped."""
+        """End an attempt in all partitions of its table: its own partitions may have been dropped."""
         end_attempt(self._storage, client, attempt, table, _targets(client, table))
 
     @_answering
     def held(self, resource: Compaction | Cleanup) -> Holdings:
-        """Ask for the attempt's locks and transactions, which bear its name."""
+        """Query the attempt's locks and transactions, which bear its name."""
         table = TableRef(database=resource.spec.table.database, name=resource.spec.table.name)
         return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
     @_answering
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
-        """Do what comes right after an attempt's end.
+        """Settle an attempt right after its end.
 
-        NB: also where the configuration no longer allows its rule of readers: until this is done it holds the table.
+        NB: also where the configuration no longer allows the cleanup's reader rule: until it is settled it holds the
+        table.
         """
         client, policy = self._client_for(cleanup), self._policy(cleanup)
         whole = driver_ended or self._end_lost(client, cleanup)
         return settle(self._storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
     def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
-        """End a lost attempt in all partitions, not only in those of one journal; return whether it is one."""
+        """End a lost attempt in all partitions, not only those of one journal; return whether it is lost."""
         attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
         lost = is_lost(client, attempt, table, self._clock())
         if lost:
@@ -268,7 +275,7 @@ class RealWork:
         return lost
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
-        """Ask for the locks of each table, or all there are where these may tell more; then for all transactions."""
+        """Query the locks of each table, or all locks where these may show more; then all transactions."""
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
             own = Readers.LOCKS_AND_OWN_TRANSACTIONS in self._warehouse(warehouse).readers
@@ -289,7 +296,7 @@ class RealWork:
     def delete(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
     ) -> tuple[PartitionDeletion, ...]:
-        """Delete what is recorded and obsolete now in these partitions, by way of the quarantine if there is one."""
+        """Delete what is recorded and obsolete now in these partitions, through the quarantine if there is one."""
         policy = self._policy(cleanup).insisting() if insist else self._policy(cleanup)
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
@@ -306,12 +313,12 @@ class RealWork:
 
     @_answering
     def release(self, cleanup: Cleanup) -> None:
-        """Look for them by the cleanup's own name: the answer to one may have been lost, or its process killed."""
+        """Find the locks by the cleanup's own agent name: an answer may have been lost, or the process killed."""
         Holding(self._client_for(cleanup), cleanup.spec, self._policy(cleanup)).give_back_left()
 
     @_answering
     def finish(self, cleanup: Cleanup) -> None:
-        """End the attempt's entries of the metastore's compaction queue, for all that was published and cleaned up.
+        """End the attempt's entries in the metastore's compaction queue for all that was published and cleaned up.
 
         What stays for good, for whatever reason, is left to Hive's own Cleaner.
         """
@@ -322,7 +329,7 @@ class RealWork:
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
     ) -> tuple[PartitionDeletion, ...]:
-        part = cleanup.spec.model_copy(update={"partitions": tuple(_but_for_kept(cleanup, partitions))})
+        part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
@@ -338,17 +345,17 @@ class RealWork:
     def _warehouse(self, name: str) -> Warehouse:
         known = self._config.warehouse(name)
         if known is None:
-            raise UnknownWarehouseError(f"no warehouse is called {name!r} in the operator's configuration")
+            raise UnknownWarehouseError(f"unknown warehouse {name!r}; it is not in the operator's configuration")
         return known
 
     def _require_readers(self, cleanup: Cleanup) -> None:
-        """Raise NotAllowedError where the warehouse does not allow what the cleanup takes for readers (any more)."""
+        """Raise NotAllowedError if the warehouse does not, or no longer, allow the cleanup's reader rule."""
         refused = readers_refusal(cleanup.spec.readers, self._warehouse(cleanup.spec.warehouse))
         if refused is not None:
             raise NotAllowedError(refused)
 
     def _client_for(self, cleanup: Cleanup) -> MetastoreClient:
-        """Return the metastore of a cleanup; raises NotAllowedError for one that its namespace may not clean up."""
+        """Return the metastore client of a cleanup. Raises NotAllowedError if its namespace may not clean up there."""
         spec, namespace = cleanup.spec, cleanup.meta.namespace
         client = self._client(spec.warehouse)
         if not may_use(cleanup, self._config):
@@ -366,11 +373,11 @@ def attempt_of(resource: Compaction | Cleanup) -> Attempt:
 
 
 def _targets(client: MetastoreClient, table: TableRef) -> tuple[Target, ...]:
-    """Return the table's directories; none of one that is gone."""
+    """Return the table's directories, none if the table is gone."""
     try:
         return resolve(client, table, ()).targets
     except Refused as nothing_left:
-        log.info("nothing can be left of an attempt: %s", nothing_left)
+        log.info("an attempt cannot have left anything: %s", nothing_left)
         return ()
 
 
@@ -380,8 +387,8 @@ def _automatic(client: MetastoreClient, table: Table) -> Automatic:
     return Automatic(found, cleaner=cleaner_runs(client), overridden=overridden)
 
 
-def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Iterator[PartitionEntry]:
-    """Yield the entries without what was once seen not to be obsolete: its readers were never asked for."""
+def _without_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Iterator[PartitionEntry]:
+    """Yield the entries without names that were once seen not to be obsolete: their readers were never recorded."""
     kept = {found.partition: found.kept for found in cleanup.status.partitions}
     for entry in partitions:
         obsolete = tuple(one for one in entry.obsolete if one.name not in kept.get(entry.partition, ()))
@@ -389,13 +396,13 @@ def _but_for_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Ite
 
 
 def _in_queue(table: TableRef, busy: Iterable[QueueEntry]) -> str:
-    """Name the entries, and for what is compacted already what has to happen first."""
-    until = "" if any(entry.is_open for entry in busy) else "; until it is cleaned up, or something is written"
+    """Name the entries. If all are compacted already, add what must happen first."""
+    until = "" if any(entry.is_open for entry in busy) else "; wait until it is cleaned up, or something is written"
     return f"{say_queued(table, busy)}{until}"
 
 
 def _trouble(error: Exception) -> Trouble:
-    """Name an error as a condition's reason."""
+    """Map an error to a Trouble, with a reason for the condition."""
     if isinstance(error, UnknownWarehouseError):
         return Trouble(Reason.UNKNOWN_WAREHOUSE, str(error))
     if isinstance(error, NotAllowedError):

@@ -26,12 +26,12 @@ from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
-from compaction_operator.controller.kube.client import AlreadyExistsError, ConflictError, GoneError, Raw
+from compaction_operator.controller.kube.client import ConflictError, GoneError, Raw, ResourceExistsError
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
-    Kind,
+    ResourceKind,
     TableKey,
     read_cleanup,
     read_compaction,
@@ -217,18 +217,18 @@ class Time:
 class FakeKube:
     """An API server: resource versions, conflicts, generated events; it can kill its caller at the n-th change."""
 
-    objects: dict[tuple[Kind, str, str], Raw] = field(default_factory=dict)
+    objects: dict[tuple[ResourceKind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
     executors: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     cleanups_listed: int = 0
-    watchers: list[Callable[[Kind, str, Raw], None]] = field(default_factory=list)
+    watchers: list[Callable[[ResourceKind, str, Raw], None]] = field(default_factory=list)
     version: int = 10
     die_at: int | None = None
     die_after: bool = False
     changes: int = 0
 
-    def apply(self, kind: Kind, raw: Raw) -> Raw:
+    def apply(self, kind: ResourceKind, raw: Raw) -> Raw:
         """Create or change an object as a user would."""
         self.version += 1
         stored = copied(raw)
@@ -239,34 +239,34 @@ class FakeKube:
         self._tell(kind, event, stored)
         return copied(stored)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+    def delete(self, kind: ResourceKind, namespace: str, name: str) -> None:
         self.version += 1
         gone = self.objects.pop((kind, namespace, name))
         gone["metadata"]["resourceVersion"] = str(self.version)
         self._tell(kind, "DELETED", gone)
 
-    def get(self, kind: Kind, name: str, namespace: str = "default") -> Raw:
+    def get(self, kind: ResourceKind, name: str, namespace: str = "default") -> Raw:
         return copied(self.objects[(kind, namespace, name)])
 
-    def status(self, kind: Kind, name: str, namespace: str = "default") -> dict[str, Any]:
+    def status(self, kind: ResourceKind, name: str, namespace: str = "default") -> dict[str, Any]:
         found: dict[str, Any] = self.get(kind, name, namespace).get("status", {})
         return found
 
-    def all(self, kind: Kind) -> list[Raw]:
+    def all(self, kind: ResourceKind) -> list[Raw]:
         return [copied(raw) for (known, _, _), raw in self.objects.items() if known is kind]
 
-    def list_all(self, kind: Kind) -> list[Raw]:
+    def list_all(self, kind: ResourceKind) -> list[Raw]:
         return self.all(kind)
 
-    def newest(self, kind: Kind) -> int:
+    def newest(self, kind: ResourceKind) -> int:
         return self.version
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         self.cleanups_listed += 1
-        found = self.all(Kind.CLEANUP)
+        found = self.all(ResourceKind.CLEANUP)
         return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]
 
-    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
         key = (kind, raw["metadata"]["namespace"], raw["metadata"]["name"])
         with_death = self._change()
         stored = self.objects.get(key)
@@ -281,32 +281,32 @@ class FakeKube:
     def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
         with_death = self._change()
         metadata = raw["metadata"]
-        stored = self.objects.get((Kind.CLEANUP, metadata["namespace"], metadata["name"]))
+        stored = self.objects.get((ResourceKind.CLEANUP, metadata["namespace"], metadata["name"]))
         if stored is None:
             raise GoneError("404")
         if stored["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
             raise ConflictError("409")
-        self.delete(Kind.CLEANUP, metadata["namespace"], metadata["name"])
+        self.delete(ResourceKind.CLEANUP, metadata["namespace"], metadata["name"])
         self._die(with_death)
 
     def create_job(self, manifest: Raw) -> Raw:
         with_death = self._change()
         metadata = manifest["metadata"]
-        if (Kind.JOB, metadata["namespace"], metadata["name"]) in self.objects:
-            raise AlreadyExistsError("409")
-        created = self.apply(Kind.JOB, {**manifest, "status": {"ready": 1}})
+        if (ResourceKind.JOB, metadata["namespace"], metadata["name"]) in self.objects:
+            raise ResourceExistsError("409")
+        created = self.apply(ResourceKind.JOB, {**manifest, "status": {"ready": 1}})
         self._die(with_death)
         return created
 
     def delete_job(self, namespace: str, name: str) -> None:
         with_death = self._change()
-        if (Kind.JOB, namespace, name) not in self.objects:
+        if (ResourceKind.JOB, namespace, name) not in self.objects:
             raise GoneError("404")
-        self.delete(Kind.JOB, namespace, name)
+        self.delete(ResourceKind.JOB, namespace, name)
         self._die(with_death)
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
-        found = self.objects.get((Kind.JOB, namespace, name))
+        found = self.objects.get((ResourceKind.JOB, namespace, name))
         return copied(found) if found is not None else None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
@@ -320,28 +320,28 @@ class FakeKube:
 
     def end_job(self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1) -> None:
         """Let a Job's driver end: with its result as the termination message, or without a word."""
-        raw = self.get(Kind.JOB, name)
+        raw = self.get(ResourceKind.JOB, name)
         raw["status"] = {"conditions": [{"type": "Complete" if ok else "Failed", "status": "True"}]}
         message = {"message": result.model_dump_json(by_alias=True)} if result else {}
         end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else "Error", **message}
         state = {"name": "driver", "state": {"terminated": end}}
         self.pods[name] = [{"metadata": {"name": name}, "status": {"containerStatuses": [state]}}]
-        self.apply(Kind.JOB, raw)
+        self.apply(ResourceKind.JOB, raw)
 
     def report(self, job: str, progress: Progress) -> None:
         """Let a Job's driver note its progress on its pod."""
-        labels = {**self.get(Kind.JOB, job)["metadata"]["labels"], "batch.kubernetes.io/job-name": job}
+        labels = {**self.get(ResourceKind.JOB, job)["metadata"]["labels"], "batch.kubernetes.io/job-name": job}
         annotations = {"compaction.dev/progress": progress.model_dump_json(by_alias=True)}
         metadata = {"name": f"{job}-x", "namespace": "default", "labels": labels, "annotations": annotations}
-        self.pods[job] = [self.apply(Kind.POD, {"metadata": metadata, "status": {"phase": "Running"}})]
+        self.pods[job] = [self.apply(ResourceKind.POD, {"metadata": metadata, "status": {"phase": "Running"}})]
 
     def jobs(self) -> list[str]:
-        return [raw["metadata"]["name"] for raw in self.all(Kind.JOB)]
+        return [raw["metadata"]["name"] for raw in self.all(ResourceKind.JOB)]
 
     def reasons(self) -> list[str]:
         return [event["reason"] for event in self.events]
 
-    def _tell(self, kind: Kind, event: str, raw: Raw) -> None:
+    def _tell(self, kind: ResourceKind, event: str, raw: Raw) -> None:
         for watcher in self.watchers:
             watcher(kind, event, copied(raw))
 
@@ -504,7 +504,7 @@ class Sandbox:
         """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
         self.create()
         for pod in early:
-            self.controller.on_event(Kind.POD, None, pod)
+            self.controller.on_event(ResourceKind.POD, None, pod)
         await self.controller.load()
         await self.run()
 
@@ -522,10 +522,10 @@ class Sandbox:
         await self.run()
 
     def compaction(self, name: str = "nightly") -> dict[str, Any]:
-        return self.kube.status(Kind.COMPACTION, name)
+        return self.kube.status(ResourceKind.COMPACTION, name)
 
     def cleanup(self, name: str = "nightly-1-0") -> dict[str, Any]:
-        return self.kube.status(Kind.CLEANUP, name)
+        return self.kube.status(ResourceKind.CLEANUP, name)
 
 
 def condition(status: Mapping[str, Any], type_: str = "Succeeded") -> dict[str, Any]:

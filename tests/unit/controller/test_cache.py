@@ -2,11 +2,11 @@
 
 from compaction_operator.controller.kube.cache import Cache, Recent
 from compaction_operator.controller.kube.client import Raw
-from compaction_operator.controller.kube.resources import Compaction, Key, Kind, TableKey
+from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind, TableKey
 from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
 
 ORDERS = TableKey("lake", "sales", "orders")
-NIGHTLY = Key(Kind.COMPACTION, "default", "nightly")
+NIGHTLY = Key(ResourceKind.COMPACTION, "default", "nightly")
 
 
 def version(raw: Raw, number: int) -> Raw:
@@ -58,7 +58,7 @@ def test_objects_are_found_by_table_whatever_the_case() -> None:
     cache.put_cleanup(cleanup_raw())
     assert [one.meta.name for one in cache.compactions.of_table(ORDERS)] == ["nightly"]
     assert [one.meta.name for one in cache.cleanups.of_table(ORDERS)] == ["nightly-1-0"]
-    cache.drop_cleanup(Key(Kind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
+    cache.drop_cleanup(Key(ResourceKind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
     assert cache.cleanups.of_table(ORDERS) == []
 
 
@@ -106,7 +106,7 @@ def test_nothing_is_kept_of_what_was_deleted() -> None:
     cache = Cache()
     cache.put_cleanup(cleanup_raw())
     cache.put_compaction(compaction_raw())
-    cache.drop_cleanup(Key(Kind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
+    cache.drop_cleanup(Key(ResourceKind.CLEANUP, "default", "nightly-1-0"), "uid-nightly-1-0")
     cache.drop_compaction(NIGHTLY, "uid-default-nightly")
     for store in (cache.cleanups, cache.compactions):
         assert store.all() == []

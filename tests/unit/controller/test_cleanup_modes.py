@@ -81,8 +81,8 @@ def test_plan_lists_before_it_asks() -> None:
     assert condition(decision.status).reason == "WaitingForApproval"
     assert condition(decision.status, "Approved").status == "False"
     assert condition(decision.status, "Approved").message == (
-        "2 (directories and original files) would be deleted; approve with: kubectl patch ccl nightly-1-0 -n default "
-        '--type=merge -p \'{"spec":{"approved":true}}\''
+        "2 paths (directories and original files) would be deleted; approve with: kubectl patch ccl nightly-1-0 "
+        '-n default --type=merge -p \'{"spec":{"approved":true}}\''
     )
     assert told(decision) == ["ReadersGone", "WaitingForApproval"]
 
@@ -135,7 +135,7 @@ def test_a_table_that_was_dropped_meanwhile_needs_no_approval() -> None:
 # --- mode Never
 
 
-@pytest.mark.parametrize(("entries", "words"), [(None, "where they are"), (HIVE4, "until Hive's own Cleaner")])
+@pytest.mark.parametrize(("entries", "words"), [(None, "left in place"), (HIVE4, "until Hive's own Cleaner")])
 def test_never_ends_at_once_and_leaves_everything(entries: Any, words: str) -> None:
     """Nobody is waited for, nothing is deleted, and the queue's entries are not ended: Hive's Cleaner does that."""
     decision = settled(mode="Never", entries=entries)
@@ -156,7 +156,7 @@ def test_a_table_that_was_dropped_before_the_baseline_is_named() -> None:
     change = Change("PartitionDropped", "partition prt=p1 was dropped")
     decision = settled(PublishedState.NOT_PUBLISHED, gone=change)
     assert (condition(decision.status).status, condition(decision.status).reason) == ("False", "PartitionDropped")
-    assert condition(decision.status).message == "nothing is deleted: partition prt=p1 was dropped"
+    assert condition(decision.status).message == "nothing was deleted: partition prt=p1 was dropped"
 
 
 # --- The deadline
@@ -178,7 +178,7 @@ def test_the_deadline_is_told_once_and_deletes_nothing() -> None:
     assert late.events[0].type == "Warning"
     assert condition(late.status, "Overdue").status == "True"
     assert condition(late.status, "Overdue").message == (
-        "not done 3600s after 2026-01-01T12:00:00Z: lock 12 of alice@desk (likely leaked)"
+        "not finished 3600s after 2026-01-01T12:00:00Z: lock 12 of alice@desk (likely leaked)"
     )
     later = step(late.status, CleanupObservation(look=Look((LEAKED,))), after=7200, **DEADLINE)
     assert (later.status, later.requeue_after, told(later)) == (late.status, None, [])
@@ -224,9 +224,9 @@ def quarantined() -> CleanupDecision:
 @pytest.mark.parametrize(
     ("options", "after", "words"),
     [
-        ({}, 0.0, "deletes 3 (directories and original files)"),
-        (QUARANTINE, 0.0, "moves 3 (directories and original files) into the quarantine"),
-        (QUARANTINE, DAY, "deletes 3 (directories and original files) from the quarantine"),
+        ({}, 0.0, "deleting 3 paths (directories and original files)"),
+        (QUARANTINE, 0.0, "moving 3 paths (directories and original files) into the quarantine"),
+        (QUARANTINE, DAY, "deleting 3 paths (directories and original files) from the quarantine"),
     ],
 )
 def test_an_event_says_what_is_about_to_happen(options: Fields, after: float, words: str) -> None:
@@ -251,7 +251,7 @@ def test_and_deleted_from_there_afterwards() -> None:
     assert (due.action, told(due)) == (CleanupAction.PURGE, ["Deleting"])
     gone = PartitionDeletion("", deleted=DELTAS, bytes_deleted=30, final=True)
     ended = step(due.status, passed(gone, **QUARANTINE), after=DAY, **QUARANTINE).status
-    assert condition(ended).message == "deleted 3 (directories and original files), 30 bytes"
+    assert condition(ended).message == "deleted 3 paths (directories and original files), 30 bytes"
     assert ended.partitions[0].quarantined == ()
 
 
@@ -266,8 +266,8 @@ def test_what_somebody_moved_back_stays_and_is_told() -> None:
     decision = step(due, passed(back, **QUARANTINE), after=DAY, **QUARANTINE)
     assert decision.status.partitions[0].reason == "Restored"
     assert condition(decision.status).message == (
-        "deleted 1 (directories and original files), 10 bytes; kept: table: somebody moved "
-        f"{DELTAS[1]}, {DELTAS[2]} back from the quarantine: it stays"
+        "deleted 1 path (directories and original files), 10 bytes; kept: table: "
+        f"{DELTAS[1]}, {DELTAS[2]} moved back from the quarantine by a user"
     )
     assert told(decision) == ["DeletionRefused", "Deleted"]
     assert step(decision.status, after=10 * DAY, **QUARANTINE).action is CleanupAction.NONE

@@ -82,7 +82,7 @@ def test_a_driver_that_is_lost_is_settled_though_its_job_runs() -> None:
     assert (waiting.action, waiting.requeue_after, waiting.events) == (CleanupAction.NONE, 30.0, ())
     lost = step(waiting.status, CleanupObservation(job=running, lost="lock 8 is silent"))
     assert (lost.action, [event.reason for event in lost.events]) == (CleanupAction.SETTLE, ["DriverLost"])
-    assert "runs, but lock 8 is silent" in lost.events[0].message
+    assert "is running, but lock 8 is silent" in lost.events[0].message
     failed = step(lost.status, CleanupObservation(job=running, settled=Trouble("UndecidedError", "half")))
     again = step(failed.status, CleanupObservation(job=running, lost="lock 8 is silent"))
     assert (again.action, again.events) == (CleanupAction.SETTLE, ())
@@ -268,7 +268,7 @@ def test_all_deleted() -> None:
     assert summary(decision) == ("True", "Deleted", "Succeeded")
     assert outcome(decision.status, "Deleted") == "True"
     assert decision.status.completion_time
-    assert decision.status.conditions[-1].message == "deleted 3 (directories and original files), 30 bytes"
+    assert decision.status.conditions[-1].message == "deleted 3 paths (directories and original files), 30 bytes"
     assert [event.reason for event in decision.events] == ["Deleted"]
 
 
@@ -278,7 +278,7 @@ def test_what_others_had_deleted_does_not_count() -> None:
     (part,) = decision.status.partitions
     assert (part.deleted, part.gone, part.remaining) == (DELTAS[:1], DELTAS[1:], ())
     assert (decision.status.directories_deleted, decision.status.bytes_deleted) == (1, 10)
-    said = "deleted 1 (directories and original files), 10 bytes; 2 were gone already"
+    said = "deleted 1 path (directories and original files), 10 bytes; 2 were already gone"
     assert decision.status.conditions[-1].message == said
 
 
@@ -286,7 +286,7 @@ def test_where_others_had_deleted_all_there_was_nothing_to_delete() -> None:
     decision = delete(PartitionDeletion("", gone=DELTAS, final=True))
     assert summary(decision) == ("True", "NothingToDelete", "Succeeded")
     assert decision.status.directories_deleted == 0
-    assert decision.status.conditions[-1].message == "nothing recorded is left; 3 were gone already"
+    assert decision.status.conditions[-1].message == "none of the recorded names is left; 3 were already gone"
 
 
 def test_what_it_has_deleted_itself_is_not_gone_already_in_the_next_pass() -> None:
@@ -369,7 +369,7 @@ def test_table_dropped_or_created_again() -> None:
     decision = delete(dropped)
     assert [event.reason for event in decision.events] == ["DeletionRefused", "TableDropped"]
     assert summary(decision) == ("False", "TableDropped", "Failed")
-    assert decision.status.conditions[-1].message == "nothing is deleted: table sales.orders was dropped"
+    assert decision.status.conditions[-1].message == "nothing was deleted: table sales.orders was dropped"
     assert decision.status.directories_deleted == 0
 
 

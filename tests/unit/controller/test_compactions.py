@@ -65,8 +65,8 @@ BACKING_OFF = {"attempt": 1, "job": JOB, "failedAttempts": 1, "nextAttemptTime":
 @pytest.mark.parametrize(
     ("fields", "reason", "named"),
     [
-        ({"warehouse": "sea"}, "UnknownWarehouse", "'sea'; there is: lake"),
-        ({"spark": {"profile": "huge"}}, "UnknownProfile", "'huge'; there is: default"),
+        ({"warehouse": "sea"}, "UnknownWarehouse", "unknown warehouse 'sea'; configured: lake"),
+        ({"spark": {"profile": "huge"}}, "UnknownProfile", "unknown profile 'huge'; configured: default"),
         ({"namespace": "kube-system"}, "NotAllowed", "namespace kube-system"),
         ({"table": {"database": "hr", "name": "t"}}, "NotAllowed", "database hr"),
         (
@@ -131,7 +131,7 @@ def test_the_next_attempt_forgets_the_last_ones_job() -> None:
 def test_queued_names_whom_it_waits_for() -> None:
     decision = step({}, CompactionObservation(waits_for="compaction other/a, which is older"))
     assert succeeded(decision) == ("Unknown", "Queued", "Queued")
-    assert decision.status.conditions[0].message == "waits for compaction other/a, which is older"
+    assert decision.status.conditions[0].message == "waiting for compaction other/a, which is older"
     assert decision.action is CompactionAction.NONE
 
 
@@ -255,22 +255,25 @@ def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: t
 @pytest.mark.parametrize(
     ("observed", "seen"),
     [
-        (CompactionObservation(job=view(ready=False), pod=UNSCHEDULABLE), "its driver waits: Unschedulable: 0/1 nodes"),
-        (CompactionObservation(job=view()), "its driver runs, and has reported no progress"),
+        (
+            CompactionObservation(job=view(ready=False), pod=UNSCHEDULABLE),
+            "the driver is waiting: Unschedulable: 0/1 nodes",
+        ),
+        (CompactionObservation(job=view()), "the driver is running without reported progress"),
         (
             CompactionObservation(
                 job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"
             ),
-            "its driver runs (0/3 partitions, 0%); its executors wait: Unschedulable: 0/1 nodes",
+            "the driver is running (0/3 partitions, 0%); its executors are waiting: Unschedulable: 0/1 nodes",
         ),
-        (CompactionObservation(refused="exceeded quota"), "its job cannot be created: exceeded quota"),
+        (CompactionObservation(refused="exceeded quota"), "the job cannot be created: exceeded quota"),
     ],
 )
 def test_an_attempt_that_is_ended_says_what_was_seen_of_it(observed: CompactionObservation, seen: str) -> None:
     status = STARTED if observed.job else {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
     decision = step(status, observed, now=NOON + DAY)
     assert decision.status.ending is not None
-    assert decision.status.ending.message == f"not done at 2026-01-02T12:00:00Z, its deadline: {seen}"
+    assert decision.status.ending.message == f"deadline 2026-01-02T12:00:00Z exceeded: {seen}"
     assert decision.status.job == JOB
 
 
@@ -279,7 +282,7 @@ def test_an_attempt_whose_driver_is_lost_is_ended() -> None:
     assert decision.action is CompactionAction.DELETE_JOB
     assert decision.status.ending is not None
     assert decision.status.ending.to_json() == {"reason": "DriverLost", "message": LOST}
-    assert decision.events[0].message == f"attempt 1 is ended: {LOST}"
+    assert decision.events[0].message == f"ending attempt 1: {LOST}"
 
 
 ENDING = {**STARTED, "ending": {"reason": "DriverLost", "message": LOST}}

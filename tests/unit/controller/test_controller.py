@@ -22,7 +22,7 @@ from compaction_operator.controller.cleanup.observation import CleanupObservatio
 from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind, TableKey
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -59,13 +59,13 @@ async def test_the_whole_way() -> None:
     """Job created, ended, settled, compacted; the reader from before is waited for by name; then it is deleted."""
     box = Sandbox()
     await box.start()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.run()
     assert box.kube.jobs() == [job()]
     assert box.compaction()["phase"] == "Running"
 
     box.work.locks = (12,)
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.run()
     assert box.cleanup()["phase"] == "Pending"
     box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
@@ -91,7 +91,7 @@ async def test_the_whole_way() -> None:
 async def test_a_later_reader_does_not_hold_the_cleanup_up() -> None:
     """Only the baseline's locks count."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
     await box.start()
     box.work.locks = (13, 14)
@@ -103,7 +103,7 @@ async def test_a_later_reader_does_not_hold_the_cleanup_up() -> None:
 async def test_nothing_is_written_while_nothing_changes() -> None:
     """An hour of ticks with the same reader leaves the status alone."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
     await box.start()
     await box.pass_time(2)
@@ -116,9 +116,9 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
 async def with_a_running_driver() -> Sandbox:
     """A journal whose Job runs."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.run()
     return box
 
@@ -165,7 +165,7 @@ async def test_what_deleted_compactions_left_is_looked_for_all_the_time() -> Non
     """What is of a compaction that is there is its own affair."""
     box = await with_a_running_driver()
     await box.pass_time(60)
-    box.kube.delete(Kind.COMPACTION, "default", "nightly")
+    box.kube.delete(ResourceKind.COMPACTION, "default", "nightly")
     await box.pass_time(30)
     uid = "uid-default-nightly"
     assert box.work.swept == [("lake", frozenset({uid})), ("lake", frozenset({uid})), ("lake", frozenset())]
@@ -208,12 +208,12 @@ async def test_the_time_in_which_a_driver_waited_for_a_node_is_none_in_which_it_
     box = await with_a_running_driver()
     box.work.holding = False
     await box.pass_time(60)
-    raw = box.kube.get(Kind.JOB, job())
+    raw = box.kube.get(ResourceKind.JOB, job())
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     box.kube.pods[job()] = [{"metadata": {"name": job()}, "status": {"conditions": [unscheduled]}}]
-    box.kube.apply(Kind.JOB, {**raw, "status": {"ready": 0}})
+    box.kube.apply(ResourceKind.JOB, {**raw, "status": {"ready": 0}})
     await box.pass_time(3600)
-    box.kube.apply(Kind.JOB, {**box.kube.get(Kind.JOB, job()), "status": {"ready": 1}})
+    box.kube.apply(ResourceKind.JOB, {**box.kube.get(ResourceKind.JOB, job()), "status": {"ready": 1}})
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
     await box.pass_time(300)
@@ -238,15 +238,15 @@ async def test_the_metastore_is_not_asked_for_the_driver_all_the_time() -> None:
 async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() -> None:
     """After its deadline the next attempt has its turn, and after the last one others of the table have."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", retry={"maxAttempts": 2}))
-    box.kube.apply(Kind.COMPACTION, compaction_raw("another", created=NOON.replace(minute=1)))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", retry={"maxAttempts": 2}))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("another", created=NOON.replace(minute=1)))
     await box.start()
     await box.pass_time(3600)
     assert condition(box.compaction())["reason"] == "DeadlineExceeded"
     await box.pass_time(86400 + 3700)
     assert box.compaction()["phase"] == "Failed"
     assert condition(box.compaction())["reason"] == "DeadlineExceeded"
-    assert "(2 of 2): not done at " in condition(box.compaction())["message"]
+    assert "(2 of 2): deadline " in condition(box.compaction())["message"]
 
 
 def executor(driver: str) -> dict[str, Any]:
@@ -260,7 +260,7 @@ async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
     """By its own ones: others of the namespace may wait, too."""
     box = Sandbox()
     executors = {"executors": {"instances": 2}}
-    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
     await box.start()
     box.kube.report(job(), Progress(partitions_total=3))
     box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
@@ -268,14 +268,14 @@ async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
     await box.pass_time(3600)
     said = condition(box.compaction())
     assert said["reason"] == "DeadlineExceeded"
-    assert said["message"].endswith("(0/3 partitions, 0%); its executors wait: Unschedulable: for driver")
+    assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
 
 
 @runs
 async def test_grace_period_counts_from_the_baseline() -> None:
     """Readers gone at once, yet nothing goes before the grace period is over, and then at once."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(gracePeriod="30s"))
+    box.kube.apply(ResourceKind.CLEANUP, journal(gracePeriod="30s"))
     await box.start()
     await box.pass_time(29)
     assert box.cleanup()["phase"] == "GracePeriod"
@@ -288,7 +288,7 @@ async def test_grace_period_counts_from_the_baseline() -> None:
 async def test_own_interval_counts() -> None:
     """A cleanup with an interval of 30 s is told every 30 s."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(interval="30s"))
+    box.kube.apply(ResourceKind.CLEANUP, journal(interval="30s"))
     box.work.locks = (12,)
     await box.start()
     await box.pass_time(300)
@@ -302,7 +302,7 @@ def test_suspension_holds_every_deletion(where: str) -> None:
     async def scenario() -> None:
         suspended = CONFIG.cleanup.model_copy(update={"suspend": True})
         box = Sandbox(config=CONFIG.model_copy(update={"cleanup": suspended}) if where == "operator" else CONFIG)
-        box.kube.apply(Kind.CLEANUP, journal(suspend=where == "resource"))
+        box.kube.apply(ResourceKind.CLEANUP, journal(suspend=where == "resource"))
         await box.start()
         await box.pass_time(60)
         assert box.cleanup()["phase"] == "Suspended"
@@ -316,13 +316,13 @@ def test_suspension_holds_every_deletion(where: str) -> None:
 async def test_what_a_pass_left_locked_is_given_back_when_it_is_suspended() -> None:
     """Tried until it works: readers of the partition wait for that lock."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(gracePeriod="30s"))
+    box.kube.apply(ResourceKind.CLEANUP, journal(gracePeriod="30s"))
     await box.start()
     box.work.metastore_down = True
     await box.pass_time(60)
-    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
     raw["spec"]["suspend"] = True
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     await box.pass_time(60)
     assert condition(box.cleanup())["reason"] == "MetastoreUnavailable"
     box.work.metastore_down = False
@@ -335,7 +335,7 @@ async def test_what_a_pass_left_locked_is_given_back_when_it_is_suspended() -> N
 async def test_nothing_is_left_locked_by_a_cleanup_that_ends() -> None:
     """Its last words come after that; what it deleted is counted once."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.start()
     await box.pass_time(60)
     assert [call for call in box.work.calls if "look" not in call][-2:] == ["delete nightly-1-0", "release nightly-1-0"]
@@ -346,11 +346,11 @@ async def test_nothing_is_left_locked_by_a_cleanup_that_ends() -> None:
 async def test_suspension_lifted() -> None:
     """What was held goes on when the field is taken away."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(suspend=True))
+    box.kube.apply(ResourceKind.CLEANUP, journal(suspend=True))
     await box.start()
-    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
     raw["spec"]["suspend"] = False
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     await box.run()
     assert box.cleanup()["phase"] == "Succeeded"
 
@@ -360,7 +360,7 @@ async def test_metastore_down_before_an_attempt() -> None:
     """Waiting with the reason shown, no failed attempt; it goes on when the metastore is back."""
     box = Sandbox()
     box.work.metastore_down = True
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     await box.pass_time(60)
     assert box.compaction()["phase"] == "Waiting"
@@ -382,9 +382,9 @@ async def test_metastore_down_before_an_attempt() -> None:
 async def test_metastore_down_while_settling() -> None:
     """No baseline is stored on an error; the compaction is judged only when the cleanup knows."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.metastore_down = True
     box.kube.end_job(job(), ok=True)
     await box.run()
@@ -402,7 +402,7 @@ async def test_metastore_down_while_settling() -> None:
 async def test_metastore_down_while_waiting() -> None:
     """An error is never "no readers"."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
     await box.start()
     box.work.metastore_down = True
@@ -419,7 +419,7 @@ async def test_metastore_down_while_waiting() -> None:
 async def test_each_of_many_journals_that_is_settled_does_not_list_them_all() -> None:
     """100,000 partitions on Hive 4 have 3,000 journals; they are listed once all that are known are settled."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     began, settle = box.time.seconds, box.work.settle
 
@@ -429,7 +429,7 @@ async def test_each_of_many_journals_that_is_settled_does_not_list_them_all() ->
 
     box.work.settle = one_by_one  # type: ignore[method-assign]
     for shard in range(20):
-        box.kube.apply(Kind.CLEANUP, cleanup_raw(f"nightly-1-{shard}", entries=[entry_json(f"prt=p{shard}")]))
+        box.kube.apply(ResourceKind.CLEANUP, cleanup_raw(f"nightly-1-{shard}", entries=[entry_json(f"prt=p{shard}")]))
     box.kube.end_job(job(), ok=True)
     await box.pass_time(500)
     assert box.compaction()["phase"] == "Succeeded"
@@ -441,7 +441,7 @@ async def test_each_of_many_journals_that_is_settled_does_not_list_them_all() ->
 async def test_driver_dies_and_a_new_attempt_follows() -> None:
     """Staging is removed, the back-off waited for, the next attempt has its own Job, and that one counts."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     box.kube.end_job(job(), ok=False, exit_code=137)
     await box.run()
@@ -462,7 +462,7 @@ async def test_driver_dies_and_a_new_attempt_follows() -> None:
 async def test_attempts_are_counted() -> None:
     """At most retry.maxAttempts, then it has failed for good."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 2, "backoff": "1s"}))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(retry={"maxAttempts": 2, "backoff": "1s"}))
     await box.start()
     for attempt in (1, 2):
         box.kube.end_job(job(attempt), ok=False)
@@ -478,7 +478,7 @@ async def test_attempts_are_counted() -> None:
 async def test_waiting_reasons_do_not_count() -> None:
     """A driver that could not get its lock is followed by another as often as it takes."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 1}))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(retry={"maxAttempts": 1}))
     await box.start()
     for attempt in range(1, 6):
         result = DriverResult(reason=Reason.WAITING_FOR_EXCLUSIVE_LOCK, message="held by lock 12 of alice@desk")
@@ -494,14 +494,14 @@ async def test_waiting_reasons_do_not_count() -> None:
 async def test_partially_published() -> None:
     """What one attempt published counts in the totals; what no attempt published makes it fail for good."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(retry={"maxAttempts": 2}))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(retry={"maxAttempts": 2}))
     await box.start()
-    box.kube.apply(Kind.CLEANUP, journal(1, entries=[entry_json("prt=p1")]))
+    box.kube.apply(ResourceKind.CLEANUP, journal(1, entries=[entry_json("prt=p1")]))
     box.kube.end_job(job(1), ok=False)
     await box.run()
     await box.pass_time(10)
     box.work.published = False
-    box.kube.apply(Kind.CLEANUP, journal(2, entries=[entry_json("prt=p2")]))
+    box.kube.apply(ResourceKind.CLEANUP, journal(2, entries=[entry_json("prt=p2")]))
     box.kube.end_job(job(2), ok=False)
     await box.run()
     assert condition(box.compaction())["reason"] == "PartiallyPublished"
@@ -514,10 +514,10 @@ async def test_partially_published() -> None:
 async def test_job_that_vanishes_is_followed_by_another() -> None:
     """Also when the watch missed its deletion: a Job that seems to run is asked for again."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     box.kube.watchers.clear()
-    box.kube.delete(Kind.JOB, "default", job())
+    box.kube.delete(ResourceKind.JOB, "default", job())
     await box.pass_time(30)
     assert condition(box.compaction())["reason"] == "JobGone"
     assert "deleted" in condition(box.compaction())["message"]
@@ -530,17 +530,17 @@ async def test_one_attempt_per_table_over_all_namespaces() -> None:
     for index, (name, namespace) in enumerate([("nightly", "default"), ("a", "other"), ("b", "default")]):
         created = box.time.now.replace(minute=index)
         table = {"database": "sales", "name": "ORDERS"} if index else {"database": "SALES", "name": "orders"}
-        box.kube.apply(Kind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, table=table))
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, table=table))
     await box.start()
     assert box.kube.jobs() == [job()]
     message = condition(box.compaction("b"))["message"]
-    assert message == "waits for compaction default/nightly, which works on the same table"
+    assert message == "waiting for compaction default/nightly, which works on the same table"
     assert box.compaction("b")["phase"] == "Queued"
     box.kube.end_job(job(), ok=True)
     await box.run()
     assert len(box.kube.jobs()) == 2
-    assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
-    assert condition(box.compaction("b"))["message"].startswith("waits for compaction other/a,")
+    assert box.kube.status(ResourceKind.COMPACTION, "a", "other")["phase"] == "Running"
+    assert condition(box.compaction("b"))["message"].startswith("waiting for compaction other/a,")
 
 
 @runs
@@ -548,8 +548,8 @@ async def test_one_attempt_per_table_over_all_warehouses_of_a_metastore() -> Non
     """Another name of the warehouse is no way around the one that works on the table."""
     sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
     box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
-    box.kube.apply(Kind.COMPACTION, compaction_raw("other", created=NOON.replace(minute=1), warehouse="sea"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("other", created=NOON.replace(minute=1), warehouse="sea"))
     await box.start()
     assert box.kube.jobs() == [job()]
     assert condition(box.compaction("other"))["reason"] == "Queued"
@@ -562,7 +562,7 @@ async def test_so_many_jobs_at_once() -> None:
     for index in range(4):
         created = box.time.now.replace(minute=index)
         raw = compaction_raw(f"c{index}", created=created, table={"database": "sales", "name": f"t{index}"})
-        box.kube.apply(Kind.COMPACTION, raw)
+        box.kube.apply(ResourceKind.COMPACTION, raw)
     await box.start()
     assert box.kube.jobs() == [job(name="c0"), job(name="c1")]
     assert "maxConcurrentJobs" in condition(box.compaction("c3"))["message"]
@@ -575,15 +575,15 @@ async def test_so_many_jobs_at_once() -> None:
 async def test_deleted_compaction_cancels_no_cleanup_but_holds_the_table() -> None:
     """Its Job goes with it; a new compaction of the table starts only when the cleanup knows what was published."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.metastore_down = True
-    box.kube.delete(Kind.JOB, "default", job())
-    box.kube.delete(Kind.COMPACTION, "default", "nightly")
-    box.kube.apply(Kind.COMPACTION, compaction_raw("next"))
+    box.kube.delete(ResourceKind.JOB, "default", job())
+    box.kube.delete(ResourceKind.COMPACTION, "default", "nightly")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("next"))
     await box.run()
-    assert condition(box.compaction("next"))["message"].startswith("waits for cleanup default/nightly-1-0")
+    assert condition(box.compaction("next"))["message"].startswith("waiting for cleanup default/nightly-1-0")
     box.work.metastore_down = False
     await box.pass_time(20)
     assert box.cleanup()["phase"] == "Succeeded"
@@ -595,7 +595,7 @@ async def test_final_problems_cost_no_pod() -> None:
     """A table that does not exist: failed for good, with the metastore's message."""
     box = Sandbox()
     box.work.verdict = Preflight(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     assert condition(box.compaction())["reason"] == "TableNotFound"
     assert box.kube.jobs() == []
@@ -607,8 +607,8 @@ async def test_final_problems_cost_no_pod() -> None:
 async def test_object_that_cannot_be_read_is_left_alone() -> None:
     """One malformed object stops nothing."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw("odd", type="Enormous"))
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("odd", type="Enormous"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     assert box.kube.jobs() == [job()]
 
@@ -617,11 +617,11 @@ async def test_object_that_cannot_be_read_is_left_alone() -> None:
 async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
     """Even if the watch missed it: whoever deletes a journal keeps the directories."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
     await box.start()
     box.kube.watchers.clear()
-    box.kube.delete(Kind.CLEANUP, "default", "nightly-1-0")
+    box.kube.delete(ResourceKind.CLEANUP, "default", "nightly-1-0")
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
@@ -632,13 +632,13 @@ async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
 async def test_a_suspension_that_the_watch_has_not_brought_yet_holds() -> None:
     """The status is written under the known version before anything is deleted: the conflict comes first."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
     await box.start()
     box.kube.watchers.clear()
-    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
     raw["spec"]["suspend"] = True
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
@@ -648,13 +648,13 @@ async def test_a_suspension_that_the_watch_has_not_brought_yet_holds() -> None:
 async def test_an_attempt_is_not_started_on_an_outdated_spec() -> None:
     """The attempt is recorded under the known version: without the record there is no Job."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
 
     def suspend_unseen() -> None:
         box.kube.watchers.clear()
-        raw = box.kube.get(Kind.COMPACTION, "nightly")
+        raw = box.kube.get(ResourceKind.COMPACTION, "nightly")
         raw["spec"]["suspend"] = True
-        box.kube.apply(Kind.COMPACTION, raw)
+        box.kube.apply(ResourceKind.COMPACTION, raw)
 
     box.work.during_preflight = suspend_unseen
     await box.start()
@@ -667,7 +667,7 @@ async def test_an_attempt_is_not_started_on_an_outdated_spec() -> None:
 async def test_progress_reaches_the_status_at_a_sane_rate() -> None:
     """A driver that tells every second is shown every ten seconds; without news nothing is written."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     shown = []
     for second in range(40):
@@ -688,7 +688,7 @@ async def test_progress_reaches_the_status_at_a_sane_rate() -> None:
 async def test_a_talkative_driver_costs_no_more_than_others() -> None:
     """However often its pod changes within a second, its compaction is looked at once, afterwards."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     for number in range(100):
         box.kube.report(job(), Progress(partitions_done=number, partitions_total=100))
@@ -704,14 +704,14 @@ async def test_progress_is_found_again_after_a_restart() -> None:
     """The watch brings the pods that are there once more, before or after the compactions are listed."""
     for early in (True, False):
         box = Sandbox()
-        box.kube.apply(Kind.COMPACTION, compaction_raw())
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
         await box.start()
         box.kube.watchers.clear()
         box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
-        (pod,) = box.kube.all(Kind.POD)
+        (pod,) = box.kube.all(ResourceKind.POD)
         await box.start(early=[pod] if early else [])
         if not early:
-            box.controller.on_event(Kind.POD, None, pod)
+            box.controller.on_event(ResourceKind.POD, None, pod)
         await box.pass_time(1)
         assert box.compaction()["progress"]["summary"] == "2/4 partitions, 50%"
 
@@ -720,7 +720,7 @@ async def test_progress_is_found_again_after_a_restart() -> None:
 async def test_each_attempt_tells_its_own_progress() -> None:
     """The first attempt's pod is still there when the second starts, and says nothing of it."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
     await box.pass_time(1)
@@ -741,11 +741,11 @@ async def test_each_attempt_tells_its_own_progress() -> None:
 async def test_a_pod_that_is_deleted_is_forgotten() -> None:
     """What it said stays in the status."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     box.kube.report(job(), Progress(partitions_done=2, partitions_total=4))
     await box.pass_time(1)
-    box.kube.delete(Kind.POD, "default", f"{job()}-x")
+    box.kube.delete(ResourceKind.POD, "default", f"{job()}-x")
     await box.pass_time(60)
     assert box.compaction()["progress"]["partitionsDone"] == 2
 
@@ -753,15 +753,15 @@ async def test_a_pod_that_is_deleted_is_forgotten() -> None:
 @runs
 async def test_a_plan_waits_for_its_approval() -> None:
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(mode="Plan"))
+    box.kube.apply(ResourceKind.CLEANUP, journal(mode="Plan"))
     await box.start()
     await box.pass_time(3600)
     assert box.cleanup()["phase"] == "WaitingForApproval"
     assert box.cleanup()["partitions"][0]["planned"] == list(DELTAS)
     assert (box.work.count("plan"), box.work.count("delete")) == (1, 0)
-    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
     raw["spec"]["approved"] = True
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     await box.run()
     assert box.cleanup()["phase"] == "Succeeded"
     assert box.work.directories == set()
@@ -771,13 +771,13 @@ async def test_a_plan_waits_for_its_approval() -> None:
 async def test_an_approval_that_was_taken_back_unseen_holds() -> None:
     """The status is written under the known version before anything is deleted."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(mode="Plan", approved=True))
+    box.kube.apply(ResourceKind.CLEANUP, journal(mode="Plan", approved=True))
     box.work.locks = (12,)
     await box.start()
     box.kube.watchers.clear()
-    raw = box.kube.get(Kind.CLEANUP, "nightly-1-0")
+    raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
     raw["spec"]["approved"] = False
-    box.kube.apply(Kind.CLEANUP, raw)
+    box.kube.apply(ResourceKind.CLEANUP, raw)
     box.work.locks = ()
     await box.pass_time(60)
     assert box.work.count("delete") == 0
@@ -787,7 +787,7 @@ async def test_an_approval_that_was_taken_back_unseen_holds() -> None:
 async def test_the_quarantine_is_emptied_when_its_time_is_over() -> None:
     """Also by a controller that was started anew in between, and never before."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(quarantine="24h"))
+    box.kube.apply(ResourceKind.CLEANUP, journal(quarantine="24h"))
     await box.start()
     assert box.cleanup()["phase"] == "Quarantined"
     await box.pass_time(80000)
@@ -804,7 +804,7 @@ async def test_the_quarantine_is_emptied_when_its_time_is_over() -> None:
 async def test_on_hive_4_the_queues_entry_is_ended_in_the_end() -> None:
     """It is tried for ever: who deleted what is known, but not to the metastore."""
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, journal(entries=[entry_json(txnId=9, queueId=5)]))
+    box.kube.apply(ResourceKind.CLEANUP, journal(entries=[entry_json(txnId=9, queueId=5)]))
     box.work.finish_down = True
     await box.start()
     await box.pass_time(3600)
@@ -819,12 +819,12 @@ async def test_on_hive_4_the_queues_entry_is_ended_in_the_end() -> None:
 async def test_an_ended_cleanup_goes_after_its_time() -> None:
     """While its compaction still runs it stays; with nothing of it left to remember, it goes."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(deadline="48h"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="48h"))
     await box.start()
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.kube.end_job(job(), ok=False)
     await box.run()
-    box.kube.apply(Kind.COMPACTION, {**box.kube.get(Kind.COMPACTION, "nightly")})
+    box.kube.apply(ResourceKind.COMPACTION, {**box.kube.get(ResourceKind.COMPACTION, "nightly")})
     await box.pass_time(86400 + 600)
     assert box.compaction()["phase"] == "Running"
     assert box.cleanup()["phase"] == "Succeeded"
@@ -832,14 +832,14 @@ async def test_an_ended_cleanup_goes_after_its_time() -> None:
     await box.run()
     assert condition(box.compaction())["reason"] == "Compacted"
     await box.pass_time(600)
-    assert box.kube.all(Kind.CLEANUP) == []
+    assert box.kube.all(ResourceKind.CLEANUP) == []
 
 
 @runs
 async def test_a_cleanup_that_failed_stays() -> None:
     box = Sandbox()
     box.work.gone = Change("TableDropped", "table sales.orders was dropped")
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.start()
     await box.pass_time(10 * 86400)
     assert condition(box.cleanup())["reason"] == "TableDropped"
@@ -850,7 +850,7 @@ async def test_what_cannot_be_deleted_is_tried_with_pauses() -> None:
     """Although each try writes the status, and the watch brings that back as news."""
     box = Sandbox()
     box.work.kept = {"": "not obsolete"}
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.start()
     assert box.work.count("delete") == 1
     await box.pass_time(1 + 2 + 4)
@@ -865,7 +865,7 @@ async def test_what_cannot_be_deleted_is_tried_with_pauses() -> None:
 async def test_hives_own_entries_are_waited_for_longer_each_time() -> None:
     box = Sandbox()
     box.work.verdict = Preflight(Reason.IN_COMPACTION_QUEUE, "entry 5 is initiated")
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     await box.pass_time(10 + 20 + 40)
     assert box.work.count("preflight") == 4
@@ -895,8 +895,8 @@ async def test_what_the_queue_keeps_out_holds_up_no_younger_one() -> None:
     """A dead entry may stay for good; others of the table are about partitions of their own."""
     box = Sandbox()
     kept_out(box, "nightly")
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
-    box.kube.apply(Kind.COMPACTION, minutes_later("younger", 1))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, minutes_later("younger", 1))
     await box.start()
     await box.pass_time(30)
     assert box.kube.jobs() == [job(name="younger")]
@@ -911,9 +911,9 @@ async def test_what_was_kept_out_has_its_place_by_age_again() -> None:
     """It is asked for whenever its pause is over and the table is free, before all that are younger."""
     box = Sandbox()
     kept_out(box, "nightly")
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     for minute, name in enumerate(("a", "b", "c"), 1):
-        box.kube.apply(Kind.COMPACTION, minutes_later(name, minute))
+        box.kube.apply(ResourceKind.COMPACTION, minutes_later(name, minute))
     await box.start()
     await box.pass_time(300)
     assert box.kube.jobs() == [job(name="a")]
@@ -922,7 +922,7 @@ async def test_what_was_kept_out_has_its_place_by_age_again() -> None:
     await box.run()
     assert box.kube.jobs() == [job(name="a"), job()]
     said = condition(box.compaction("b"))["message"]
-    assert said == "waits for compaction default/nightly, which works on the same table"
+    assert said == "waiting for compaction default/nightly, which works on the same table"
 
 
 @runs
@@ -933,7 +933,7 @@ async def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_
     waiting = settled_status()
     for index in range(10_000):
         raw = cleanup_raw(f"c{index}", table={**IDENTITY, "name": f"t{index % 100}"})
-        box.kube.objects[Kind.CLEANUP, "default", f"c{index}"] = {**raw, "status": waiting}
+        box.kube.objects[ResourceKind.CLEANUP, "default", f"c{index}"] = {**raw, "status": waiting}
     await box.start()
     looks, queries = box.work.looks, box.work.count("look")
     for tick in range(1, 4):
@@ -978,8 +978,8 @@ async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
         return look(warehouse, tables)
 
     box.work.look = hang  # type: ignore[method-assign]
-    box.kube.apply(Kind.CLEANUP, journal(warehouse="sea"))
-    box.kube.apply(Kind.CLEANUP, cleanup_raw("other", attempt=2))
+    box.kube.apply(ResourceKind.CLEANUP, journal(warehouse="sea"))
+    box.kube.apply(ResourceKind.CLEANUP, cleanup_raw("other", attempt=2))
     box.create()
     box.kube.watchers.append(lambda *_: done.set() if box.cleanup("other").get("phase") == "Succeeded" else None)
     task = asyncio.create_task(box.controller.run())
@@ -998,13 +998,13 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
     box = Sandbox()
     box.work.locks = (12,)
     for name in ("nightly", "a", "b"):
-        box.kube.apply(Kind.COMPACTION, compaction_raw(name))
-    box.kube.apply(Kind.CLEANUP, journal())
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name))
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     await box.start()
     assert box.controller._turns._waiting
     for name in ("nightly", "a", "b"):
-        box.kube.delete(Kind.COMPACTION, "default", name)
-    box.kube.delete(Kind.CLEANUP, "default", "nightly-1-0")
+        box.kube.delete(ResourceKind.COMPACTION, "default", name)
+    box.kube.delete(ResourceKind.CLEANUP, "default", "nightly-1-0")
     await box.run()
     assert not box.controller._turns._waiting
     assert not box.controller._reader_watch._tables
@@ -1016,9 +1016,9 @@ async def lose_a_driver(box: Sandbox) -> None:
     box.work.lost_drivers.add(1)
     await box.run()
     for attempt in (1, 2):
-        if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
-            box.kube.apply(Kind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
-        if attempt == 2 and "conditions" not in box.kube.get(Kind.JOB, job(2))["status"]:
+        if (ResourceKind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
+            box.kube.apply(ResourceKind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
+        if attempt == 2 and "conditions" not in box.kube.get(ResourceKind.JOB, job(2))["status"]:
             box.kube.end_job(job(2), ok=True)
         await box.pass_time(120)
 
@@ -1040,11 +1040,11 @@ async def compact_once(box: Sandbox) -> None:
     await box.run()
     for attempt, ok in ((1, False), (2, True)):
         await box.pass_time(20)
-        if (Kind.JOB, "default", job(attempt)) not in box.kube.objects:
+        if (ResourceKind.JOB, "default", job(attempt)) not in box.kube.objects:
             continue
-        if (Kind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
-            box.kube.apply(Kind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
-        if "conditions" not in box.kube.get(Kind.JOB, job(attempt))["status"]:
+        if (ResourceKind.CLEANUP, "default", f"nightly-{attempt}-0") not in box.kube.objects:
+            box.kube.apply(ResourceKind.CLEANUP, journal(attempt, entries=[entry_json(f"prt=p{attempt}")]))
+        if "conditions" not in box.kube.get(ResourceKind.JOB, job(attempt))["status"]:
             box.kube.end_job(job(attempt), ok=ok)
         await box.run()
     await box.pass_time(60)
@@ -1077,7 +1077,7 @@ def killed_at(
     box = Sandbox()
     box.work.directories = {f"prt=p{attempt}/{name}" for attempt in (1, 2) for name in DELTAS}
     box.kube.die_at, box.kube.die_after = change, after
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     asyncio.run(survive(box, scenario or compact_once))
     return box
 
@@ -1100,8 +1100,8 @@ async def test_a_cleanup_of_another_namespace_is_none_of_a_compactions() -> None
     box = Sandbox()
     forged = cleanup_raw("evil")
     forged["metadata"]["namespace"] = "stranger"
-    box.kube.apply(Kind.CLEANUP, forged)
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.CLEANUP, forged)
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     box.kube.end_job(box.kube.jobs()[0], ok=True)
     await box.run()
@@ -1114,7 +1114,7 @@ async def test_only_a_cleanup_beside_its_compaction_knows_that_the_driver_has_en
     box = await with_a_running_driver()
     forged = journal()
     forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "stranger"}
-    box.kube.apply(Kind.CLEANUP, forged)
+    box.kube.apply(ResourceKind.CLEANUP, forged)
     box.kube.end_job(job(), ok=True)
     await box.run()
     assert box.work.drivers_ended == {"evil": False, "nightly-1-0": True}

@@ -83,7 +83,7 @@ def test_of_two_pods_the_younger_one_counts() -> None:
 @pytest.mark.parametrize(
     ("pods", "trouble"),
     [
-        ([], "PodNotCreated: its job has created no pod yet"),
+        ([], "PodNotCreated: the job has not created a pod yet"),
         (
             [pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})],
             "ImagePullBackOff: no such image",

@@ -4,7 +4,7 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.reader_watch import Look, ReaderWatch
-from compaction_operator.controller.kube.resources import Key, Kind, TableKey
+from compaction_operator.controller.kube.resources import Key, ResourceKind, TableKey
 from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
 from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
 
@@ -12,7 +12,7 @@ ORDERS = TableKey("lake", "sales", "orders")
 
 
 def key(name: object = "c") -> Key:
-    return Key(Kind.CLEANUP, "default", str(name))
+    return Key(ResourceKind.CLEANUP, "default", str(name))
 
 
 def watch(

@@ -10,7 +10,7 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller import loop as controller
 from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.history import WentBackError
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from tests.unit.controller.sandbox import NOON, Sandbox, compaction_raw, condition, copied, runs
 from tests.unit.controller.test_controller import job, journal
 
@@ -18,11 +18,11 @@ from tests.unit.controller.test_controller import job, journal
 async def restored(*, bumped: bool) -> Sandbox:
     """A controller that has seen a compaction to its end, on an API server that has it running (again)."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     await box.controller.check_history()
     objects, version = copy.deepcopy(box.kube.objects), box.kube.version
-    box.kube.apply(Kind.CLEANUP, journal())
+    box.kube.apply(ResourceKind.CLEANUP, journal())
     box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
     await box.run()
     assert condition(box.compaction())["reason"] == "Compacted"
@@ -34,7 +34,7 @@ async def restored(*, bumped: bool) -> Sandbox:
 
 def list_again(box: Sandbox) -> None:
     """Let the watch list all there is, as it does when its version is too old to go on from."""
-    for kind in (Kind.CLEANUP, Kind.COMPACTION):
+    for kind in (ResourceKind.CLEANUP, ResourceKind.COMPACTION):
         for raw in box.kube.all(kind):
             box.controller.on_event(kind, None, raw)
 
@@ -48,7 +48,7 @@ def test_a_restored_backup_is_noticed_and_all_begins_afresh(bumped: bool) -> Non
         with pytest.raises(WentBackError):
             await box.controller.check_history()
         await box.start()
-        box.kube.apply(Kind.CLEANUP, journal())
+        box.kube.apply(ResourceKind.CLEANUP, journal())
         box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
         await box.run()
         assert condition(box.compaction())["reason"] == "Compacted"
@@ -63,10 +63,10 @@ async def test_a_restore_that_is_soon_overtaken_is_noticed_by_the_first_write() 
     box = await restored(bumped=False)
     box.kube.version += 1000
     await box.controller.check_history()
-    key = (Kind.COMPACTION, "default", "nightly")
+    key = (ResourceKind.COMPACTION, "default", "nightly")
     raw = copied(box.kube.objects[key])
     raw["metadata"] = {**raw["metadata"], "generation": 2, "resourceVersion": str(box.kube.version)}
-    box.controller.on_event(Kind.COMPACTION, "MODIFIED", raw)
+    box.controller.on_event(ResourceKind.COMPACTION, "MODIFIED", raw)
     await box.run()
     with pytest.raises(WentBackError):
         await box.controller.check_history()
@@ -76,7 +76,7 @@ async def test_a_restore_that_is_soon_overtaken_is_noticed_by_the_first_write() 
 async def test_a_restore_that_is_newer_than_all_that_is_known_is_noticed() -> None:
     """Nothing was compacted for days, while others wrote: what was made since the backup has older versions again."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(suspend=True))
     await box.start()
     box.kube.version += 1000
     await box.controller.check_history()
@@ -106,10 +106,10 @@ async def nothing() -> None:
 async def test_the_watch_never_goes_back() -> None:
     """A late version is refused; and that some version was late says nothing of the history."""
     box = Sandbox()
-    old = box.kube.apply(Kind.COMPACTION, compaction_raw())
+    old = box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
-    box.controller.on_event(Kind.COMPACTION, None, old)
-    box.controller.on_event(Kind.COMPACTION, "MODIFIED", old)
+    box.controller.on_event(ResourceKind.COMPACTION, None, old)
+    box.controller.on_event(ResourceKind.COMPACTION, "MODIFIED", old)
     await box.run()
     assert box.kube.jobs() == [job()]
     await box.controller.check_history()
@@ -119,14 +119,14 @@ async def test_the_watch_never_goes_back() -> None:
 async def test_what_changes_while_it_is_listed_is_no_step_back() -> None:
     """Our own write may be answered before an older list is."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw(suspend=True))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(suspend=True))
     await box.start()
     list_again(box)
     list_all = box.kube.list_all
 
-    def late(kind: Kind) -> Any:
+    def late(kind: ResourceKind) -> Any:
         before = list_all(kind)
-        if kind is Kind.COMPACTION:
+        if kind is ResourceKind.COMPACTION:
             box.kube.apply(kind, {**copied(before[0]), "spec": compaction_raw()["spec"]})
         return before
 
@@ -140,12 +140,12 @@ async def test_what_changes_while_it_is_listed_is_no_step_back() -> None:
 async def test_a_deletion_that_the_watch_has_missed_is_noticed_when_it_lists_again() -> None:
     """What waited for the table goes on; what was made meanwhile stays."""
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
-    box.kube.apply(Kind.COMPACTION, compaction_raw("waiting", created=NOON.replace(minute=1)))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("waiting", created=NOON.replace(minute=1)))
     await box.start()
     watchers, box.kube.watchers = box.kube.watchers, []
-    box.kube.delete(Kind.COMPACTION, "default", "nightly")
-    box.kube.delete(Kind.JOB, "default", job())
+    box.kube.delete(ResourceKind.COMPACTION, "default", "nightly")
+    box.kube.delete(ResourceKind.JOB, "default", job())
     box.kube.watchers = watchers
     await box.controller.check_history()
     assert box.controller._cache.running
@@ -160,7 +160,7 @@ async def test_an_api_server_that_does_not_answer_says_nothing() -> None:
     box = Sandbox()
     await box.start()
 
-    def refuse(kind: Kind) -> int:
+    def refuse(kind: ResourceKind) -> int:
         raise KubeError("API server not reachable")
 
     box.kube.newest = refuse  # type: ignore[method-assign]

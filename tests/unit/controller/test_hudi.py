@@ -22,7 +22,7 @@ from compaction_operator.controller.compaction.decide import (
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView, job_manifest, job_name, job_request
-from compaction_operator.controller.kube.resources import Kind, TableKey
+from compaction_operator.controller.kube.resources import ResourceKind, TableKey
 from compaction_operator.controller.policy import refusal
 from compaction_operator.controller.work import RealWork
 from compaction_operator.metastore.client import MetastoreClient
@@ -58,8 +58,8 @@ DONE = HudiStatus(instant="20260101120000000", action="logcompaction", state="Co
         ({**BY_LOCATION, "format": "Hudi"}, None, ""),
         ({"format": "HiveAcid"}, None, ""),
         ({"table": {"location": "file:///warehouse//lake/"}, "type": "Compaction"}, None, ""),
-        ({**BY_LOCATION, "format": "HiveAcid"}, "WrongFormat", "type LogCompaction is for format Hudi"),
-        ({"format": "Hudi"}, "WrongFormat", "type Minor is for format HiveAcid"),
+        ({**BY_LOCATION, "format": "HiveAcid"}, "WrongFormat", "type LogCompaction requires format Hudi"),
+        ({"format": "Hudi"}, "WrongFormat", "type Minor requires format HiveAcid"),
         ({"table": {"location": PLACE}, "type": "Major"}, "WrongFormat", "table.location is for Hudi tables"),
         ({"table": {"location": "/warehouse/lakes/t"}, "type": "Compaction"}, "NotAllowed", "/warehouse/lakes/t"),
         ({"table": {"location": "/warehouse"}, "type": "Compaction"}, "NotAllowed", "below: /warehouse/lake"),
@@ -79,7 +79,7 @@ def test_without_listed_locations_no_table_goes_by_location() -> None:
     refused = refusal(compaction(**BY_LOCATION), with_hudi(HudiSettings()))
     assert refused is not None
     assert refused.reason is Reason.NOT_ALLOWED
-    assert refused.message == f"table.location {PLACE} may not be compacted; of warehouse lake may, below: nothing"
+    assert refused.message == f"table.location {PLACE} is not allowed; warehouse lake allows locations below: nothing"
 
 
 def with_hudi(settings: HudiSettings) -> OperatorConfig:
@@ -112,17 +112,17 @@ async def test_one_attempt_per_place_whatever_it_is_called() -> None:
         [("nightly", "default", BY_NAME), ("a", "other", named), ("b", "default", BY_LOCATION)]
     ):
         created = box.time.now.replace(minute=minute)
-        box.kube.apply(Kind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, **spec))
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name, namespace=namespace, created=created, **spec))
     await box.start()
     assert box.kube.jobs() == [JOB]
     assert box.compaction()["location"] == PLACE
     for name, namespace in (("a", "other"), ("b", "default")):
-        status = box.kube.status(Kind.COMPACTION, name, namespace)
-        assert condition(status)["message"] == "waits for compaction default/nightly, which works on the same table"
+        status = box.kube.status(ResourceKind.COMPACTION, name, namespace)
+        assert condition(status)["message"] == "waiting for compaction default/nightly, which works on the same table"
     box.kube.end_job(JOB, DriverResult(reason=Reason.COMPACTED, message="done", hudi=DONE), ok=True)
     await box.run()
     assert len(box.kube.jobs()) == 2
-    assert box.kube.status(Kind.COMPACTION, "a", "other")["phase"] == "Running"
+    assert box.kube.status(ResourceKind.COMPACTION, "a", "other")["phase"] == "Running"
 
 
 def test_who_waits_for_a_name_is_woken_when_it_becomes_a_place() -> None:
@@ -337,9 +337,9 @@ async def test_a_cleanup_that_claims_to_be_of_a_hudi_compaction_says_nothing_of_
     box = Sandbox()
     box.work.verdict = Preflight(location=PLACE)
     box.work.published = False
-    box.kube.apply(Kind.COMPACTION, compaction_raw(**BY_LOCATION))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(**BY_LOCATION))
     await box.start()
-    box.kube.apply(Kind.CLEANUP, cleanup_raw())
+    box.kube.apply(ResourceKind.CLEANUP, cleanup_raw())
     box.kube.end_job(JOB, DriverResult(reason=Reason.COMPACTED, message="done", hudi=DONE), ok=True)
     await box.run()
     assert condition(box.compaction())["reason"] == "Compacted"

@@ -9,21 +9,21 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from compaction_operator.controller.kube.client import (
-    AlreadyExistsError,
     ConflictError,
     GoneError,
     KubeClient,
     KubeError,
+    ResourceExistsError,
     _call,
 )
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 
 
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
         (404, "NotFound", GoneError),
-        (409, "AlreadyExists", AlreadyExistsError),
+        (409, "AlreadyExists", ResourceExistsError),
         (409, "Conflict", ConflictError),
         (422, "Invalid", KubeError),
         (503, "ServiceUnavailable", KubeError),
@@ -79,5 +79,5 @@ def test_the_newest_version_is_that_of_a_list_which_is_read_from_etcd(monkeypatc
         return {"metadata": {"resourceVersion": "71"}, "items": []}
 
     monkeypatch.setattr(kube._custom, "list_cluster_custom_object", page)
-    assert kube.newest(Kind.COMPACTION) == 71
+    assert kube.newest(ResourceKind.COMPACTION) == 71
     assert sent == [("tablecompactions", {"limit", "_request_timeout"})]

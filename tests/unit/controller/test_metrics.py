@@ -4,7 +4,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.metrics import Metrics
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
 
@@ -16,7 +16,7 @@ def value(box: Sandbox, name: str, **labels: str) -> float | None:
 @runs
 async def test_a_cleanup_from_waiting_to_deleted() -> None:
     box = Sandbox()
-    box.kube.apply(Kind.CLEANUP, cleanup_raw(deadline="1m"))
+    box.kube.apply(ResourceKind.CLEANUP, cleanup_raw(deadline="1m"))
     box.work.locks = (12,)
     await box.start()
     await box.pass_time(100)
@@ -37,7 +37,7 @@ async def test_a_cleanup_from_waiting_to_deleted() -> None:
 async def test_a_metastore_that_does_not_answer() -> None:
     box = Sandbox()
     box.work.metastore_down = True
-    box.kube.apply(Kind.CLEANUP, cleanup_raw())
+    box.kube.apply(ResourceKind.CLEANUP, cleanup_raw())
     await box.start()
     assert value(box, "errors_total", warehouse="lake", operation="settle") == 1
     box.work.metastore_down = False
@@ -53,7 +53,7 @@ async def test_a_metastore_that_does_not_answer() -> None:
 async def test_what_is_not_deleted_by_its_reason() -> None:
     box = Sandbox()
     box.work.needed = {"prt=p1"}
-    box.kube.apply(Kind.CLEANUP, cleanup_raw(entries=[entry_json("prt=p1")]))
+    box.kube.apply(ResourceKind.CLEANUP, cleanup_raw(entries=[entry_json("prt=p1")]))
     await box.start()
     assert value(box, "deletions_refused_total", reason="StillNeeded") == 3
 
@@ -61,7 +61,7 @@ async def test_what_is_not_deleted_by_its_reason() -> None:
 @runs
 async def test_compactions_by_phase_and_attempts_by_outcome() -> None:
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
     assert value(box, "compactions", phase="Running") == 1
     box.kube.end_job(box.kube.jobs()[0], ok=False)
@@ -77,7 +77,7 @@ async def test_compactions_by_phase_and_attempts_by_outcome() -> None:
 @runs
 async def test_a_preflight_that_was_not_answered_is_an_error() -> None:
     box = Sandbox()
-    box.kube.apply(Kind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     box.work.metastore_down = True
     await box.start()
     asked = box.work.calls.count("preflight")

@@ -10,7 +10,7 @@ from compaction_operator.controller.compaction.decide import CompactionDecision,
 from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.metastore.tables import Partition
 from tests.unit.cleanup.worlds import make_directory, names
 from tests.unit.controller.sandbox import (
@@ -40,11 +40,11 @@ async def test_a_job_that_the_api_server_refuses_is_said_and_tried_again() -> No
         return create(manifest)
 
     sandbox.kube.create_job = refuse  # type: ignore[method-assign]
-    sandbox.kube.apply(Kind.COMPACTION, compaction_raw())
+    sandbox.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await sandbox.start()
     said = condition(sandbox.compaction())
     assert (said["status"], said["reason"]) == ("Unknown", "JobNotCreated")
-    assert said["message"] == "attempt 1: its job cannot be created: 403 Forbidden: exceeded quota: jobs"
+    assert said["message"] == "attempt 1: the job cannot be created: 403 Forbidden: exceeded quota: jobs"
     full.clear()
     await sandbox.pass_time(6)
     assert condition(sandbox.compaction())["reason"] == "Running"

@@ -217,8 +217,8 @@ def test_preflight_refuses_what_hive_3_may_compact_at_the_same_time(tmp_path: Pa
             "true", "false", {INITIATOR: "true"},
             f"False NoAutoCompactionMissing: {STATEMENT.format('DATABASE sales', 'DBPROPERTIES')}",
         ),
-        ("", "", {}, "Unknown InitiatorUnknown: nobody knows whether Hive compacts sales.orders"),
-        ("true", "", {CLEANER: "true"}, "True NoAutoCompactionSet: its Cleaner is on, and may delete what is obsolete"),
+        ("", "", {}, "Unknown InitiatorUnknown: it is unknown whether Hive compacts sales.orders"),
+        ("true", "", {CLEANER: "true"}, "True NoAutoCompactionSet: its Cleaner is on and may delete obsolete"),
         ("true", "", {CLEANER: "false"}, "True NoAutoCompactionSet: its Cleaner is off"),
     ],
 )  # fmt: skip
@@ -477,7 +477,7 @@ def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
     """A warehouse may be missing from the configuration by mistake: journals wait for it."""
     done = work(Metastore(table(tmp_path)))
     settled = done.settle(journal(tmp_path, warehouse="sea"), driver_ended=True)
-    assert settled == Trouble("UnknownWarehouse", "no warehouse is called 'sea' in the operator's configuration")
+    assert settled == Trouble("UnknownWarehouse", "unknown warehouse 'sea'; it is not in the operator's configuration")
     key = TableKey("sea", "sales", "orders")
     assert "sea" in str(done.look("sea", [key])[key])
 

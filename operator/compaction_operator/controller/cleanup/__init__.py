@@ -1,1 +1,1 @@
-"""What becomes of a CompactionCleanup: the next step as a pure decision, and when which readers are looked at."""
+"""Reconciliation of a CompactionCleanup: the next step as a pure decision, and the schedule of looks at readers."""

@@ -1,7 +1,7 @@
-"""What to do next about a CompactionCleanup: one pure function of its status and of what was seen of the world.
+"""Next step of a CompactionCleanup: a pure function of its status and of one observation of the world.
 
-It needs neither its compaction nor its Job to exist. All that it remembers is in fields of the status; the conditions
-are for people. Whatever fails is tried again for ever, and the conditions say why.
+It needs neither the compaction nor the Job to exist. The status fields hold all of its state; the conditions are for
+people. Every failure is retried without limit, and the conditions say why.
 """
 
 from collections.abc import Callable
@@ -43,24 +43,25 @@ DELETED = "Deleted"
 JOB_CHECK = 30.0
 NEEDED_CHECK = 600.0
 UNREACHABLE_TRIES = 6
-"""Tries, in about a minute, to reach every partition; then those that cannot be reached hold up the others no more."""
+"""Attempts, over about a minute, to reach every partition; after that, unreachable partitions no longer block the
+others."""
 RETRY = 1.0
 RETRY_CAP = 15.0
 BUSY_RETRY = 5.0
 BUSY_RETRY_CAP = 600.0
-"""A try holds new readers off, if only for a moment: so the tries get rare."""
+"""Each attempt briefly holds off new readers, so attempts become rare."""
 INSIST_AFTER = 8
-"""Tries without a moment in which nobody was beginning to read, which is about 20 minutes."""
+"""Consecutive attempts that found no moment without a starting reader; they take about 20 minutes."""
 CHUNK = 20
-"""Partitions between two records of the progress."""
+"""Partitions between two writes of the progress."""
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-_NOT_ASKED = (_UNKNOWN, "NotAskedYet", "the metastore was not asked yet who reads")
+_NOT_ASKED = (_UNKNOWN, "NotAskedYet", "the metastore has not been asked for readers yet")
 
 
 @dataclass(frozen=True)
 class CleanupDecision:
-    """The status to write first, then what to do, and when to look again without being told."""
+    """The status to write first, the action that follows, and the requeue delay in seconds."""
 
     status: CompactionCleanupStatus
     action: CleanupAction = CleanupAction.NONE
@@ -74,14 +75,14 @@ class CleanupDecision:
 def decide(
     cleanup: Cleanup, observed: CleanupObservation, *, settings: CleanupSettings, now: datetime
 ) -> CleanupDecision:
-    """Return the next step of a cleanup: what the first phase asks for that is not over.
+    """Return the next step of a cleanup: what its first unfinished phase asks for.
 
-    Each decision goes through all phases from the first one on, so what holds one holds all that come after it. The
-    operator's `suspend` holds every deletion. The status of an ended cleanup is never touched again, apart from the
-    observed generation; once its time is over, the record goes, unless it failed or kept something that a person should
+    Each decision walks all phases from the first one, so a phase that blocks also blocks all later phases. The
+    operator's `suspend` blocks every deletion. The status of an ended cleanup never changes, except for the observed
+    generation. The record is deleted after its TTL, unless the cleanup failed or kept something that a person should
     know of.
     """
-    step = _Step(cleanup, observed, settings, now)
+    step = _CleanupStep(cleanup, observed, settings, now)
     if cleanup.ended:
         return step.after_the_end()
     step.note_pass()
@@ -100,9 +101,9 @@ def decide(
 
 @dataclass(frozen=True)
 class _Phase:
-    """One phase: until `is_over`, `take_answer` writes what was observed into the status, and `ask` asks for more.
+    """One phase: until `is_over`, `take_answer` stores the observation in the status, and `ask` requests more.
 
-    If `take_answer` returns a Trouble, the phase is tried again later.
+    If `take_answer` returns a Trouble, the phase is retried later.
     """
 
     name: CleanupPhase
@@ -111,10 +112,10 @@ class _Phase:
     ask: Callable[[], CleanupDecision]
 
 
-def _phases(step: "_Step") -> tuple[_Phase, ...]:
+def _phases(step: "_CleanupStep") -> tuple[_Phase, ...]:
     """Return the phases of every cleanup, in order.
 
-    Those from SUSPENDED to the quarantine's end are over once nothing is left.
+    Those from SUSPENDED to the end of the quarantine are over once nothing is left.
     """
     is_phase = CleanupPhase
     return (
@@ -134,11 +135,11 @@ def _phases(step: "_Step") -> tuple[_Phase, ...]:
 
 
 def _nothing() -> None:
-    """What a phase that only waits has for an answer."""
+    """Take no answer: for phases that only wait."""
 
 
-class _Step:
-    """One decision while it is made: what it goes by, and the pieces of each phase in the order of the phases."""
+class _CleanupStep:
+    """One decision in progress: its inputs, and the parts of each phase in phase order."""
 
     def __init__(
         self, cleanup: Cleanup, observed: CleanupObservation, settings: CleanupSettings, now: datetime
@@ -156,28 +157,31 @@ class _Step:
         """The status as decided so far."""
         return self._draft.status
 
-    # --- Until it is known what is published
+    # --- Until the published state is known
 
     def driver_is_done(self) -> bool:
-        """Whether the attempt publishes nothing more of this: its Job is over, it holds nothing, or its driver is lost.
+        """Whether the attempt publishes nothing more: its Job is over, it holds nothing, or its driver is lost.
 
-        A lost driver, paused or cut off, may have published half of a pair, which readers see as soon as the metastore
-        takes its EXCLUSIVE lock away (hazard H3). Settling before the Job's end is safe. The fence takes
-        the staging folder, so that no rename of the driver's finds its source, and no pair is begun that the
-        roll-forward did not see. It completes the pair itself. The locks that are given back and the transactions that
-        are aborted fail the guard before a publication, and the commit. So a driver that comes back, or was there all
-        the time, publishes nothing more of these partitions, and fails.
+        A lost driver, paused or cut off, may have published half of a pair. Readers see that half as soon as the
+        metastore releases its EXCLUSIVE lock (hazard H3). Settling before the Job's end is safe. The fence removes the
+        staging folder, so that no rename by the driver finds its source, and no pair begins that the roll-forward did
+        not see. The fence completes the pair itself. The released locks and the aborted transactions fail the guard
+        before a publication, and the commit. So a driver that comes back, or was never gone, publishes nothing more in
+        these partitions, and fails.
         """
         return self.is_settled() or not self._observed.at_work
 
     def wait_for_driver(self) -> CleanupDecision:
-        return self._stay("JobRunning", f"job {self._spec.compaction.job} still runs", requeue_after=JOB_CHECK)
+        return self._stay("JobRunning", f"job {self._spec.compaction.job} is still running", requeue_after=JOB_CHECK)
 
     def is_settled(self) -> bool:
         return self.status.baseline is not None
 
     def take_settlement(self) -> Trouble | None:
-        """Store states and baseline in one write. NB: before it nothing is deleted, after it nothing is recomputed."""
+        """Store states and baseline in one write.
+
+        NB: nothing is deleted before it, and nothing is recomputed after it.
+        """
         settled = self._observed.settled
         if settled is None or isinstance(settled, Trouble):
             return settled
@@ -187,7 +191,7 @@ class _Step:
         self._draft.update(baseline=settled.baseline, partitions=partitions)
         self._draft.set(PUBLISHED, *outcomes.published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
-        who = f"readers from before: {counted(locks, 'lock')}, and transactions up to {mark}"
+        who = f"older readers: {counted(locks, 'lock')}, and transactions up to {mark}"
         self._draft.event("BaselineTaken", who)
         self._observed = self._observed.since_baseline()
         self.note_approval()
@@ -197,14 +201,14 @@ class _Step:
         lost = self._observed.lost
         if lost is not None and self.status.driver_lost_time is None:
             self._draft.update(driver_lost_time=rfc3339(self._now))
-            message = f"job {self._spec.compaction.job} runs, but {lost}: what it published is determined now"
+            message = f"job {self._spec.compaction.job} is running, but {lost}; determining now what it published"
             self._draft.event("DriverLost", message, EventType.WARNING)
         return self._decision(CleanupAction.SETTLE)
 
-    # --- What holds every deletion
+    # --- What blocks every deletion
 
     def nothing_is_left(self) -> bool:
-        """Whether all is deleted that ever will be."""
+        """Whether everything is deleted that ever will be."""
         return self._spec.mode is CleanupMode.NEVER or all(is_done(partition) for partition in self.status.partitions)
 
     def may_delete(self) -> bool:
@@ -219,18 +223,21 @@ class _Step:
         )
 
     def readers_are_gone(self) -> bool:
-        """Whether that was seen once: nobody joins the readers from before."""
+        """Whether the older readers were once seen to be gone. That is final: no reader joins the baseline."""
         return self.nothing_is_left() or self.status.readers_gone_time is not None
 
     def take_look(self) -> None:
-        """Keep who is waited for. NB: heartbeats alone are no change, or every tick would write every status."""
+        """Store the blocking readers.
+
+        NB: ignore changes of heartbeats alone, or every tick would write every status.
+        """
         look = self._observed.look
         if look is None or look.error is not None:  # An error is never "no readers".
             return
         if not look.blockers:
             self._draft.update(readers_gone_time=rfc3339(self._now), blockers=(), blocker_count=0)
-            self._draft.set(READERS_GONE, _TRUE, "ReadersGone", "no reader from before is left")
-            self._draft.event("ReadersGone", "no reader from before is left")
+            self._draft.set(READERS_GONE, _TRUE, "ReadersGone", "all older readers have finished")
+            self._draft.event("ReadersGone", "all older readers have finished")
             return
         if not self.status.blocker_count:
             self._draft.event("WaitingForReaders", _waiting_for(look.blockers[0], len(look.blockers)))
@@ -239,7 +246,7 @@ class _Step:
         self._draft.update(blocker_count=len(look.blockers))
 
     def ask_for_readers(self) -> CleanupDecision:
-        """Say who is waited for, or why nobody knows, and go on watching."""
+        """Report which readers block, or why they are unknown, and continue to watch."""
         look = self._observed.look
         if look is not None and look.error is not None:
             verdict = _UNKNOWN, "MetastoreUnavailable", look.error
@@ -255,7 +262,7 @@ class _Step:
 
     def sit_out_grace(self) -> CleanupDecision:
         left = self._grace_left()
-        return self._stay("GracePeriod", f"{left:.0f} s of the grace period are left", requeue_after=left)
+        return self._stay("GracePeriod", f"{left:.0f} s of the grace period left", requeue_after=left)
 
     def _grace_left(self) -> float:
         assert self.status.baseline is not None
@@ -265,7 +272,7 @@ class _Step:
         return self.nothing_is_left() or self._spec.mode is not CleanupMode.PLAN or self._spec.approved
 
     def note_approval(self) -> None:
-        """With mode Plan, say whether it is approved; that may be given before the readers are gone, and taken back."""
+        """With mode Plan, report the approval. It may be given before the readers are gone, and withdrawn."""
         if self._spec.mode is not CleanupMode.PLAN or not self.is_settled() or self.nothing_is_left():
             return
         if self._spec.approved:
@@ -276,7 +283,7 @@ class _Step:
             self._draft.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
 
     def take_plan(self) -> Trouble | None:
-        """Keep what would be deleted, and ask, once. NB: what is deleted in the end is computed again."""
+        """Store what would be deleted, and ask for approval once. NB: the deletion itself computes it again."""
         planned = self._observed.planned
         if planned is None or isinstance(planned, Trouble):
             return planned
@@ -295,7 +302,7 @@ class _Step:
 
     def _what_is_asked(self) -> str:
         names = sum(len(part.planned) for part in self.status.partitions)
-        return f"{names} (directories and original files) would be deleted; {self._how_to_approve()}"
+        return f"{outcomes.paths(names)} would be deleted; {self._how_to_approve()}"
 
     def _how_to_approve(self) -> str:
         meta, patch = self._cleanup.meta, '{"spec":{"approved":true}}'
@@ -304,20 +311,20 @@ class _Step:
     # --- The deletion
 
     def _left(self) -> list[str]:
-        """Return the partitions where something is left to take out of sight or, after the quarantine, to delete."""
+        """Return the partitions that still have names to hide or, after the quarantine, to delete."""
         purging = self.status.quarantined_until is not None
         return [part.partition for part in self.status.partitions if not is_done(part) and (part.remaining or purging)]
 
     def nothing_remains(self) -> bool:
-        """Whether nothing lies where readers look."""
+        """Whether nothing is left where readers look."""
         return self.status.quarantined_until is not None or self.nothing_is_hidden()
 
     def nothing_is_hidden(self) -> bool:
-        """Whether nothing lies in the quarantine, either."""
+        """Whether nothing is left in the quarantine, either."""
         return self.nothing_is_left() or not self._left()
 
     def note_pass(self) -> None:
-        """Keep what a pass has deleted, whatever holds the deletion by now."""
+        """Store what a pass has deleted, whatever blocks the deletion by now."""
         results = self._observed.deletion.latest if self._observed.deletion is not None else ()
         by_name = {result.partition: result for result in results}
         old = self.status.partitions
@@ -337,34 +344,34 @@ class _Step:
             self._draft.event("DeletionRefused", first + more, EventType.WARNING)
 
     def take_pass(self) -> Trouble | None:
-        """Return the trouble once a pass is through, or broken off: another one follows after a pause."""
+        """Return the trouble once a pass is complete or was broken off; the next pass follows after a pause."""
         going = self._observed.deletion
         if going is None or not (going.broken_off or going.visited.issuperset(self._left())):
             return None
-        trouble = going.trouble or Trouble(NOT_DELETED_YET, "what is left is looked at again")
+        trouble = going.trouble or Trouble(NOT_DELETED_YET, "the remaining names are checked again")
         if self._draft.set(DELETED, _FALSE, trouble.reason, trouble.message):
             self._draft.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
         return trouble
 
     def ask_to_delete(self) -> CleanupDecision:
-        what = "deletes {}" if self._spec.quarantine is None else "moves {} into the quarantine"
+        what = "deleting {}" if self._spec.quarantine is None else "moving {} into the quarantine"
         return self._go_on(CleanupAction.DELETE, what)
 
     def ask_to_purge(self) -> CleanupDecision:
-        return self._go_on(CleanupAction.PURGE, "deletes {} from the quarantine")
+        return self._go_on(CleanupAction.PURGE, "deleting {} from the quarantine")
 
     def _go_on(self, action: CleanupAction, what: str) -> CleanupDecision:
-        """Take the next chunk; say once that deletion begins.
+        """Take the next chunk; report the start of the deletion once.
 
         NB: each chunk writes a new status first, so that an unseen suspension becomes a conflict.
         """
         if self.status.deletion_start_time is None:
             self._draft.update(deletion_start_time=rfc3339(self._now))
             names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
-            self._draft.event("Deleting", what.format(f"{names} (directories and original files)"))
+            self._draft.event("Deleting", what.format(outcomes.paths(names)))
         left, going = self._left(), self._observed.deletion or Pass()
         chunk = [name for name in left if name not in going.visited][:CHUNK]
-        message = f"{len(left)} of {len(self.status.partitions)} partitions are left, from {chunk[0] or 'the table'} on"
+        message = f"{len(left)} of {len(self.status.partitions)} partitions left, next: {chunk[0] or 'the table'}"
         known = self._draft.find(DELETED)
         if known is None or known.status is not _FALSE:
             self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
@@ -384,18 +391,18 @@ class _Step:
             self._draft.update(quarantined_until=until, deletion_start_time=None)
             self._overdue_no_more()
             names = sum(len(partition.quarantined) for partition in self.status.partitions)
-            self._draft.event("Quarantined", f"{names} (directories and original files) until {until}")
+            self._draft.event("Quarantined", f"{outcomes.paths(names)} until {until}")
 
     def sit_out_quarantine(self) -> CleanupDecision:
         until = self.status.quarantined_until or ""
-        message = f"what is obsolete lies in the quarantine until {until}"
+        message = f"the obsolete directories stay in the quarantine until {until}"
         self._draft.set(DELETED, _UNKNOWN, "Quarantined", message)
         return self._stay("Quarantined", message, requeue_after=seconds_until(parse_time(until), self._now))
 
     # --- The end
 
     def queue_is_ended(self) -> bool:
-        """Whether the queue of a Hive 4 metastore has no entries any more of what was published."""
+        """Whether the queue of a Hive 4 metastore has no open entries of the published partitions."""
         if self._spec.mode is CleanupMode.NEVER or self._observed.finished is True:
             return True
         states = {part.partition: part.state for part in self.status.partitions}
@@ -410,7 +417,7 @@ class _Step:
         return self._decision(CleanupAction.FINISH)
 
     def nothing_is_held(self) -> bool:
-        """Whether no lock is left that readers would wait for."""
+        """Whether no lock is left that blocks readers."""
         return self._observed.left is False
 
     def take_release(self) -> Trouble | None:
@@ -420,7 +427,7 @@ class _Step:
         return self._decision(CleanupAction.RELEASE)
 
     def end(self) -> CleanupDecision:
-        """Say what came of it, for good."""
+        """Record the final outcome."""
         outcome, reason, message = self._verdict()
         self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
         self._overdue_no_more()
@@ -437,7 +444,7 @@ class _Step:
         return verdict
 
     def after_the_end(self) -> CleanupDecision:
-        """Nothing is left to do but to forget it, when it tells nobody anything any more."""
+        """Handle an ended cleanup: discard its record once nothing needs it any more."""
         ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
         if ended is None or outcome is None or outcome.status is not _TRUE or outcomes.kept(self.status.partitions):
             return CleanupDecision(self.status)
@@ -472,10 +479,10 @@ class _Step:
 
     def _overdue_no_more(self) -> None:
         if self._draft.find(OVERDUE) is not None:
-            self._draft.set(OVERDUE, _FALSE, "Done", "it took longer than spec.deadline")
+            self._draft.set(OVERDUE, _FALSE, "Done", "the cleanup took longer than spec.deadline")
 
     def _deadline(self) -> float | None:
-        """Say it, once, when the deadline has passed; return when it will. NB: nothing is deleted because of it."""
+        """Report a passed deadline once; return the seconds until it otherwise. NB: it never causes a deletion."""
         if self._spec.deadline is None or self.status.completion_time or self.status.quarantined_until:
             return None
         since = parse_time(self.status.baseline.time) if self.status.baseline else self._cleanup.meta.created
@@ -484,7 +491,7 @@ class _Step:
             return left
         known, waits = self._draft.find(OVERDUE), self._draft.find(SUCCEEDED)
         who = "; ".join(str(blocker) for blocker in self.status.blockers) or (waits.message if waits else "")
-        message = f"not done {format_duration(self._spec.deadline)} after {rfc3339(since)}: {who}"
+        message = f"not finished {format_duration(self._spec.deadline)} after {rfc3339(since)}: {who}"
         if known is None or known.status is not _TRUE:
             self._draft.event(OVERDUE, message, EventType.WARNING)
         self._draft.set(OVERDUE, _TRUE, "DeadlinePassed", message)

@@ -1,4 +1,4 @@
-"""What a decision about a cleanup goes by: what was seen of the world, and which part of that still counts."""
+"""Input of a cleanup decision: one observation of the world, and which parts of it still count."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,7 +13,7 @@ from compaction_operator.controller.kube.job import JobView
 
 
 class CleanupAction(StrEnum):
-    """What is to be done once the status is written."""
+    """Action to take after the status is written."""
 
     NONE = "none"
     SETTLE = "settle"
@@ -22,19 +22,19 @@ class CleanupAction(StrEnum):
     DELETE = "delete, or move into quarantine"
     PURGE = "delete from the quarantine"
     FINISH = "end the metastore's queue entries"
-    RELEASE = "give back the cleanup's own locks"
+    RELEASE = "release the cleanup's own locks"
     DISCARD = "delete the ended cleanup's record"
 
 
 @dataclass(frozen=True)
 class CleanupObservation:
-    """What was seen of the world. `job` None means that the API server has none: it was asked.
+    """One observation of the world. `job` None means that the API server was asked and has no such Job.
 
-    `at_work` says that the attempt's driver runs and may be at work on what is recorded, `lost` why it is lost although
-    its Job runs, by the metastore.
-    `settled`, `planned`, `deletion` and `finished` are what came of SETTLE, PLAN, DELETE or PURGE, and FINISH. `left`
-    says that an earlier pass may have left a lock of the cleanup's own, or why that could not be given back, `needed`
-    that the compaction still counts with this journal, `failures` how often in a row nothing came of a decision.
+    `at_work` means that the attempt's driver runs and may be working on what is recorded. `lost` is why the metastore
+    shows the driver as lost although its Job runs. `settled`, `planned`, `deletion` and `finished` are the results of
+    SETTLE, of PLAN, of DELETE or PURGE, and of FINISH. `left` means that an earlier pass may have left a lock of the
+    cleanup's own, or why such a lock could not be released. `needed` means that the compaction still counts with this
+    journal. `failures` is the number of consecutive decisions without a result.
     """
 
     job: JobView | None = None
@@ -50,13 +50,14 @@ class CleanupObservation:
     failures: int = 0
 
     def since_baseline(self) -> "CleanupObservation":
-        """Return what counts once the baseline is taken: nothing from before it tells of the readers that are in it."""
+        """Return what counts once the baseline is taken; earlier answers say nothing about the readers in it."""
         return CleanupObservation(job=self.job, left=self.left, failures=self.failures)
 
     def answered(self, **answer: Any) -> "CleanupObservation":
-        """Return the observation with an action's answer, once the status of the decision that asked for it is written.
+        """Return the observation with an action's answer, once the status of the decision behind it is written.
 
-        That status has what was new by then: so a settlement, a listing, and each result of a pass count once.
+        That status holds everything that was new by then. So a settlement, a listing, and each result of a pass count
+        once.
         """
         going = replace(self.deletion, latest=()) if self.deletion is not None else None
         return replace(self, **{"settled": None, "planned": None, "deletion": going, **answer})

@@ -1,4 +1,4 @@
-"""What becomes of a cleanup's partitions: when it is settled, in each pass of deletion, and in the end. Pure."""
+"""Partition statuses of a cleanup: when it settles, after each deletion pass, and at the end. Pure functions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over the journal while it goes on: who was visited, what came of it last, and the first trouble."""
+    """One deletion pass over the journal in progress: partitions visited, latest results, and the first trouble."""
 
     visited: frozenset[str] = frozenset()
     latest: tuple[PartitionDeletion, ...] = ()
@@ -30,7 +30,7 @@ class Pass:
     broken_off: bool = False
 
     def after(self, chunk: Iterable[PartitionEntry], outcome: tuple[PartitionDeletion, ...] | Trouble) -> "Pass":
-        """Return the pass after one more chunk. What the metastore could not answer breaks it off."""
+        """Return the pass after one more chunk. A metastore error breaks it off."""
         if isinstance(outcome, Trouble):
             return replace(self, latest=(), trouble=outcome, broken_off=True)
         visited = self.visited | {entry.partition for entry in chunk}
@@ -38,15 +38,16 @@ class Pass:
 
 
 def is_done(partition: PartitionStatus) -> bool:
-    """Whether nothing of a partition is left to delete, or what is left stays for good (the message says why)."""
+    """Whether a partition has nothing left to delete, or keeps the rest for good (the message says why)."""
     return not (partition.remaining or partition.quarantined) or partition.message is not None
 
 
 def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
-    """Return an entry's first status. What was not published by now is never deleted for this journal.
+    """Return an entry's first status. This journal never deletes what is not published by now.
 
-    Nor is what was not obsolete by then (`needed`), what is not the recorded partition any more (`gone`), or what could
-    not be reached. NB: a later attempt may make the same directories obsolete; its readers are not in this baseline.
+    The same holds for names that were not obsolete by then (`needed`), for partitions that are no longer the recorded
+    ones (`gone`), and for partitions that could not be reached. NB: a later attempt may make the same directories
+    obsolete; its readers are not in this baseline.
     """
     changed = {**settled.gone, **settled.unreachable}
     state, change = settled.states[entry.partition], changed.get(entry.partition)
@@ -62,14 +63,14 @@ def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
         return status.model_copy(update={"reason": change.reason, "message": change.message})
     if state is not PublishedState.NOT_PUBLISHED:
         return status
-    kept = f"{', '.join(entry.outputs)} was not published: nothing is obsolete by it"
+    kept = f"{', '.join(entry.outputs)} was not published, so it makes nothing obsolete"
     return status.model_copy(update={"reason": NOT_PUBLISHED, "message": kept})
 
 
 def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> PartitionStatus:
-    """Return a partition's status after a pass over it; what the pass did not touch stays as it was.
+    """Return a partition's status after a pass; what the pass did not touch stays the same.
 
-    What lies in the quarantine is `quarantined` there alone, also where it cannot be deleted yet.
+    Names in the quarantine are listed only as `quarantined`, even while they cannot be deleted yet.
     """
     if result is None:
         return old
@@ -85,13 +86,13 @@ def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> Partit
         "remaining": tuple(name for name in result.remaining if name not in result.quarantined),
     }
     if result.restored and result.final and not result.quarantined:
-        back = f"somebody moved {', '.join(result.restored)} back from the quarantine: it stays"
+        back = f"{', '.join(result.restored)} moved back from the quarantine by a user"
         progress |= {"reason": RESTORED, "message": back}
     return old.model_copy(update=progress)
 
 
 def expected(old: PartitionStatus, planned: Mapping[str, PartitionDeletion]) -> PartitionStatus:
-    """Return a partition's status with what a pass that only looked would have deleted, or why it never will."""
+    """Return a partition's status with what a dry-run pass would have deleted, or why nothing ever will be."""
     result = planned.get(old.partition)
     if result is None or is_done(old):
         return old
@@ -101,7 +102,7 @@ def expected(old: PartitionStatus, planned: Mapping[str, PartitionDeletion]) -> 
 
 
 def troubles(results: Iterable[PartitionDeletion]) -> Iterator[Trouble]:
-    """Yield what keeps a pass's partitions from being done, in a way that may be over by the next one."""
+    """Yield the obstacles that keep a pass's partitions from being done, and that a later pass may not meet."""
     for result in results:
         where = result.partition or "table"
         if result.skipped is not None and not result.final:
@@ -111,7 +112,7 @@ def troubles(results: Iterable[PartitionDeletion]) -> Iterator[Trouble]:
 
 
 def published_condition(partitions: Iterable[PartitionStatus]) -> Verdict:
-    """Return what the Published condition says."""
+    """Return the verdict of the Published condition."""
     states = [partition.state for partition in partitions]
     missing, there = states.count(PublishedState.NOT_PUBLISHED), states.count(PublishedState.PUBLISHED)
     if missing:
@@ -119,43 +120,48 @@ def published_condition(partitions: Iterable[PartitionStatus]) -> Verdict:
         return _FALSE, reason, f"published: {there}, not published: {missing}"
     if there:
         return _TRUE, "Published", f"{counted(there, 'partition')} published"
-    return _TRUE, "NothingToPublish", "nothing was written: what is recorded was obsolete already"
+    return _TRUE, "NothingToPublish", "nothing was written; the recorded names were already obsolete"
 
 
 def kept(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
-    """Return the partitions of which something stays for good, but for what was not published: nobody expects less."""
+    """Return the partitions that keep something for good, except unpublished ones, which keep everything."""
     return [part for part in partitions if part.kept or (part.message is not None and part.reason != NOT_PUBLISHED)]
 
 
 def ending(status: CompactionCleanupStatus) -> Verdict:
-    """Return how a cleanup of which nothing is left to do has ended."""
+    """Return the final verdict of a cleanup that has nothing left to do."""
     changed = kept(status.partitions)
     stays = [*changed, *(part for part in status.partitions if part.message is not None)]
     why = f"{stays[0].partition or 'table'}: {_why_kept(stays[0])}" if stays else ""
     gone = sum(len(part.gone) for part in status.partitions)
-    others = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone else ""
+    others = f"; {gone} {'was' if gone == 1 else 'were'} already gone" if gone else ""
     if status.directories_deleted:
-        deleted = f"deleted {status.directories_deleted} (directories and original files), {status.bytes_deleted} bytes"
+        deleted = f"deleted {paths(status.directories_deleted)}, {status.bytes_deleted} bytes"
         return _TRUE, "Deleted", deleted + others + (f"; kept: {why}" if why else "")
     if changed:
         reason = changed[0].reason or STILL_NEEDED
-        return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing is deleted: {_why_kept(changed[0])}"
+        return _TRUE if reason == RESTORED else _FALSE, reason, f"nothing was deleted: {_why_kept(changed[0])}"
     if stays:
-        return _TRUE, NOT_PUBLISHED, f"nothing is deleted: {why}"
-    return _TRUE, "NothingToDelete", f"nothing recorded is left{others}"
+        return _TRUE, NOT_PUBLISHED, f"nothing was deleted: {why}"
+    return _TRUE, "NothingToDelete", f"none of the recorded names is left{others}"
+
+
+def paths(number: int) -> str:
+    """Return the text for a number of recorded names."""
+    return f"{counted(number, 'path')} (directories and original files)"
 
 
 def _why_kept(partition: PartitionStatus) -> str:
-    return partition.message or f"{', '.join(partition.kept)}: not obsolete when it was looked at"
+    return partition.message or f"{', '.join(partition.kept)}: not obsolete when last checked"
 
 
 def left_in_place(status: CompactionCleanupStatus, entries: Sequence[PartitionEntry]) -> Verdict:
-    """Return how a cleanup with mode Never ends. On Hive 4 the queue's entries are Hive's own Cleaner's to end."""
+    """Return the final verdict with mode Never. On Hive 4, Hive's own Cleaner ends the queue entries."""
     published = [part for part in status.partitions if part.state is not PublishedState.NOT_PUBLISHED]
     if not published:
         return ending(status)
     names = sum(len(partition.remaining) for partition in published)
-    left = f"mode is Never: {names} (directories and original files) stay where they are"
+    left = f"mode is Never: {paths(names)} left in place"
     if any(entry.queue_id is not None for entry in entries):
         return _TRUE, "LeftInPlace", f"{left} until Hive's own Cleaner deletes them"
     return _TRUE, "LeftInPlace", left

@@ -1,8 +1,8 @@
-"""When which tables are looked at, however many cleanups wait for their readers. Time and looks are handed in.
+"""Reader watch: schedules the looks at tables, however many cleanups wait for readers. Time and results are arguments.
 
-One look serves all tables of a warehouse that are due, and each table once. Each cleanup is told at its own interval.
-NB: a look counts only for cleanups that waited before it began: an answer from before a baseline may lack a lock that
-the baseline has, and would pass it off as released.
+One look serves all due tables of a warehouse, and each table once. Each cleanup receives results at its own interval.
+NB: a look counts only for cleanups that waited before it began. An answer from before a baseline may lack a lock that
+the baseline has, and would report it as released.
 """
 
 import math
@@ -19,23 +19,23 @@ from compaction_operator.controller.kube.resources import Key, TableKey
 
 NEVER = float("inf")
 ERROR_PAUSE_CAP = 10.0
-"""Seconds at most between two looks while the metastore cannot answer (or the interval, if that is longer)."""
+"""Maximum seconds between two looks while the metastore fails (or the interval, if that is longer)."""
 
 
 def identities(found: Iterable[Blocker]) -> tuple[tuple[object, ...], ...]:
-    """Return who the blockers are, without what changes while they stay (their heartbeats)."""
+    """Return what identifies the blockers, without what changes while they stay (their heartbeats)."""
     return tuple((blocker.kind, blocker.id, blocker.health) for blocker in found)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What one look means for one cleanup: the readers from before that are left, or why nobody knows."""
+    """Result of one look for one cleanup: the older readers that are left, or why they are unknown."""
 
     blockers: tuple[Blocker, ...] = ()
     error: str | None = None
 
     def same_as(self, other: "Look | None") -> bool:
-        """Whether nothing changed that a person would want to know (heartbeats do all the time)."""
+        """Whether nothing changed that matters to a person (heartbeats change all the time)."""
         return (
             other is not None and self.error == other.error and identities(self.blockers) == identities(other.blockers)
         )
@@ -55,7 +55,7 @@ class _Waiting:
 
 @dataclass
 class _Table:
-    """A table that cleanups wait for, and how it is looked at."""
+    """A table that cleanups wait for, and the state of its looks."""
 
     waiting: dict[Key, _Waiting]
     started: float | None = None
@@ -65,7 +65,7 @@ class _Table:
 
 
 class ReaderWatch:
-    """Knows who waits, when which table is to be looked at, and what the last look meant for each."""
+    """Tracks the waiting cleanups, the next look at each table, and the result of the last look for each cleanup."""
 
     def __init__(self) -> None:
         self._tables: dict[TableKey, _Table] = {}
@@ -74,7 +74,7 @@ class ReaderWatch:
     def watch(
         self, key: Key, table: TableKey, baseline: ReaderBaseline, *, readers: Readers, interval: float, now: float
     ) -> None:
-        """Let a cleanup wait. It joins its table's next tick, at most one interval after the last look."""
+        """Register a waiting cleanup. It joins its table's next tick, at most one interval after the last look."""
         found = self._tables.setdefault(table, _Table({}))
         known = found.waiting.get(key)
         if known is not None and known.interval == interval:
@@ -85,14 +85,14 @@ class ReaderWatch:
         self._table_of[key] = table
 
     def forget(self, key: Key) -> None:
-        """Let a cleanup wait no longer."""
+        """Unregister a cleanup."""
         table = self._table_of.pop(key, None)
         if table is not None:
             self._tables[table].waiting.pop(key, None)
             self._plan(table)
 
     def view(self, key: Key) -> Look | None:
-        """Return what the last look meant for a waiting cleanup, None before its first one."""
+        """Return the last look's result for a waiting cleanup, None before its first look."""
         table = self._table_of.get(key)
         return self._tables[table].waiting[key].look if table is not None else None
 
@@ -106,11 +106,11 @@ class ReaderWatch:
         return dict(due)
 
     def finish(self, answers: Mapping[TableKey, ReaderSnapshot | Trouble], *, now: datetime) -> list[Key]:
-        """Take a look's answers (or errors) by table; return the cleanups for which something changed."""
+        """Take a look's answers (or errors) by table; return the cleanups whose result changed."""
         return [key for table, answer in answers.items() for key in self._finish(table, answer, now)]
 
     def next_due(self) -> float | None:
-        """Return when the next table is to be looked at, None when nobody waits."""
+        """Return the time of the next look, None if no cleanup waits."""
         return min((table.due for table in self._tables.values() if not table.busy), default=None)
 
     def _finish(self, key: TableKey, answer: ReaderSnapshot | Trouble, now: datetime) -> list[Key]:
@@ -128,7 +128,7 @@ class ReaderWatch:
         return changed
 
     def _plan(self, key: TableKey) -> None:
-        """Plan a table's next look; a table that nobody waits for is forgotten once its look is over."""
+        """Schedule a table's next look. Drop a table without waiting cleanups once its look is over."""
         table = self._tables[key]
         table.due = min((waiting.due for waiting in table.waiting.values()), default=NEVER)
         if not table.waiting and not table.busy:
@@ -153,9 +153,9 @@ def _meaning(waiting: _Waiting, answer: ReaderSnapshot | Trouble, now: datetime)
 
 
 def _next(interval: float, failures: int, started: float) -> float:
-    """Return when to look again.
+    """Return the time of the next look.
 
-    The ticks of one interval fall together, whoever began to wait when: so one look serves many tables.
+    Ticks of one interval coincide, whenever each cleanup began to wait, so one look serves many tables.
     """
     if not failures:
         return max(math.floor((started + interval) / interval) * interval, math.nextafter(started, NEVER))

@@ -1,4 +1,4 @@
-"""Reconciler of CompactionCleanups: observe, decide, write the status, act; each answer goes into the next decision."""
+"""Reconciler of CompactionCleanups: observe, decide, write the status, act. Each answer feeds the next decision."""
 
 from functools import partial
 
@@ -8,15 +8,15 @@ from compaction_operator.controller.cleanup.decide import CleanupDecision, decid
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
 from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Kind
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind
 from compaction_operator.controller.services import Services
 
 _NOTHING_TO_SEE = frozenset({CleanupAction.NONE, CleanupAction.WATCH, CleanupAction.DISCARD})
-"""Actions after which nothing is known that would change the decision."""
+"""Actions that yield no answer for another decision."""
 
 
 class CleanupReconciler:
-    """Takes CompactionCleanups from step to step."""
+    """Moves CompactionCleanups from step to step."""
 
     def __init__(self, services: Services, reader_watch: ReaderWatch) -> None:
         self._services = services
@@ -24,9 +24,9 @@ class CleanupReconciler:
         self._reader_watch = reader_watch
 
     async def reconcile(self, key: Key, *, failures: int) -> tuple[float | None, bool]:
-        """Do what can be done now; return in how many seconds to come again, and whether this was a failure.
+        """Do what is possible now; return the requeue delay in seconds, and whether this was a failure.
 
-        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
         cleanup = self._services.cache.cleanups.get(key)
         if cleanup is None:
@@ -60,16 +60,18 @@ class CleanupReconciler:
         return CleanupObservation(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
     def _owner(self, cleanup: Cleanup) -> Compaction | None:
-        """Return the compaction that a cleanup names, from its own namespace: only with that may it end an attempt.
+        """Return the compaction that a cleanup names, in the cleanup's own namespace.
 
-        One that is not there may have been deleted, or be another namespace's, which a forged cleanup names.
+        Only with it may a cleanup end an attempt. A missing one may have been deleted, or belong to another namespace
+        that a forged cleanup names.
         """
         ref = cleanup.spec.compaction
-        compaction = self._services.cache.compactions.get(Key(Kind.COMPACTION, cleanup.meta.namespace, ref.name))
+        key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, ref.name)
+        compaction = self._services.cache.compactions.get(key)
         return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
 
     def _needed(self, cleanup: Cleanup) -> bool:
-        """Whether the compaction still counts with what its attempts published."""
+        """Whether the compaction still counts what its attempts published."""
         owner = self._owner(cleanup)
         return owner is not None and not owner.ended
 

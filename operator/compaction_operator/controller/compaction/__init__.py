@@ -1,1 +1,1 @@
-"""What becomes of a TableCompaction: whose turn it is, and the next step as a pure decision."""
+"""Reconciliation of a TableCompaction: its turn, and the next step as a pure decision."""

@@ -1,7 +1,7 @@
-"""What to do next about a TableCompaction: one pure function of its status and of what was seen of the world.
+"""Next step of a TableCompaction: a pure function of its status and of one observation of the world.
 
-The status is written before the action is taken, so `decide` on the status of any earlier moment asks for the same
-action again. What `decide` cannot know yet it asks for with an action; the answer comes back in the
+The controller writes the status before it acts. So `decide` asks for the same action again when it runs on the status
+of any earlier moment. Where `decide` lacks information, it asks for an action; the answer arrives in the
 `CompactionObservation`.
 """
 
@@ -33,19 +33,20 @@ JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
 PROGRESS_PAUSE = 10.0
-"""Seconds between two writes of a status for nothing but its progress."""
+"""Minimum seconds between two status writes that change only the progress."""
 QUEUE_CHECK = 30.0
 WAIT_PAUSE = 10.0
-"""Seconds until the next attempt after the first that failed by nobody's fault; it doubles with each, up to the cap."""
+"""Seconds to the next attempt after the first one that failed for an outside reason; doubles each time up to the
+cap."""
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
 
 _OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED})
-"""What a driver says that wakes after its attempt was ended: its lock, its transaction or its staging is gone."""
+"""Reasons reported by a driver that wakes after its attempt was ended: its lock, transaction or staging is gone."""
 
 
 class CompactionAction(StrEnum):
-    """What is to be done once the status is written."""
+    """Action to take after the status is written."""
 
     NONE = "none"
     PREFLIGHT = "preflight"
@@ -57,28 +58,28 @@ class CompactionAction(StrEnum):
 
 @dataclass(frozen=True)
 class End:
-    """What is known once an attempt's Job has ended or is gone: the driver, and all cleanups of the compaction."""
+    """State after an attempt's Job has ended or is gone: the driver's end, and all cleanups of the compaction."""
 
     driver: DriverEnd
     cleanups: tuple[Cleanup, ...]
 
     @property
     def unsettled(self) -> list[Cleanup]:
-        """The cleanups that have yet to find out what was published."""
+        """The cleanups that have not yet determined what was published."""
         return [cleanup for cleanup in self.cleanups if not (cleanup.settled or cleanup.ended)]
 
     @property
     def published(self) -> list[PartitionEntry]:
-        """What any attempt has published."""
+        """The entries that any attempt has published."""
         return [entry for cleanup in self.cleanups for entry in _entries(cleanup, PublishedState.PUBLISHED)]
 
 
 @dataclass(frozen=True)
 class CompactionObservation:
-    """What was seen of the world. `job` None means that the API server has none: it was asked.
+    """One observation of the world. `job` None means that the API server was asked and has no such Job.
 
-    `refused` is why its Job cannot be created, `pod` what keeps its driver from running, `executors` its executors,
-    and `lost` says why its driver is lost, by what the metastore shows of it.
+    `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
+    its executors from running, and `lost` is why the driver is lost according to the metastore.
     """
 
     waits_for: str | None = None
@@ -96,7 +97,7 @@ class CompactionObservation:
 
 @dataclass(frozen=True)
 class CompactionDecision:
-    """The status to write first, then what to do, and when to look again without being told."""
+    """The status to write first, the action that follows, and the requeue delay in seconds."""
 
     status: TableCompactionStatus
     action: CompactionAction = CompactionAction.NONE
@@ -107,22 +108,22 @@ class CompactionDecision:
 def decide(
     compaction: Compaction, observed: CompactionObservation, *, config: OperatorConfig, now: datetime
 ) -> CompactionDecision:
-    """Return the next step of a compaction. An ended one is never touched again but for the observed generation."""
-    step = _Step(compaction, observed, config, now)
+    """Return the next step of a compaction. An ended one changes only in its observed generation."""
+    step = _CompactionStep(compaction, observed, config, now)
     if compaction.ended:
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
 
 def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime | None:
-    """Return until when the running attempt may run, None while that is not known."""
+    """Return the deadline of the running attempt, None while it is unknown."""
     warehouse, since = config.warehouse(compaction.spec.warehouse), compaction.status.attempt_start_time
     most = compaction.spec.deadline or (warehouse.deadline if warehouse else None)
     return None if since is None or most is None else parse_time(since) + timedelta(seconds=most)
 
 
-class _Step:
-    """One decision: the arguments of `decide` and the pieces of its answer."""
+class _CompactionStep:
+    """One decision: the arguments of `decide` and the parts of its result."""
 
     def __init__(
         self, compaction: Compaction, observed: CompactionObservation, config: OperatorConfig, now: datetime
@@ -143,11 +144,11 @@ class _Step:
     def decision(
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
     ) -> CompactionDecision:
-        """Return what was decided so far, with what to do then."""
+        """Return the decision made so far, with the action that follows."""
         return CompactionDecision(self.status, action, requeue_after, tuple(self._draft.events))
 
     def between_attempts(self) -> CompactionDecision:
-        """No attempt runs: fail, wait, or start the next one."""
+        """Handle a compaction without a running attempt: fail, wait, or start the next attempt."""
         refused = refusal(self._compaction, self._config)
         if refused is not None:
             return self._fail(refused)
@@ -158,14 +159,14 @@ class _Step:
             return self._back_off(parse_time(due))
         if self._observed.waits_for is not None:
             return self._wait(
-                Phase.QUEUED, "Queued", f"waits for {self._observed.waits_for}", requeue_after=QUEUE_CHECK
+                Phase.QUEUED, "Queued", f"waiting for {self._observed.waits_for}", requeue_after=QUEUE_CHECK
             )
         return self._preflight()
 
     def attempt_running(self) -> CompactionDecision:
-        """An attempt is recorded: see that its Job exists, and judge it once that has ended."""
+        """Handle a recorded attempt: ensure that its Job exists, and judge the attempt once the Job has ended."""
         job, recorded = self._observed.job, self.status.job is not None
-        if self.status.attempt_start_time is None:  # an older version's: it counts from now on
+        if self.status.attempt_start_time is None:  # written by an older version: count from now on
             self._draft.update(attempt_start_time=rfc3339(self._now))
         if job is None and not recorded and self.status.ending is None:
             return self._create_job()
@@ -175,9 +176,9 @@ class _Step:
         if self._observed.end is None:
             return self.decision(CompactionAction.LOOK_AT_END)
         unsettled = self._observed.end.unsettled
-        # NB: without the right, which may have been taken away meanwhile, they never are settled.
+        # NB: cleanups without permission are never settled; it may have been revoked meanwhile.
         if unsettled and may_use(self._compaction, self._config):
-            message = f"attempt {self.status.attempt} has ended: {unsettled[0].meta.name} finds out what it published"
+            message = f"attempt {self.status.attempt} has ended; {unsettled[0].meta.name} determines what it published"
             return self._wait(Phase.RUNNING, "Settling", message, requeue_after=SETTLING_CHECK)
         return self._judge(self._observed.end)
 
@@ -197,17 +198,20 @@ class _Step:
         return self._wait(Phase.WAITING, verdict.reason, verdict.message, requeue_after=METASTORE_RETRY)
 
     def _let_others(self, busy: DriverResult) -> CompactionDecision:
-        """Others are at work on the table: until the next look at the queue this one holds up no younger one."""
+        """Back off while others work on the table.
+
+        Until the next look at the queue, younger compactions may go first.
+        """
         waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
         return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
     def _note_location(self, verdict: Preflight) -> CompactionDecision:
-        """Before anything is started it is known which table that is: others may go by another name of it."""
+        """Record the table's location before anything starts: others may use another name of the same table."""
         self._draft.update(location=verdict.location)
-        return self._wait(Phase.QUEUED, "Queued", f"the table lies in {verdict.location}", requeue_after=0.0)
+        return self._wait(Phase.QUEUED, "Queued", f"the table is at {verdict.location}", requeue_after=0.0)
 
     def _report_automatic(self, automatic: Automatic) -> None:
-        """Say whether Hive compacts the table by itself; where it may, with an event when that is news."""
+        """Report whether Hive compacts the table by itself; if it may, emit an event on each change."""
         outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
         known = self._draft.find(AUTO_COMPACTION_OFF)
         if outcome is not ConditionStatus.TRUE and (known is None or known.status is not outcome):
@@ -215,7 +219,10 @@ class _Step:
         self._draft.set(AUTO_COMPACTION_OFF, outcome, reason, message)
 
     def _start(self) -> CompactionDecision:
-        """Record the next attempt. NB: only then is its Job created, so that no Job runs that nobody counted."""
+        """Record the next attempt.
+
+        NB: its Job is created only afterwards, so that every Job belongs to a counted attempt.
+        """
         attempt = self.status.attempt + 1
         self._draft.update(
             attempt=attempt,
@@ -237,7 +244,7 @@ class _Step:
             return self._fail(refused)
         if self._observed.refused is None:
             return self.decision(CompactionAction.CREATE_JOB)
-        why = f"its job cannot be created: {self._observed.refused}"
+        why = f"the job cannot be created: {self._observed.refused}"
         if self._is_overdue():
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
         message = f"attempt {self.status.attempt}: {why}"
@@ -252,7 +259,7 @@ class _Step:
         if self._deadline is not None:
             requeue_after = min(requeue_after, seconds_until(self._deadline, self._now))
         trouble = self._observed.pod
-        what = f"waits: {trouble}" if trouble else "runs"
+        what = f"is waiting: {trouble}" if trouble else "is running"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
         if trouble is None or trouble.passing:
             self._draft.update(pod_trouble=None)
@@ -260,7 +267,10 @@ class _Step:
         return self._cannot_start(trouble, message, requeue_after)
 
     def _cannot_start(self, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
-        """Say so, once as an event. NB: one trouble has several names in turn (ErrImagePull, ImagePullBackOff)."""
+        """Report a pod that cannot start, with one event.
+
+        NB: one cause has several reasons (ErrImagePull, ImagePullBackOff).
+        """
         if self.status.pod_trouble is None:
             self._draft.event(trouble.reason, message, EventType.WARNING)
         self._draft.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
@@ -270,32 +280,32 @@ class _Step:
         return self._deadline is not None and self._deadline <= self._now
 
     def _overdue(self, seen: str) -> str:
-        return f"not done at {rfc3339(self._deadline or self._now)}, its deadline: {seen}"
+        return f"deadline {rfc3339(self._deadline or self._now)} exceeded: {seen}"
 
     def _seen_of_driver(self) -> str:
-        """Say what an attempt was doing at its deadline."""
+        """Describe the state of an attempt at its deadline."""
         if self._observed.pod is not None:
-            return f"its driver waits: {self._observed.pod}"
+            return f"the driver is waiting: {self._observed.pod}"
         progress = self._observed.progress or self.status.progress
-        far = f"its driver runs ({progress})" if progress else "its driver runs, and has reported no progress"
-        return f"{far}; its executors wait: {self._observed.executors}" if self._observed.executors else far
+        far = f"the driver is running ({progress})" if progress else "the driver is running without reported progress"
+        return f"{far}; its executors are waiting: {self._observed.executors}" if self._observed.executors else far
 
     def _give_up(self, reason: Reason, why: str) -> CompactionDecision:
-        """Record that the attempt is ended, and why. NB: only then is its Job deleted, so that a restart goes on."""
+        """Record why the attempt ends. NB: its Job is deleted only afterwards, so that a restart can continue."""
         ending = Why(reason=reason, message=why)
         self._draft.update(ending=ending, job=current_job(self._compaction))
-        self._draft.event(reason, f"attempt {self.status.attempt} is ended: {why}", EventType.WARNING)
+        self._draft.event(reason, f"ending attempt {self.status.attempt}: {why}", EventType.WARNING)
         return self._delete_job(ending)
 
     def _delete_job(self, ending: Why) -> CompactionDecision:
-        """Have the Job deleted; it may take a while to go (finalizers of others), and is asked about until it has."""
-        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"being ended: {ending.message}")
+        """Delete the Job, and poll until it is gone; finalizers of other controllers may delay that."""
+        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"ending the attempt: {ending.message}")
         if self._observed.job_deleted:
             return self.decision(requeue_after=STARTING_CHECK)
         return self.decision(CompactionAction.DELETE_JOB)
 
     def _follow_progress(self) -> float:
-        """Show the driver's progress if that is news and its time has come; return when there is more to show."""
+        """Show new driver progress once the pause is over; return the requeue delay in seconds."""
         seen, shown = self._observed.progress, self.status.progress
         if seen is None or (shown is not None and shown.shows(seen)):
             return JOB_CHECK
@@ -338,7 +348,10 @@ class _Step:
             self._draft.update(hudi=end.driver.result.hudi)
 
     def _failure(self, end: End) -> DriverResult | None:
-        """Return why the attempt failed, None when it did not. NB: what is published is computed, never reported."""
+        """Return why the attempt failed, None if it did not.
+
+        NB: what is published is computed, never taken from a report.
+        """
         if end.unsettled:
             return refusal(self._compaction, self._config)
         job, ending = self._observed.job, self.status.ending
@@ -351,28 +364,28 @@ class _Step:
         result = end.driver.result
         if succeeded:
             where = missing[0].partition or self._spec.table
-            why, message = Reason.DRIVER_FAILED, f"the driver ended well, but {where} is not published"
+            why, message = Reason.DRIVER_FAILED, f"the driver succeeded, but {where} is not published"
         elif result is not None and result.reason in _OF_THE_FENCED and self._was_lost(end):
-            why, message = Reason.DRIVER_LOST, f"its driver was lost, and came back: {result.message}"
+            why, message = Reason.DRIVER_LOST, f"the driver was lost and came back: {result.message}"
         elif result is not None and result.reason not in SUCCESS_REASONS:
             return result
         elif job is None:
             why = Reason.JOB_GONE
-            message = f"job {current_job(self._compaction)} was deleted: the next attempt finds out what is left to do"
+            message = f"job {current_job(self._compaction)} was deleted; the next attempt determines what is left"
         else:
             why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
             message = end.driver.seen
         return DriverResult(reason=why, message=message)
 
     def _was_lost(self, end: End) -> bool:
-        """Whether a cleanup has taken the attempt's driver for lost, and ended what it held."""
+        """Return whether a cleanup treated the attempt's driver as lost and ended what it held."""
         return any(cleanup.status.driver_lost_time is not None for cleanup in self._of_attempt(end))
 
     def _of_attempt(self, end: End) -> Iterator[Cleanup]:
         return (found for found in end.cleanups if found.spec.compaction.attempt == self.status.attempt)
 
     def _end_attempt(self, trouble: Literal[False] | Trouble) -> CompactionDecision:
-        """Before a failed attempt is judged, its staging and its locks go; until that has worked, it is tried again."""
+        """Remove the staging and locks of a failed attempt before it is judged; retry until that works."""
         if trouble is False:
             return CompactionDecision(self._compaction.status, CompactionAction.END_ATTEMPT)
         message = f"attempt {self.status.attempt} failed; removing what it left behind: {trouble.message}"
@@ -384,13 +397,13 @@ class _Step:
         return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
 
     def _done_hudi(self, end: End) -> DriverResult:
-        """Return what the driver said of its good end; a Job that succeeded did so, even where its words are lost."""
-        lost = "the driver ended well, but its report is lost: the table's timeline has what it did"
+        """Return the driver's report of its success. A succeeded Job counts as success even if its report is lost."""
+        lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
         return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:
-            # NB: the driver's last word on it may have been lost; that it ended well says that all is done.
+            # NB: the driver's last progress report may be lost; its success means that all work is done.
             self._show(self.status.progress.completed())
         return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done)
 
@@ -410,7 +423,7 @@ class _Step:
         return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
 
     def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> CompactionDecision:
-        """Start nothing for so many seconds, and keep in mind why."""
+        """Start nothing for `pause` seconds, and record why."""
         self._draft.update(
             next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
             back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
@@ -420,9 +433,9 @@ class _Step:
         return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=pause)
 
     def _at_last(self, failure: DriverResult, end: End) -> DriverResult:
-        """Return with what a compaction ends that fails for good: some of it may be published.
+        """Return the result of a compaction that fails for good; part of it may be published.
 
-        NB: where two compactions overlap, to compact the rest is no remedy.
+        NB: where two compactions overlap, compacting the rest is no remedy.
         """
         if not end.published or failure.reason is Reason.OVERLAPPED:
             return failure
@@ -442,7 +455,7 @@ class _Step:
         return self.decision()
 
     def _back_off(self, due: datetime) -> CompactionDecision:
-        """Say why it waits. NB: a status of a version before this one does not know it."""
+        """Report why the compaction backs off. NB: a status written by an older version does not record the reason."""
         why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
         return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self._now))
 

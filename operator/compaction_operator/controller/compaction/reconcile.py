@@ -1,4 +1,4 @@
-"""Reconciler of TableCompactions: observe, decide, write the status, act; each answer goes into the next decision."""
+"""Reconciler of TableCompactions: observe, decide, write the status, act. Each answer feeds the next decision."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from compaction_operator.controller.work import attempt_of
 
 
 class CompactionReconciler:
-    """Takes TableCompactions from step to step."""
+    """Moves TableCompactions from step to step."""
 
     def __init__(self, services: Services, turns: Turns) -> None:
         self._services = services
@@ -32,9 +32,9 @@ class CompactionReconciler:
         self._drivers = Watch()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Do what can be done now; return in how many seconds to come again.
+        """Do what is possible now; return the requeue delay in seconds.
 
-        Raises KubeError (ConflictError, GoneError) when the API server did not take a step.
+        Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
         compaction = self._services.cache.compactions.get(key)
         if compaction is None or compaction.ended:
@@ -79,19 +79,19 @@ class CompactionReconciler:
         return CompactionObservation(job=job, progress=progress, pod=pod, executors=executors, lost=lost)
 
     def _forget_driver(self, compaction: Compaction) -> None:
-        """Begin from the start when the driver's pod runs: one that waits for a node, say, cannot hold anything."""
+        """Reset the driver's record: a pod that does not run yet (it waits for a node, say) cannot hold anything."""
         self._asked.pop(compaction.key, None)
         self._drivers.forget(attempt_of(compaction))
 
     async def _executors(self, compaction: Compaction, job: str) -> str | None:
-        """Look at an attempt's executors once its deadline is over: without them its driver waits for ever."""
+        """Inspect an attempt's executors once its deadline has passed: without them its driver waits forever."""
         deadline = attempt_deadline(compaction, self._services.config)
         if deadline is None or deadline > self._services.clock() or not compaction.spec.spark.executors.instances:
             return None
         return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
 
     async def _lost(self, compaction: Compaction) -> str | None:
-        """Ask the metastore, not too often, whether the driver is lost; return why it is."""
+        """Ask the metastore, at a limited rate, whether the driver is lost; return why it is."""
         now = self._services.ticks()
         if compaction.is_hudi or now - self._asked.setdefault(compaction.key, now) < JOB_CHECK:
             return None
@@ -125,7 +125,7 @@ class CompactionReconciler:
         try:
             await self._cluster.create_job(job_manifest(request, ttl=self._services.config.job_ttl))
         except KubeError as error:
-            # The condition shows it, as a log would not reach the user: a quota, for example, or an admission policy.
+            # The condition shows it, since users do not see the log. Examples: a quota, an admission policy.
             return CompactionObservation(refused=str(error))
         job = await self._cluster.job(request.namespace, request.job)
         if job is None:
@@ -135,7 +135,7 @@ class CompactionReconciler:
     async def _end(self, compaction: Compaction, observed: CompactionObservation) -> End:
         meta = compaction.meta
         pods = await self._cluster.pods(meta.namespace, compaction.status.job or "")
-        message = observed.job.message if observed.job is not None else "its job is gone"
-        # NB: an attempt on a Hudi table makes none, whatever somebody may have written into one.
+        message = observed.job.message if observed.job is not None else "the job is gone"
+        # NB: an attempt on a Hudi table creates no cleanups; any that name it are forged.
         found = () if compaction.is_hudi else await self._cluster.cleanups_of(compaction)
         return End(driver_end(pods, job_message=message), found)

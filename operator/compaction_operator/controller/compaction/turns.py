@@ -1,4 +1,7 @@
-"""Whose turn it is: one running attempt per table over all namespaces, and so many at once. Pure but for its claims."""
+"""Turns: one running attempt per table over all namespaces, and a limit on all running attempts.
+
+Pure except for claims.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,7 +14,10 @@ from compaction_operator.controller.policy import may_use
 
 
 class Turns:
-    """Tells compactions whom they wait for. A claim holds a table between the decision and the recorded attempt."""
+    """Determines what each compaction waits for.
+
+    A claim holds a table between the decision and the recorded attempt.
+    """
 
     def __init__(self, cache: Cache, config: OperatorConfig) -> None:
         self._cache = cache
@@ -20,7 +26,7 @@ class Turns:
         self._waiting: dict[Key, bool] = {}
 
     def waits_for(self, compaction: Compaction, now: datetime) -> str | None:
-        """Return whom a compaction waits for before its next attempt, None when it is its turn."""
+        """Return what a compaction waits for before its next attempt, None if it is its turn."""
         blocked = self._table_blocked(compaction, now)
         full = None if blocked else self._full(compaction.key)
         if blocked or full:
@@ -30,20 +36,20 @@ class Turns:
         return blocked or full
 
     def forget(self, key: Key) -> None:
-        """Take a compaction that has ended or is gone for one that waits for nobody."""
+        """Stop treating a compaction as waiting: it has ended or is gone."""
         self._waiting.pop(key, None)
 
     def woken_by(self, freed: Iterable[TableKey]) -> list[Compaction]:
-        """Return whose turn it may be now that something on these tables is over, oldest first."""
+        """Return the compactions that may proceed now that these tables were freed, oldest first."""
         tables = set(freed)
         waiting = ((self._cache.compactions.get(key), capped) for key, capped in self._waiting.items())
         return sorted((one for one, capped in waiting if one and (capped or self._place(one) in tables)), key=age)
 
     def _table_blocked(self, compaction: Compaction, now: datetime) -> str | None:
-        """Return who holds the table.
+        """Return what occupies the table.
 
-        A table's compactions go by age. Until it is known what an earlier attempt published, nobody starts: the
-        fence of that one's cleanup would take the new one's staging away.
+        Compactions of a table run by age. None starts until the result of every earlier attempt is known: the fence of
+        that attempt's cleanup would remove the new attempt's staging.
         """
         mates = [mate for mate in self._cache.compactions.of_table(compaction.table) if mate.key != compaction.key]
         claimed = self._claims.get(self._place(compaction))
@@ -54,9 +60,9 @@ class Turns:
         if older is not None and age(older) < age(compaction):
             return f"compaction {older.key}, which is older"
         for cleanup in self._cache.cleanups.of_table(compaction.table):
-            # NB: one without the right is never settled, and holds up nothing.
+            # NB: a cleanup without permission is never settled, so it must not block anything.
             if not (cleanup.settled or cleanup.ended) and may_use(cleanup, self._config):
-                return f"cleanup {cleanup.key}, which finds out what was published"
+                return f"cleanup {cleanup.key}, which determines what was published"
         return None
 
     def claim(self, compaction: Compaction) -> None:
@@ -64,9 +70,9 @@ class Turns:
         self._claims[self._place(compaction)] = compaction.key
 
     def release(self, compaction: Compaction) -> None:
-        """Give the claim back: an attempt that was recorded meanwhile holds the table by itself.
+        """Release the claim: an attempt recorded meanwhile holds the table by itself.
 
-        NB: others may have been woken by what was written before this, and still have found the claim.
+        NB: earlier writes may have woken other compactions that still found the claim.
         """
         place = self._place(compaction)
         if self._claims.get(place) == compaction.key:
@@ -85,12 +91,15 @@ class Turns:
 
 
 def age(compaction: Compaction) -> tuple[datetime, str, str]:
-    """Return what compactions are ordered by, oldest first."""
+    """Return the sort key of compactions, oldest first."""
     return (compaction.meta.created, compaction.meta.namespace, compaction.meta.name)
 
 
 def _eligible(compaction: Compaction, now: datetime) -> bool:
-    """Whether it would start if it were its turn; one that is held or backs off lets younger ones go first."""
+    """Whether it would start if it were its turn.
+
+    A suspended compaction, or one that backs off, lets younger ones go first.
+    """
     due = compaction.status.next_attempt_time
     backs_off = due is not None and parse_time(due) > now
     return not (compaction.ended or compaction.attempt_running or compaction.spec.suspend or backs_off)

@@ -1,1 +1,1 @@
-"""Kubernetes as the controller sees it: client, cache, work queue, resources as values, Jobs and pods."""
+"""Kubernetes as the controller uses it: client, cache, work queue, resources as values, Jobs and pods."""

@@ -1,4 +1,4 @@
-"""What the controller knows of the cluster: filled by the watch and by its own writes, newer versions only."""
+"""Cache of the cluster's state: filled by the watch and by the controller's own writes; keeps only newer versions."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Mapping
@@ -9,7 +9,7 @@ from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
     Key,
-    Kind,
+    ResourceKind,
     TableKey,
     read_cleanup,
     read_compaction,
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class Recent(OrderedDict[K, V]):
-    """A dictionary of so many entries at most: the one that was set longest ago goes first."""
+    """A dictionary of limited size: the entry set longest ago is evicted first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -37,9 +37,9 @@ class Recent(OrderedDict[K, V]):
 
 
 class Store(Generic[T]):
-    """Objects of one kind by key and by table. An older version never replaces a newer one, nor a deletion.
+    """Objects of one kind, indexed by key and table. An older version never replaces a newer one, nor a deletion.
 
-    `place` tells which tables are one.
+    `place` maps table keys that name the same table to one key.
     """
 
     def __init__(self, place: Callable[[TableKey], TableKey]) -> None:
@@ -49,7 +49,7 @@ class Store(Generic[T]):
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
     def put(self, resource: T) -> bool:
-        """Keep an object; return False when a newer version of it is known, or its deletion."""
+        """Store an object; return False if a newer version of it, or its deletion, is known."""
         old = self._objects.get(resource.key)
         if resource.meta.uid in self._deleted:
             return False
@@ -62,7 +62,7 @@ class Store(Generic[T]):
         return True
 
     def drop(self, key: Key, uid: str) -> T | None:
-        """Forget a deleted object and return it; NB: its late versions, told by the uid, are refused from now on."""
+        """Remove a deleted object and return it. NB: later events with this uid are ignored from then on."""
         self._deleted[uid] = None
         old = self._objects.get(key)
         if old is None or old.meta.uid != uid:
@@ -76,11 +76,11 @@ class Store(Generic[T]):
         return self._objects.get(key)
 
     def of_table(self, table: TableKey) -> list[T]:
-        """Return the objects about a table, in no order."""
+        """Return the objects of a table, unordered."""
         return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
 
     def all(self) -> list[T]:
-        """Return every object as of now, in no order. May be called from any thread: the copy is made in one step."""
+        """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
         return list(self._objects.values())
 
     def _leave_table(self, resource: T) -> None:
@@ -91,10 +91,11 @@ class Store(Generic[T]):
 
 
 class Cache:
-    """Compactions and cleanups, with the ways from one to the other; `running` are those with an attempt running.
+    """Compactions and cleanups, with links between them; `running` are the compactions with a running attempt.
 
-    `freed` collects the tables on which something others may have waited for is over; whoever wakes them empties it.
-    `metastores` has for each warehouse the one by which its tables go: several may be of one metastore.
+    `freed` collects the tables on which something ended that others may have waited for; the caller that wakes them
+    empties it. `metastores` maps each warehouse to the one that keys its tables: several warehouses may share one
+    metastore.
     """
 
     def __init__(self, metastores: Mapping[str, str] | None = None) -> None:
@@ -106,19 +107,19 @@ class Cache:
         self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
 
     def place(self, table: TableKey) -> TableKey:
-        """Return the one key that a table has in whichever warehouse it is named."""
+        """Return the canonical key of a table, whichever warehouse names it."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
 
-    def put(self, kind: Kind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
-        """Keep an object of ours and return it, or None when a newer version is known already."""
-        return self.put_compaction(raw) if kind is Kind.COMPACTION else self.put_cleanup(raw)
+    def put(self, kind: ResourceKind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
+        """Store one of our objects and return it, or None if a newer version is known."""
+        return self.put_compaction(raw) if kind is ResourceKind.COMPACTION else self.put_cleanup(raw)
 
     def drop(self, key: Key, uid: str) -> Compaction | Cleanup | None:
-        """Forget a deleted object of ours and return it."""
-        return self.drop_compaction(key, uid) if key.kind is Kind.COMPACTION else self.drop_cleanup(key, uid)
+        """Remove a deleted object of ours and return it."""
+        return self.drop_compaction(key, uid) if key.kind is ResourceKind.COMPACTION else self.drop_cleanup(key, uid)
 
     def put_compaction(self, raw: Mapping[str, Any]) -> Compaction | None:
-        """Keep a TableCompaction and return it, or None when a newer version is known already."""
+        """Store a TableCompaction and return it, or None if a newer version is known."""
         compaction = read_compaction(raw)
         old = self.compactions.get(compaction.key)
         if not self.compactions.put(compaction):
@@ -132,7 +133,7 @@ class Cache:
         return compaction
 
     def drop_compaction(self, key: Key, uid: str) -> Compaction | None:
-        """Forget a deleted TableCompaction and return it."""
+        """Remove a deleted TableCompaction and return it."""
         compaction = self.compactions.drop(key, uid)
         if compaction is not None:
             self.running.discard(key)
@@ -140,7 +141,7 @@ class Cache:
         return compaction
 
     def put_cleanup(self, raw: Mapping[str, Any]) -> Cleanup | None:
-        """Keep a CompactionCleanup and return it, or None when a newer version is known already."""
+        """Store a CompactionCleanup and return it, or None if a newer version is known."""
         cleanup = read_cleanup(raw)
         if not self.cleanups.put(cleanup):
             return None
@@ -150,7 +151,7 @@ class Cache:
         return cleanup
 
     def drop_cleanup(self, key: Key, uid: str) -> Cleanup | None:
-        """Forget a deleted CompactionCleanup and return it."""
+        """Remove a deleted CompactionCleanup and return it."""
         cleanup = self.cleanups.drop(key, uid)
         if cleanup is not None:
             mates = self._cleanups_of[cleanup.spec.compaction.uid]
@@ -161,7 +162,7 @@ class Cache:
         return cleanup
 
     def cleanups_of(self, compaction_uid: str) -> list[Cleanup]:
-        """Return the cleanups that the attempts of a compaction wrote, by attempt and name."""
+        """Return the cleanups written by a compaction's attempts, sorted by attempt and name."""
         found = (self.cleanups.get(key) for key in self._cleanups_of.get(compaction_uid, ()))
         return sorted(
             (cleanup for cleanup in found if cleanup is not None),

@@ -1,4 +1,4 @@
-"""A thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
+"""Thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
-from compaction_operator.controller.kube.resources import Kind
+from compaction_operator.controller.kube.resources import ResourceKind
 
 Raw = dict[str, Any]
 
@@ -23,39 +23,39 @@ PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
 EXECUTORS = "spark-role=executor"
-_PLURALS = {Kind.COMPACTION: compaction_api.PLURAL, Kind.CLEANUP: cleanup_api.PLURAL}
+_PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP: cleanup_api.PLURAL}
 
 
 class KubeError(Exception):
-    """The API server could not be reached or refused; trying later may help."""
+    """The API server could not be reached or refused the request; a retry may help."""
 
 
 class ConflictError(KubeError):
-    """Someone else changed the object meanwhile."""
+    """Another client changed the object in the meantime."""
 
 
 class GoneError(KubeError):
-    """The object does not exist (any more)."""
+    """The object does not exist, or no longer exists."""
 
 
-class AlreadyExistsError(KubeError):
-    """An object of that name exists."""
+class ResourceExistsError(KubeError):
+    """An object of that name already exists."""
 
 
 class Kube(Protocol):
-    """What the controller asks of the API server."""
+    """The calls that the controller makes to the API server."""
 
-    def list_all(self, kind: Kind) -> list[Raw]:
+    def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every TableCompaction or CompactionCleanup of the cluster."""
 
-    def newest(self, kind: Kind) -> int:
-        """Return the resource version at which the objects of a kind of ours are now."""
+    def newest(self, kind: ResourceKind) -> int:
+        """Return the current resource version of the list of one of our kinds."""
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
-        """Return the cleanups that the attempts of a compaction wrote."""
+        """Return the cleanups written by a compaction's attempts."""
 
-    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
-        """Write a status if the object still has `raw`'s version, and return the object as it is then.
+    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        """Write a status if the object still has `raw`'s version; return the updated object.
 
         Raises ConflictError or GoneError otherwise.
         """
@@ -64,13 +64,13 @@ class Kube(Protocol):
         """Delete a cleanup if it still has `raw`'s version. Raises ConflictError or GoneError otherwise."""
 
     def create_job(self, manifest: Raw) -> Raw:
-        """Create a Job and return it. Raises AlreadyExistsError."""
+        """Create a Job and return it. Raises ResourceExistsError."""
 
     def delete_job(self, namespace: str, name: str) -> None:
         """Delete a Job; its pods are deleted in the background. Raises GoneError."""
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
-        """Return a Job, or None when there is none of that name."""
+        """Return a Job, or None if none has that name."""
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         """Return the pods of a Job."""
@@ -83,15 +83,15 @@ class Kube(Protocol):
 
 
 class KubeClient:
-    """The API server behind the `kubernetes` package. Thread-safe; every method raises KubeError when it fails."""
+    """The API server, accessed with the `kubernetes` package. Thread-safe; every method raises KubeError on failure."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._custom = client.CustomObjectsApi(api)
         self._batch = client.BatchV1Api(api)
         self._core = client.CoreV1Api(api)
 
-    def list_all(self, kind: Kind) -> list[Raw]:
-        """Return every object of a kind of ours, asked for in pages."""
+    def list_all(self, kind: ResourceKind) -> list[Raw]:
+        """Return every object of one of our kinds, fetched in pages."""
         items: list[Raw] = []
         more = ""
         while True:
@@ -103,8 +103,8 @@ class KubeClient:
             if not more:
                 return items
 
-    def newest(self, kind: Kind) -> int:
-        """Return a list's own resource version. NB: without a version asked for, it is read from etcd."""
+    def newest(self, kind: ResourceKind) -> int:
+        """Return a list's own resource version. NB: a request without a version is served from etcd."""
         page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
         return int(page["metadata"]["resourceVersion"])
 
@@ -121,7 +121,7 @@ class KubeClient:
         items: list[Raw] = page["items"]
         return items
 
-    def replace_status(self, kind: Kind, raw: Mapping[str, Any], status: Raw) -> Raw:
+    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
         """Replace the status under the resource version of `raw`."""
         metadata = raw["metadata"]
         replaced: Raw = _call(
@@ -155,7 +155,7 @@ class KubeClient:
         return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
 
     def delete_job(self, namespace: str, name: str) -> None:
-        """Delete a Job at once. NB: without a policy batch/v1 would leave its pods to themselves."""
+        """Delete a Job at once. NB: without a propagation policy, batch/v1 would orphan its pods."""
         _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
@@ -183,9 +183,9 @@ class KubeClient:
 
 
 def connect() -> KubeClient:
-    """Return a client of the cluster this runs in, or else of the one that kubeconfig names.
+    """Connect to the cluster that this process runs in, or else to the one that kubeconfig names.
 
-    Raises KubeError when there is neither.
+    Raises KubeError if there is neither.
     """
     try:
         config.load_incluster_config()
@@ -193,7 +193,7 @@ def connect() -> KubeClient:
         try:
             config.load_kube_config()
         except config.ConfigException as error:
-            raise KubeError(f"no cluster to talk to: {error}") from error
+            raise KubeError(f"no cluster is configured: {error}") from error
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = THREADS
     return KubeClient(client.ApiClient(configuration))
@@ -219,7 +219,7 @@ def _translated(error: ApiException) -> KubeError:
     if error.status == 404:
         return GoneError(message)
     if error.status == 409:
-        return AlreadyExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
+        return ResourceExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
     return KubeError(message)
 
 

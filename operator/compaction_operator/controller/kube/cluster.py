@@ -1,4 +1,4 @@
-"""The cluster as the reconcilers use it: writes go through, answers land in the cache, calls run in a bounded pool."""
+"""The cluster as reconcilers use it: writes go to the API server, answers are cached, calls run in bounded pools."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.controller.kube.cache import Cache, Recent
-from compaction_operator.controller.kube.client import LABEL_JOB, AlreadyExistsError, GoneError, Kube, KubeError, Raw
+from compaction_operator.controller.kube.client import LABEL_JOB, GoneError, Kube, KubeError, Raw, ResourceExistsError
 from compaction_operator.controller.kube.driver_pod import driver_progress
 from compaction_operator.controller.kube.events import Event, event_manifest
 from compaction_operator.controller.kube.job import JobView, view_job
@@ -21,16 +21,16 @@ from compaction_operator.controller.kube.times import Clock
 log = logging.getLogger(__name__)
 
 JOB_TRUST = 20.0
-"""Seconds for which a Job that was seen running is taken to run: a watch may miss a deletion."""
+"""Seconds for which a Job seen running is assumed to run: a watch may miss a deletion."""
 REMEMBERED = 10_000
-"""Jobs and drivers to keep in mind; what was forgotten is asked for again."""
+"""Jobs and drivers to remember; a forgotten one is fetched again."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class WarehousePools(NamedTuple):
-    """A warehouse's worker threads by purpose, so that one that is held up holds up nothing else."""
+    """A warehouse's worker threads by purpose, so that blocked calls of one purpose block no other."""
 
     tables: Executor
     polling: Executor
@@ -38,9 +38,9 @@ class WarehousePools(NamedTuple):
 
 
 class Pools:
-    """The API server's worker threads and each warehouse's: a metastore that hangs delays nobody else's work.
+    """Worker threads for the API server and for each warehouse: a metastore that hangs delays no other work.
 
-    `others` are for warehouses that the configuration does not have: nothing is ever asked for them that takes long.
+    `others` serves warehouses that the configuration lacks: no long call is ever made for them.
     """
 
     def __init__(self, kube: Executor, warehouses: Mapping[str, WarehousePools], others: WarehousePools) -> None:
@@ -50,7 +50,7 @@ class Pools:
 
     @classmethod
     def of(cls, warehouses: Iterable[str], *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
-        """Return pools of so many threads; a thread starts when it is needed first."""
+        """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
             return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, polling, deletion)))
@@ -62,7 +62,7 @@ class Pools:
         return self._warehouses.get(name, self._others)
 
     def shut_down(self) -> None:
-        """Start nothing new and wait for nothing: whatever runs can be repeated."""
+        """Start nothing new and wait for nothing: running calls can be repeated."""
         for pool in chain([self.kube], self._others, *self._warehouses.values()):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -73,7 +73,7 @@ async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **opti
 
 
 class Cluster:
-    """The API server and what is known of it. Methods raise KubeError for what may work later."""
+    """The API server and its cached state. Methods raise KubeError for failures that a retry may fix."""
 
     def __init__(self, kube: Kube, cache: Cache, pool: Executor, *, clock: Clock, ticks: Callable[[], float]) -> None:
         self._kube = kube
@@ -85,21 +85,21 @@ class Cluster:
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
     async def write_compaction(self, old: Compaction, status: TableCompactionStatus) -> Compaction:
-        """Write a status if it differs and nobody else wrote meanwhile; return the compaction as it is then."""
+        """Write a status if it differs and the version still matches; return the updated compaction."""
         if status == old.status:
             return old
         await self._write(old, status.to_json())
         return self._cache.compactions.get(old.key) or old
 
     async def write_cleanup(self, old: Cleanup, status: CompactionCleanupStatus) -> Cleanup:
-        """Write a status if it differs and nobody else wrote meanwhile; return the cleanup as it is then."""
+        """Write a status if it differs and the version still matches; return the updated cleanup."""
         if status == old.status:
             return old
         await self._write(old, status.to_json())
         return self._cache.cleanups.get(old.key) or old
 
     async def job(self, namespace: str, name: str) -> JobView | None:
-        """Return a Job, or None when the API server says that there is none: a cache alone cannot tell."""
+        """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""
         view, seen = self._jobs.get((namespace, name), (None, 0.0))
         if view is not None and (view.ended or self._ticks() - seen < JOB_TRUST):
             return view
@@ -110,27 +110,27 @@ class Cluster:
         return self.note_job(raw)
 
     async def discard(self, cleanup: Cleanup) -> None:
-        """Delete a cleanup's record, if nobody changed it meanwhile."""
+        """Delete a cleanup's record, if it has not changed in the meantime."""
         await run_in(self._pool, self._kube.delete_cleanup, cleanup.raw)
         self._cache.drop_cleanup(cleanup.key, cleanup.meta.uid)
 
     async def create_job(self, manifest: Raw) -> None:
-        """Create a Job; one of its name is the same attempt's, from before a restart."""
+        """Create a Job; an existing one of that name is the same attempt's, from before a restart."""
         try:
             self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
-        except AlreadyExistsError:
-            log.info("job %s exists already", manifest["metadata"]["name"])
+        except ResourceExistsError:
+            log.info("job %s already exists", manifest["metadata"]["name"])
 
     async def delete_job(self, namespace: str, name: str) -> None:
-        """Delete a Job, and with it its pods; one that is gone is no error."""
+        """Delete a Job and its pods; a missing Job is no error."""
         try:
             await run_in(self._pool, self._kube.delete_job, namespace, name)
         except GoneError:
-            log.info("job %s/%s is gone already", namespace, name)
+            log.info("job %s/%s is already gone", namespace, name)
         self.forget_job(namespace, name)
 
     def note_job(self, raw: Mapping[str, Any]) -> JobView:
-        """Keep a Job that the watch or a call brought, unless a newer version is known; return what is known."""
+        """Store a Job from the watch or a call, unless a newer version is known; return the known one."""
         view = view_job(raw)
         old, _ = self._jobs.get((view.namespace, view.name), (None, 0.0))
         newest = old if old is not None and old.resource_version > view.resource_version else view
@@ -138,11 +138,11 @@ class Cluster:
         return newest
 
     def forget_job(self, namespace: str, name: str) -> None:
-        """Forget a Job that was deleted."""
+        """Forget a deleted Job."""
         self._jobs.pop((namespace, name), None)
 
     def note_driver(self, raw: Mapping[str, Any]) -> bool:
-        """Keep what a driver's pod that the watch brought says of its progress; return whether that is news."""
+        """Store the progress that a watched driver pod reports; return whether it is new."""
         seen, job = driver_progress(raw), _job_of(raw)
         if seen is None or seen == self._progress.get(job):
             return False
@@ -150,11 +150,11 @@ class Cluster:
         return True
 
     def forget_driver(self, raw: Mapping[str, Any]) -> None:
-        """Forget a driver's pod that was deleted."""
+        """Forget a deleted driver pod."""
         self._progress.pop(_job_of(raw), None)
 
     def progress(self, namespace: str, job: str) -> Progress | None:
-        """Return how far a Job's driver says that it is, None when that is not known."""
+        """Return the progress that a Job's driver reports, None if unknown."""
         return self._progress.get((namespace, job))
 
     async def pods(self, namespace: str, job: str) -> list[Raw]:
@@ -168,10 +168,10 @@ class Cluster:
         return [pod for pod in found if drivers & {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}]
 
     async def cleanups_of(self, compaction: Compaction) -> tuple[Cleanup, ...]:
-        """Return all cleanups of a compaction's attempts, asked of the API server: none may be missing.
+        """Return all cleanups of a compaction's attempts, fetched from the API server: none may be missing.
 
-        NB: while one that is known is not settled there is nothing to decide, and those that are known are returned:
-        an attempt may have thousands, and each that is settled asks for this.
+        NB: while a known cleanup is not settled, there is nothing to decide, so only the known ones are returned. An
+        attempt may have thousands of cleanups, and each settled one asks for this.
         """
         known = self._known_cleanups(compaction)
         if not all(one.settled or one.ended for one in known):
@@ -182,12 +182,12 @@ class Cluster:
         return self._known_cleanups(compaction)
 
     def _known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
-        # NB: anybody can write any UID into a resource of a namespace of their own.
+        # NB: any user can write any UID into a resource of their own namespace.
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)
 
     async def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
-        """Post events; one that cannot be posted is only logged."""
+        """Post events; a failure to post is only logged."""
         for event in events:
             name = f"{about['metadata']['namespace']}/{about['metadata']['name']}"
             log.info("%s %s: %s: %s", about["kind"], name, event.reason, event.message)

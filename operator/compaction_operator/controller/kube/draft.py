@@ -1,4 +1,4 @@
-"""The answer of a decision while it is made: a status that changes field by field, and the events that go with it."""
+"""Draft of a decision's result: a status that is changed field by field, and the events that accompany it."""
 
 from datetime import datetime
 from typing import Any, Generic
@@ -10,7 +10,7 @@ from compaction_operator.controller.kube.times import rfc3339
 
 
 class Draft(Generic[StatusT]):
-    """A resource's status as it will be written, begun as it is now, for the generation that was seen."""
+    """A resource's status to be written; starts as a copy of the current one, for the observed generation."""
 
     def __init__(self, resource: Resource[Any, StatusT], now: datetime) -> None:
         self._generation = resource.meta.generation
@@ -27,7 +27,7 @@ class Draft(Generic[StatusT]):
         return find_condition(self.status.conditions, type_)
 
     def set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> bool:
-        """Set a condition; its transition time moves only with its status. Return whether it says anything new."""
+        """Set a condition; its transition time changes only with its status. Return whether anything changed."""
         old = self.find(type_)
         condition = Condition(
             type=type_,
@@ -41,5 +41,5 @@ class Draft(Generic[StatusT]):
         return old is None or (old.status, old.reason, old.message) != (outcome, reason, condition.message)
 
     def event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:
-        """Add an event to post once the status is written."""
+        """Add an event to post after the status is written."""
         self.events.append(Event(reason, message, type_))

@@ -1,4 +1,7 @@
-"""What the driver's pod tells: how it ended, how far it is, or what keeps it from starting. Pure functions of pods."""
+"""Information in the driver's pod: how it ended, its progress, or what keeps it from starting.
+
+Pure functions of pods.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +14,18 @@ from compaction_operator.controller.kube.job import CONTAINER
 Pod = Mapping[str, Any]
 
 SIGTERM_CODE = 143
-"""The exit code of a process that SIGTERM ended."""
+"""Exit code of a process ended by SIGTERM."""
 DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"})
-"""Reasons of a pod that was ended from outside, as the kubelet and Kubernetes' controllers write them."""
+"""Reasons of a pod ended from outside, as the kubelet and Kubernetes' controllers write them."""
 LAST_WORDS = 300
-"""Characters of a message that is no result (the log's end) to show."""
+"""Characters to show of a message that is not a result (the log's end)."""
 
 
 @dataclass(frozen=True)
 class DriverEnd:
-    """How a driver ended: in its own words where it had any, as seen from outside, and how far it had come.
+    """How a driver ended: its own report if it left one, the outside view, and its last progress.
 
-    `interrupted` says that it was made to end from outside: its pod was deleted, evicted or preempted.
+    `interrupted` means that it was ended from outside: its pod was deleted, evicted or preempted.
     """
 
     result: DriverResult | None
@@ -33,14 +36,14 @@ class DriverEnd:
 
 @dataclass(frozen=True)
 class PodTrouble:
-    """What keeps a pod from running; `passing` is what every pod goes through when it starts."""
+    """What keeps a pod from running; `passing` marks the stages that every starting pod goes through."""
 
     reason: str
     message: str = ""
 
     @property
     def passing(self) -> bool:
-        """Whether it says nothing but that the pod is being started."""
+        """Whether it only means that the pod is starting."""
         return self.reason in ("PodNotCreated", "ContainerCreating", "PodInitializing")
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class PodTrouble:
 def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
     """Return how the youngest of a Job's pods ended.
 
-    A pod that is gone said nothing, and was deleted: those of a Job that has ended stay for as long as it does.
+    A missing pod left no report and was deleted: the pods of an ended Job stay as long as the Job does.
     """
     ended = [(pod, end) for pod in pods if (end := _terminated(pod)) is not None]
     if not ended:
@@ -61,9 +64,9 @@ def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
 
 
 def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
-    """Return what keeps a driver from running (no node, no image, no volume), None when nothing does."""
+    """Return what keeps a driver from running (no node, no image, no volume), None if nothing does."""
     if not pods:
-        return PodTrouble("PodNotCreated", "its job has created no pod yet")
+        return PodTrouble("PodNotCreated", "the job has not created a pod yet")
     status = pods[0].get("status") or {}
     for container in status.get("containerStatuses") or ():
         waiting = container["state"].get("waiting")
@@ -76,13 +79,13 @@ def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
 
 
 def executors_trouble(pods: Iterable[Pod]) -> str | None:
-    """Return what keeps the executors that there are from running, None when one of them runs or nothing is known."""
+    """Return what keeps the existing executors from running, None if one of them runs or nothing is known."""
     found = [pod_trouble((pod,)) for pod in pods]
     return None if None in found else next((str(trouble) for trouble in found), None)
 
 
 def driver_progress(pod: Pod) -> Progress | None:
-    """Return how far a driver says that it is, None when it says nothing, or nothing that makes sense."""
+    """Return the progress that a driver reports, None if it reports none, or an invalid one."""
     try:
         return Progress.model_validate_json((pod["metadata"].get("annotations") or {}).get(ANNOTATION_PROGRESS, ""))
     except ValueError:
@@ -95,12 +98,12 @@ def _terminated(pod: Pod) -> Mapping[str, Any] | None:
         if container["name"] == CONTAINER and "terminated" in container["state"]:
             end: Mapping[str, Any] = container["state"]["terminated"]
             return end
-    # An evicted pod, or one of a lost node, may never have had a container's status.
+    # The pod of an eviction or of a lost node may never have had a container status.
     return {} if status.get("phase") == "Failed" else None
 
 
 def _interrupted(pod: Pod, end: Mapping[str, Any]) -> bool:
-    """Whether a pod was made to end: by SIGTERM, a deletion, or a disruption (a drain, an eviction, a preemption)."""
+    """Whether a pod was ended from outside: by SIGTERM, a deletion, or a disruption (drain, eviction, preemption)."""
     status = pod.get("status") or {}
     if end.get("exitCode") == SIGTERM_CODE or "deletionTimestamp" in pod["metadata"]:
         return True

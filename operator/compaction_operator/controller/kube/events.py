@@ -1,4 +1,4 @@
-"""What a person would want to know, as Kubernetes events. Best effort: no decision rests on one."""
+"""Kubernetes events for people. Best effort: no decision depends on one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from compaction_operator.controller.kube.times import rfc3339
 
 COMPONENT = "compaction-operator"
 MESSAGE_LIMIT = 1024
-"""What the API server takes of an event's message."""
+"""The API server's limit for an event's message."""
 
 
 class EventType(StrEnum):
-    """The two types that Kubernetes has."""
+    """The two event types of Kubernetes."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -30,7 +30,7 @@ class Event:
 
 
 def event_manifest(event: Event, about: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
-    """Return the core/v1 Event about an object, given as the API server has it."""
+    """Return the core/v1 Event about an object in its API form."""
     metadata, time = about["metadata"], rfc3339(now.replace(microsecond=0))
     return {
         "apiVersion": "v1",

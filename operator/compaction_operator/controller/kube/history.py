@@ -1,9 +1,9 @@
-"""Whether the API server's history went back: etcd was restored from a backup under a running controller.
+"""History check: detects that the API server's state went back, as after an etcd restore under a running controller.
 
-Resource versions begin again below those that were seen, so whatever was known would count as newer for ever, here and
-in the framework, whose watch asks for what comes after a version that is long in coming. Only a process that begins
-afresh believes what is listed. Where the restore raised the versions (`etcdutl snapshot restore --bump-revision`) the
-watch lists all objects again, and those that changed since the backup come in older versions than are known.
+Resource versions then restart below those seen before. Everything known would count as newer forever, both here and in
+the framework, whose watch asks for events after a version that is far in the future. Only a fresh process believes what
+is listed. Where the restore raised the versions (`etcdutl snapshot restore --bump-revision`), the watch lists all
+objects again, and those changed since the backup appear in older versions than the known ones.
 """
 
 from concurrent.futures import Executor
@@ -11,44 +11,44 @@ from concurrent.futures import Executor
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import Kube
 from compaction_operator.controller.kube.cluster import run_in
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Kind
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
 
-KINDS = (Kind.CLEANUP, Kind.COMPACTION)
+KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
 
 
 class WentBackError(Exception):
-    """The API server shows an older state than before: nothing that is known may be relied on."""
+    """The API server shows an older state than before: no cached state is reliable."""
 
 
 class History:
-    """Compares what the API server has with what is known. NB: both calls read from etcd, never from an old cache."""
+    """Compares the API server's state with the cache. NB: both calls read from etcd, never from a stale cache."""
 
     def __init__(self, kube: Kube, cache: Cache, pool: Executor) -> None:
         self._kube = kube
         self._cache = cache
         self._pool = pool
         self._newest = dict.fromkeys(KINDS, 0)
-        self._doubted: set[Kind] = set()
+        self._doubted: set[ResourceKind] = set()
 
-    def doubt(self, kind: Kind) -> None:
-        """Have the objects of a kind compared: the watch has listed them again, or one was not as it was known."""
+    def doubt(self, kind: ResourceKind) -> None:
+        """Schedule a comparison of a kind's objects: the watch listed them again, or one differed from the cache."""
         self._doubted.add(kind)
 
     async def gone(self) -> list[Compaction | Cleanup]:
-        """Return what is known and does not exist any more, where the watch may have missed its deletion.
+        """Return the cached objects that no longer exist, where the watch may have missed the deletion.
 
-        Raises WentBackError, and KubeError when the API server does not answer.
+        Raises WentBackError, and KubeError if the API server does not answer.
         """
         return [one for kind in KINDS for one in await self._gone(kind)]
 
-    async def _gone(self, kind: Kind) -> list[Compaction | Cleanup]:
-        # What changes from here on may be listed in either version.
+    async def _gone(self, kind: ResourceKind) -> list[Compaction | Cleanup]:
+        # Objects that change from here on may be listed in either version.
         known = {one.meta.uid: one for one in self._known(kind)}
         newest = await run_in(self._pool, self._kube.newest, kind)
         seen = max((one.meta.resource_version for one in known.values()), default=0)
         before = self._newest[kind]
         if newest < max(seen, before):
-            raise WentBackError(f"the API server is at resource version {newest}, and was at {max(seen, before)}")
+            raise WentBackError(f"the API server is at resource version {newest}, but was at {max(seen, before)}")
         self._newest[kind] = newest
         if kind not in self._doubted:
             return []
@@ -57,8 +57,8 @@ class History:
         for uid in known.keys() & listed.keys():
             version = int(listed[uid]["metadata"]["resourceVersion"])
             if version < known[uid].meta.resource_version:
-                raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than was seen")
+                raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than seen before")
         return [one for uid, one in known.items() if uid not in listed]
 
-    def _known(self, kind: Kind) -> list[Compaction] | list[Cleanup]:
-        return self._cache.compactions.all() if kind is Kind.COMPACTION else self._cache.cleanups.all()
+    def _known(self, kind: ResourceKind) -> list[Compaction] | list[Cleanup]:
+        return self._cache.compactions.all() if kind is ResourceKind.COMPACTION else self._cache.cleanups.all()

@@ -1,4 +1,4 @@
-"""The batch Job of one attempt: a pure function from the request to the manifest, and from a Job back to a value."""
+"""The batch Job of one attempt: pure functions from a request to its manifest, and from a Job to a view of it."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ ANNOTATION_COMPACTION = "compaction.dev/compaction"
 CONTAINER = "driver"
 DRIVER_ARGUMENTS = ("compaction-operator", "job")
 GRACE_SECONDS = 60
-"""For a driver after SIGTERM: to finish a publication, give back what it holds and stop its executors."""
+"""Seconds for a driver after SIGTERM: to finish a publication, release its locks and stop its executors."""
 MEMORY_OVERHEAD_SHARE = 0.4
 MEMORY_OVERHEAD_MINIMUM = 512
 """MiB beside the JVM's heap: Python and pyarrow do the work (the share is Spark's own for Python programs)."""
@@ -38,7 +38,7 @@ _POD_FIELDS = {
 
 
 class JobState(StrEnum):
-    """What became of a Job's only pod."""
+    """State of a Job's only pod."""
 
     ACTIVE = "Active"
     SUCCEEDED = "Succeeded"
@@ -47,7 +47,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True)
 class JobView:
-    """What the controller needs to know of a Job."""
+    """The parts of a Job that the controller needs."""
 
     namespace: str
     name: str
@@ -64,7 +64,7 @@ class JobView:
 
 
 def job_name(*, compaction: str, uid: str, attempt: int) -> str:
-    """Return the Job's name: a function of its arguments alone, at most 63 characters, a valid host name."""
+    """Return the Job's name: a deterministic valid host name of at most 63 characters."""
     digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
     return f"{compaction[:40].replace('.', '-').strip('-')}-{digest}-{attempt}"
 
@@ -76,9 +76,9 @@ def current_job(compaction: Compaction) -> str:
 
 
 def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
-    """Return what the driver of the current attempt is told.
+    """Return the request for the driver of the current attempt.
 
-    Raises KeyError for a warehouse or profile that is not there.
+    Raises KeyError for an unknown warehouse or profile.
     """
     spec, meta = compaction.spec, compaction.meta
     warehouse = config.warehouse(spec.warehouse)
@@ -106,9 +106,9 @@ def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
 
 
 def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
-    """Return the Job that runs an attempt; it goes `ttl` seconds after it has ended, or with its compaction.
+    """Return the Job that runs an attempt; it is deleted `ttl` seconds after its end, or with its compaction.
 
-    The Job itself never tries again: an attempt is counted before it starts, so trying again is the controller's.
+    The Job itself never retries: an attempt is counted before it starts, so retries are up to the controller.
     """
     labels = job_labels(request)
     return {
@@ -131,7 +131,7 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
 
 
 def job_labels(request: JobRequest) -> dict[str, str]:
-    """Return the labels by which a Job and its pod are found."""
+    """Return the labels that identify a Job and its pod."""
     return {
         "app.kubernetes.io/name": "compaction-operator",
         "app.kubernetes.io/component": CONTAINER,
@@ -141,9 +141,10 @@ def job_labels(request: JobRequest) -> dict[str, str]:
 
 
 def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, Any]:
-    """Return the container's requests and limits. CPU has no limit: a JVM that starts would be held back by it.
+    """Return the container's requests and limits. CPU has no limit: it would slow down a starting JVM.
 
-    Where the driver does the work itself, each core's task may hold its memory beside that; few tables make it do so.
+    Where the driver does the work itself, each core's task may hold its memory in addition; only a few tables make it
+    do so.
     """
     memory = driver_memory_mib(spark.driver.memory)
     tasks = 0 if spark.executors.instances else spark.driver.cores * math.ceil(profile.task_memory / 1024**2)
@@ -154,7 +155,7 @@ def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, An
 def driver_memory_mib(heap: str) -> int:
     """Return the MiB of a driver's container for a heap given as a Spark size (`512m`, `1g`; MiB without a unit).
 
-    Raises ValueError, naming the text, when it is not a size.
+    Raises ValueError, naming the text, if it is not a size.
     """
     match = _SIZE.match(heap.strip().lower())
     if not match:
@@ -164,7 +165,7 @@ def driver_memory_mib(heap: str) -> int:
 
 
 def view_job(raw: Mapping[str, Any]) -> JobView:
-    """Return what matters of a Job as the API server has it."""
+    """Return the view of a Job in its API form."""
     metadata = raw["metadata"]
     status = raw.get("status") or {}
     state, message = _state(status)
@@ -180,7 +181,7 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
 
 
 def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
-    # NB: SuccessCriteriaMet and FailureTarget come while the pod still runs; only these two mean that it has ended.
+    # NB: SuccessCriteriaMet and FailureTarget appear while the pod still runs; only these two mean that it has ended.
     for condition in status.get("conditions") or ():
         if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
             ended = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED

@@ -1,4 +1,4 @@
-"""The watched objects as values: identity and resource version beside the parsed spec and status."""
+"""The watched objects as values: identity and resource version, with the parsed spec and status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.storage import StorageError, local_path
 
 
-class Kind(StrEnum):
-    """The kinds that are watched."""
+class ResourceKind(StrEnum):
+    """The watched kinds."""
 
     COMPACTION = "TableCompaction"
     CLEANUP = "CompactionCleanup"
@@ -24,9 +24,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What names an object in the cluster."""
+    """The identity of an object in the cluster."""
 
-    kind: Kind
+    kind: ResourceKind
     namespace: str
     name: str
 
@@ -36,7 +36,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """A table of a warehouse, in lower case, or a Hudi table by its location: what locks and attempts are about."""
+    """A table of a warehouse in lower case, or a Hudi table by its location: the unit of locks and attempts."""
 
     warehouse: str
     database: str
@@ -49,7 +49,7 @@ class TableKey:
 
     @classmethod
     def of_location(cls, location: str) -> "TableKey":
-        """Return the key of a table by its location, however that is spelled, which is one place for all warehouses."""
+        """Return the key of a table by its location in any spelling. All warehouses share one key per location."""
         try:
             return cls("", "", local_path(location))
         except StorageError:
@@ -77,9 +77,9 @@ StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
 
 @dataclass(frozen=True)
 class Resource(Generic[SpecT, StatusT]):
-    """One of our two resources; `raw` is the object as it came, for writing its status back."""
+    """One of our two resources; `raw` is the original object, kept for writing its status back."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ResourceKind]
     meta: Meta
     spec: SpecT
     status: StatusT
@@ -87,12 +87,12 @@ class Resource(Generic[SpecT, StatusT]):
 
     @property
     def key(self) -> Key:
-        """The object's name in the cluster."""
+        """The object's key in the cluster."""
         return Key(self.kind, self.meta.namespace, self.meta.name)
 
     @property
     def table(self) -> TableKey:
-        """The table it is about."""
+        """The table that it is about."""
         return TableKey.of(self.spec.warehouse, self.spec.table.database, self.spec.table.name)
 
     @property
@@ -104,32 +104,32 @@ class Resource(Generic[SpecT, StatusT]):
 class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     """A TableCompaction."""
 
-    kind = Kind.COMPACTION
+    kind = ResourceKind.COMPACTION
 
     @property
     def table(self) -> TableKey:
-        """The table it is about, by location as soon as that is known: a Hudi table may have several names."""
+        """The table that it is about, by location once that is known: a Hudi table may have several names."""
         location = self.status.location or self.spec.table.location
         return super().table if location is None else TableKey.of_location(location)
 
     @property
     def is_hudi(self) -> bool:
-        """Whether it is about a Hudi table, whose own timeline says what became of an attempt."""
+        """Whether it is about a Hudi table, whose own timeline records the result of an attempt."""
         return self.spec.type.table_format is Format.HUDI
 
     @property
     def attempt_running(self) -> bool:
-        """Whether an attempt was recorded that has not been judged yet (its Job may still have to be created)."""
+        """Whether a recorded attempt has not been judged yet (its Job may not exist yet)."""
         return self.status.attempt > 0 and not self.ended and self.status.next_attempt_time is None
 
     @property
     def holds_table(self) -> bool:
-        """Whether younger compactions of its table wait for it: its attempt runs, or it is to start by itself."""
+        """Whether younger compactions of its table wait for it: its attempt runs, or it will start by itself."""
         return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
 
     @property
     def kept_out(self) -> bool:
-        """Whether an attempt was made, and what is in the metastore's compaction queue is in the way since then."""
+        """Whether an attempt was made, and entries in the metastore's compaction queue have blocked it since then."""
         held = self.status.back_off
         return self.status.attempt > 0 and held is not None and held.reason == Reason.IN_COMPACTION_QUEUE
 
@@ -137,16 +137,16 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
 class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
     """A CompactionCleanup."""
 
-    kind = Kind.CLEANUP
+    kind = ResourceKind.CLEANUP
 
     @property
     def settled(self) -> bool:
-        """Whether it was computed what is published, and the reader baseline stored with it."""
+        """Whether the published state has been computed, and the reader baseline stored with it."""
         return self.status.baseline is not None
 
 
 def read_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the metadata of an object as the API server has it."""
+    """Return the metadata of an object in its API form."""
     metadata = raw["metadata"]
     return Meta(
         namespace=metadata["namespace"],
@@ -159,14 +159,14 @@ def read_meta(raw: Mapping[str, Any]) -> Meta:
 
 
 def read_compaction(raw: Mapping[str, Any]) -> Compaction:
-    """Return a TableCompaction. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    """Parse a TableCompaction. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = TableCompactionSpec.model_validate(raw["spec"])
     status = TableCompactionStatus.model_validate(raw.get("status") or {})
     return Compaction(read_meta(raw), spec, status, raw)
 
 
 def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
-    """Return a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) when it is not one."""
+    """Parse a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = CompactionCleanupSpec.model_validate(raw["spec"])
     status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
     return Cleanup(read_meta(raw), spec, status, raw)

@@ -1,31 +1,31 @@
-"""Moments as Kubernetes writes them. The clock itself is always handed in."""
+"""Times in Kubernetes' format. The clock itself is always an argument."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], datetime]
-"""Returns the present moment, aware of its time zone."""
+"""Returns the current time, with its time zone."""
 
 
 def utc_now() -> datetime:
-    """Return the present moment in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def rfc3339(moment: datetime) -> str:
-    """Return a moment as RFC 3339 in UTC; NB: with its microseconds, since grace periods count from such texts."""
+    """Return a time as RFC 3339 in UTC. NB: keeps microseconds, since grace periods count from such texts."""
     text = moment.astimezone(UTC).isoformat(timespec="microseconds" if moment.microsecond else "seconds")
     return text.replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime:
-    """Return the moment that an RFC 3339 text names. Raises ValueError when it names none."""
+    """Parse an RFC 3339 time. Raises ValueError if it is invalid."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def seconds_until(moment: datetime, now: datetime) -> float:
-    """Return how long it is until a moment, never less than nothing."""
+    """Return the seconds until a time, 0 if it has passed."""
     return max(0.0, (moment - now) / timedelta(seconds=1))
 
 

@@ -1,4 +1,7 @@
-"""The work queue: each key at most once in it, one reconcile of a key at a time, delayed entries. Time is handed in."""
+"""Level-triggered work queue: each key at most once, one reconcile of a key at a time, delayed entries.
+
+Time is an argument.
+"""
 
 import heapq
 from collections import OrderedDict
@@ -9,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class WorkQueue(Generic[K]):
-    """First in, first out. A key that is added while it is worked on comes again once that is done."""
+    """First in, first out. A key added while it is being processed is queued again afterwards."""
 
     def __init__(self) -> None:
         self._ready: OrderedDict[K, None] = OrderedDict()
@@ -20,14 +23,14 @@ class WorkQueue(Generic[K]):
         self._entries = 0
 
     def add(self, key: K) -> None:
-        """Ask for a reconcile of the key as soon as possible."""
+        """Request a reconcile of the key as soon as possible."""
         if key in self._busy:
             self._again.add(key)
         else:
             self._ready[key] = None
 
     def add_at(self, key: K, due: float) -> None:
-        """Ask for a reconcile of the key at that time; of several wishes the earliest counts."""
+        """Request a reconcile of the key at that time; the earliest of several requests counts."""
         if due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due
@@ -35,7 +38,7 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (due, self._entries, key))
 
     def pop(self, now: float) -> K | None:
-        """Return the next key that is ready, or None; the caller owes a `done` for it."""
+        """Return the next ready key, or None; the caller must call `done` for it."""
         self._promote(now)
         if not self._ready:
             return None
@@ -44,14 +47,14 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that the reconcile of a popped key is over."""
+        """Report that the reconcile of a popped key is over."""
         self._busy.discard(key)
         if key in self._again:
             self._again.discard(key)
             self._ready[key] = None
 
     def next_due(self) -> float | None:
-        """Return when the next delayed key becomes ready, or None when there is none."""
+        """Return the time at which the next delayed key becomes ready, None if there is none."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
