@@ -71,9 +71,16 @@ class Supervision:
         if time.monotonic() > self._deadline:
             what = f"waited {self._seconds:g} s for tcomp/{self._name} and all that follows"
             raise WaitTimeoutError(f"{what}{self._zombies.tell()}")
+        # NB: asked first: a process says so before it stops, so that of this run is among the reports.
+        stopped = self._plane.controller.paused
         for report in self._signals.new_reports():
             if report.run == self._run:
                 self._heed(report)
+            elif report.fault is not None:
+                self._signals.allow(report.run, report.fault)
+        if stopped and self._plane.controller.paused:
+            # The step was the last one of the run before, which had ended by then.
+            self._plane.controller.resume()
         self._plane.controller.start()
         zombies_ended = self._zombies.step(self._is_time)
         if self._reader.waiting and self._reader_may_leave():
