@@ -110,11 +110,16 @@ def _directory(path: str, table: Table) -> tuple[str, str]:
 
 def left_behind(table: Table) -> Iterator[str]:
     """Yield what the metastore still has of any compaction: locks, transactions, entries of the queue."""
-    for lock in table.admin.show_locks(table.database, table.name):
-        yield f"a lock is left: {lock}"
-    for txn in table.admin.open_transactions().open:
-        yield f"a transaction is open: {txn}"
+    yield from held(table)
     if table.admin.generation() is Generation.HIVE4:
         for entry in table.admin.compactions(table.database, table.name):
             if entry.is_open or entry.state is QueueState.READY_FOR_CLEANING:
                 yield f"a queue entry is left: {entry}"
+
+
+def held(table: Table) -> Iterator[str]:
+    """Yield the locks on a table, and all open transactions."""
+    for lock in table.admin.show_locks(table.database, table.name):
+        yield f"a lock is left: {lock}"
+    for txn in table.admin.open_transactions().open:
+        yield f"a transaction is open: {txn}"
