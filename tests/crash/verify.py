@@ -81,7 +81,7 @@ def wrongly_gone(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> I
 
 
 def hidden(table: Table) -> Iterator[str]:
-    """Yield the names that readers skip: nobody leaves any behind."""
+    """Yield the names that readers skip: none may be left behind."""
     for place, names in table.names().items():
         found = sorted(name for name in names if name.startswith(("_", ".")))
         if found:
