@@ -109,7 +109,7 @@ def _directory(path: str, table: Table) -> tuple[str, str]:
 
 
 def left_behind(table: Table) -> Iterator[str]:
-    """Yield what the metastore still has of any compaction: locks, transactions, entries of the queue."""
+    """Yield what compactions left in the metastore: locks, transactions, entries of the queue."""
     yield from held(table)
     if table.admin.generation() is Generation.HIVE4:
         for entry in table.admin.compactions(table.database, table.name):

@@ -157,7 +157,7 @@ def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
 
 
 def pool_owner(pool: str | None) -> tuple[str, int] | None:
-    """Return the compaction's UID and the attempt of a driver's `queue_pool`, None for a pool of anybody else."""
+    """Return the compaction's UID and the attempt of a driver's `queue_pool`, None for any other pool."""
     return _attempt_after(QUEUE_POOL_PREFIX, pool)
 
 

@@ -97,7 +97,7 @@ class Now:
 
 
 HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
-"""Holds readers off an entry's partition, and yields what is obsolete now that nobody else can change it."""
+"""Holds readers off an entry's partition, and yields what is obsolete while no other client can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
@@ -219,7 +219,7 @@ def names_in(listing: Listing) -> set[str]:
 def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
     """Take directories out of readers' sight, each whole; what is gone already is fine."""
     for name in names:
-        # Hidden by an earlier pass and made anew meanwhile: the name stays for the next pass.
+        # An earlier pass hid it, and it was created again since: the next pass takes it.
         with suppress(AlreadyExistsError, NotFoundError):
             storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
 

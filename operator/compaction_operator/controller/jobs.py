@@ -76,7 +76,7 @@ def current_job(compaction: Compaction) -> str:
 
 
 def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
-    """Return what the driver of the current attempt is told.
+    """Return the request that the driver of the current attempt gets.
 
     Raises KeyError for a warehouse or profile that is not there.
     """
