@@ -81,7 +81,7 @@ def wrongly_gone(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> I
 
 
 def hidden(table: Table) -> Iterator[str]:
-    """Yield the names that readers skip: nobody leaves any behind."""
+    """Yield the names that readers skip: none may be left behind."""
     for place, names in table.names().items():
         found = sorted(name for name in names if name.startswith(("_", ".")))
         if found:
@@ -109,7 +109,7 @@ def _directory(path: str, table: Table) -> tuple[str, str]:
 
 
 def left_behind(table: Table) -> Iterator[str]:
-    """Yield what the metastore still has of any compaction: locks, transactions, entries of the queue."""
+    """Yield what compactions left in the metastore: locks, transactions, entries of the queue."""
     yield from held(table)
     if table.admin.generation() is Generation.HIVE4:
         for entry in table.admin.compactions(table.database, table.name):

@@ -67,7 +67,7 @@ class PartitionDeletion:
 
 
 HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
-"""Holds off readers of an entry's partition, and yields what is obsolete now that no other client can change it."""
+"""Holds readers off an entry's partition, and yields what is obsolete while no other client can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
