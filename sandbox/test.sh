@@ -9,7 +9,7 @@ cd "$ROOT"
 borrow_sandbox
 "$SANDBOX/setup.sh"
 "$SANDBOX/lint.sh"
-"$SANDBOX/up.sh" --borrowed > /dev/null
+"$CLUSTER/up.sh" --borrowed > /dev/null
 status=0
 # NB: a bare pytest runs tests/unit alone; here all of tests/ is the default.
 .venv/bin/pytest -o testpaths=tests "$@" || status=$?
