@@ -5,9 +5,9 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"
 
-# NB: with these very flags Go finds what an earlier build left in its own cache.
+# NB: with these very flags Go finds what an earlier build left in its own cache. -v: setup.sh counts the packages.
 go_build() { # source folder, package, output, linker flags
-  (cd "$1" && CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false nice go build -trimpath -ldflags "-s -w $4" -o "$3" "$2")
+  (cd "$1" && CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false nice go build -v -trimpath -ldflags "-s -w $4" -o "$3" "$2")
 }
 
 kubernetes_version() { awk '$1 == "k8s.io/kubernetes" { print $2 }' "$CLUSTER/kubernetes/go.mod"; }
@@ -16,6 +16,7 @@ build_kubernetes() { # output folder
   local version minor variable=k8s.io/component-base/version name
   version=$(kubernetes_version)
   minor=$(cut -d. -f2 <<< "$version")
+  echo "packages: $(cd "$CLUSTER/kubernetes" && go list -deps ./kubeall | wc -l)" >&2
   go_build "$CLUSTER/kubernetes" ./kubeall "$1/kubeall" \
     "-X $variable.gitVersion=$version -X $variable.gitMajor=1 -X $variable.gitMinor=$minor -X $variable.gitTreeState=clean"
   for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl; do
