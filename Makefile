@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ sandbox-status: ## What the sandbox runs and how to reach it
 
 sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
 	@sandbox/cluster/up.sh
+
+crds: ## Copy crds/ into the chart, which Argo CD reads from git
+	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/
 
 lock: ## Renew both lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock

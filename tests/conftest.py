@@ -1,27 +1,18 @@
-"""Which tests must share a process where pytest runs them side by side (`--dist loadgroup`, sandbox/test.sh)."""
-
-from pathlib import Path
+"""How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them."""
 
 import pytest
-
-HERE = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group what shares an expensive fixture: a cluster, a plane, metastores, a JVM. Unit tests share nothing."""
-    for item in items:
-        group = _group(item)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 
-def _group(item: pytest.Item) -> str | None:
-    kind, subject, *_ = item.path.relative_to(HERE).parts
-    if kind == "unit":
-        return None
-    if kind == "e2e":
-        return kind
-    if subject == "hudi" and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-        return f"hudi {item.callspec.params.get('hudi', '')}"
-    return subject
+class ByFixtures(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Keeps together what shares an expensive fixture: a cluster, a plane, metastores, a JVM. Unit tests: by module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.split("::", 1)[0]
+        kind, *subject = module.removeprefix("tests/").split("/")[:-1]
+        return module if kind == "unit" else "/".join([kind, *subject])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    return ByFixtures(config, log) if config.getoption("dist") == "loadscope" else None
