@@ -49,7 +49,9 @@ def test_the_chart_holds_the_crds() -> None:
     """The chart's copies are those of crds/: after a change there, `make crds`."""
     assert sorted(path.name for path in (CHART / "files" / "crds").iterdir()) == CRDS
     for name in CRDS:
-        assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), f"{name}: run make crds"
+        assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), (
+            f"{name}: run make crds"
+        )
 
 
 def test_kustomize_installs_all_crds() -> None:
