@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore.errors import TableNotFound
 from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.tables import Table
@@ -37,7 +38,7 @@ class Change:
     message: str
 
 
-class TableGoneError(Exception):
+class TableGoneError(OperatorError):
     """The table is no longer the recorded one."""
 
     def __init__(self, change: Change) -> None:

@@ -15,6 +15,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.readers import concerns
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
 
@@ -72,7 +73,7 @@ HoldOff = Callable[[str], AbstractContextManager[None]]
 """Holds off readers of one partition ('' for the table); raises ReadersBusyError if that is not possible now."""
 
 
-class ReadersBusyError(Exception):
+class ReadersBusyError(OperatorError):
     """Readers are active all the time: to be retried."""
 
 

@@ -14,6 +14,7 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.errors import OperatorError
 
 Raw = dict[str, Any]
 
@@ -26,7 +27,7 @@ EXECUTORS = "spark-role=executor"
 _PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP: cleanup_api.PLURAL}
 
 
-class KubeError(Exception):
+class KubeError(OperatorError):
     """The API server could not be reached or refused the request; a retry may help."""
 
 

@@ -12,11 +12,12 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import Kube
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
+from compaction_operator.errors import OperatorError
 
 KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
 
 
-class WentBackError(Exception):
+class WentBackError(OperatorError):
     """The API server shows an older state than before: no cached state is reliable."""
 
 
