@@ -66,6 +66,11 @@ class PartitionEntry(ReadModel):
     obsolete: tuple[ObsoleteEntry, ...]
     totals: Totals = Totals()
 
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The names recorded as obsolete."""
+        return tuple(one.name for one in self.obsolete)
+
 
 class CompactionCleanupSpec(ReadModel):
     """The journal. Immutable except for `suspend` and `approved`."""

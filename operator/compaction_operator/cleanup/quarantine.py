@@ -6,6 +6,7 @@ its first character, and purged from there. A name that a user moved back is not
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 
 from compaction_operator.acid.listing import Listing
@@ -69,14 +70,14 @@ def _quarantine_recorded(
     own: str,
     known: Mapping[str, Collection[str]],
 ) -> PartitionDeletion:
-    recorded = [one.name for one in entry.obsolete]
     listing = list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, listing)
-    restored = [name for name in recorded if name in names_in(listing) and name in known.get(entry.partition, ())]
-    waiting = [name for name in recorded if name in obsolete and name not in restored]
+    restored = [name for name in entry.recorded if name in names_in(listing) and name in known.get(entry.partition, ())]
+    waiting = [name for name in entry.recorded if name in obsolete and name not in restored]
     taken: dict[str, str] = {}
     if waiting:
-        _make_folder(storage, entry.location, own)
+        storage.make_directory(join(entry.location, QUARANTINE))
+        storage.make_directory(join(entry.location, QUARANTINE, own))
         with held_off(storage, entry) as obsolete:
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
@@ -84,49 +85,36 @@ def _quarantine_recorded(
     return result_of(entry, there=there, obsolete=obsolete, taken=taken, held=held, restored=restored)
 
 
-def _make_folder(storage: Storage, location: str, own: str) -> None:
-    storage.make_directory(join(location, QUARANTINE))
-    storage.make_directory(join(location, QUARANTINE, own))
-
-
 def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
     """Move directories into the quarantine; return the reason for each that cannot be moved."""
     taken = {}
     for name in names:
         try:
-            storage.rename(join(location, name), join(location, QUARANTINE, own, name))
+            with suppress(NotFoundError):
+                storage.rename(join(location, name), join(location, QUARANTINE, own, name))
         except AlreadyExistsError:
             taken[name] = f"{QUARANTINE}/{own} already contains this name"
-        except NotFoundError:
-            continue
     return taken
 
 
 def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
     """Delete from the folder that no reader looks into: no reader needs to be held off."""
-    recorded = [one.name for one in entry.obsolete]
     folder = join(entry.location, QUARANTINE, own)
-    freed = empty_trash(storage, folder, recorded)
+    freed = empty_trash(storage, folder, entry.recorded)
     held, listing = list_directory(storage, folder), list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, _as_if_restored(held, listing))
-    doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
+    doomed = [name for name in entry.recorded if name in names_in(held) and name in obsolete]
     hide(storage, folder, doomed)
     freed.update(empty_trash(storage, folder, doomed))
     left = names_in(list_directory(storage, folder))
-    restored = [name for name in recorded if name in names_in(listing)]
-    _leave(storage, entry.location, own)
+    restored = [name for name in entry.recorded if name in names_in(listing)]
+    storage.remove_if_empty(folder)
+    storage.remove_if_empty(join(entry.location, QUARANTINE))
     return result_of(entry, there=left, obsolete=obsolete, freed=freed, held=left, restored=restored)
 
 
 def _as_if_restored(held: Listing, listing: Listing) -> Listing:
     there = names_in(listing)
-    return Listing(
-        directories=(*listing.directories, *(one for one in held.directories if one.name not in there)),
-        files=(*listing.files, *(one for one in held.files if one.name not in there)),
-    )
-
-
-def _leave(storage: Storage, location: str, own: str) -> None:
-    """Remove the empty folders."""
-    storage.remove_if_empty(join(location, QUARANTINE, own))
-    storage.remove_if_empty(join(location, QUARANTINE))
+    directories = (one for one in held.directories if one.name not in there)
+    files = (one for one in held.files if one.name not in there)
+    return Listing(directories=(*listing.directories, *directories), files=(*listing.files, *files))

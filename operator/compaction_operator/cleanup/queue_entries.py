@@ -77,7 +77,7 @@ def _mark_cleaned(
         # NB: forgetting aborted write ids would revive their rows when the volume is back.
         raise StillThereError(f"{entry.location}: not even the published output is there: is its volume there?")
     for place, listing in listings.items():
-        recorded = names_in(listing) & {one.name for one in entry.obsolete}
+        recorded = names_in(listing).intersection(entry.recorded)
         left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
         if left:
             raise StillThereError(f"{place}: {left[0]} is left, so queue entry {found.queue_id} cannot be ended yet")

@@ -97,5 +97,5 @@ def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Cou
 
 def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
     """Return the recorded names that exist and are not obsolete, and those that can never become obsolete."""
-    recorded = (one.name for one in entry.obsolete if one.name not in obsolete)
-    return tuple(name for name in recorded if name in there or not may_become_obsolete(name))
+    kept = (name for name in entry.recorded if name not in obsolete)
+    return tuple(name for name in kept if name in there or not may_become_obsolete(name))

@@ -151,7 +151,7 @@ def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, 
         obsolete = now.obsolete(entry, listing)
     except (StorageError, ValueError) as unclear:
         log.warning("%s: deleting nothing: %s", entry.location, unclear)
-        return tuple(one.name for one in entry.obsolete)
+        return entry.recorded
     return needed_of(entry, there=names_in(listing), obsolete=obsolete)
 
 
