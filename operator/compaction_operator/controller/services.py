@@ -10,13 +10,12 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import ResourceT
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
-ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
 
 
 @dataclass(frozen=True)

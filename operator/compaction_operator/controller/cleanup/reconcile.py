@@ -35,7 +35,7 @@ class CleanupReconciler:
         observed = await self._look(cleanup, failures)
         while True:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
-            before, cleanup = cleanup, await self._cluster.write_cleanup(cleanup, decision.status)
+            before, cleanup = cleanup, await self._cluster.write(cleanup, decision.status)
             self._services.metrics.deleted(before, cleanup)
             await self._cluster.emit(decision.events, cleanup.raw)
             self._watch(cleanup, decision.action)

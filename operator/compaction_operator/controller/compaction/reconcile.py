@@ -53,7 +53,7 @@ class CompactionReconciler:
             decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
             if decision.action is CompactionAction.PREFLIGHT:
                 self._turns.claim(compaction)
-            before, compaction = compaction, await self._cluster.write_compaction(compaction, decision.status)
+            before, compaction = compaction, await self._cluster.write(compaction, decision.status)
             self._services.metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:

@@ -30,11 +30,7 @@ MEMORY_OVERHEAD_MINIMUM = 512
 
 _SIZE = re.compile(r"^([0-9]+)([kmgt]?)b?$")
 _MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-_POD_FIELDS = {
-    "POD_NAME": "metadata.name",
-    "POD_UID": "metadata.uid",
-    "POD_IP": "status.podIP",
-}
+_POD_FIELDS = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
 
 
 class JobState(StrEnum):
@@ -220,7 +216,8 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
 
 def _container(request: JobRequest) -> dict[str, Any]:
     warehouse = request.warehouse
-    variables = [*_pod_environment(), *metastore_environment(warehouse.metastore)]
+    of_pod = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
+    variables = [*of_pod, *metastore_environment(warehouse.metastore)]
     return {
         "name": CONTAINER,
         "image": request.profile.image,
@@ -232,7 +229,3 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "securityContext": container_security(),
         "volumeMounts": volume_mounts(warehouse.volume, warehouse.metastore.secret),
     }
-
-
-def _pod_environment() -> list[dict[str, Any]]:
-    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
