@@ -32,7 +32,7 @@ class CleanupReconciler:
         if cleanup is None:
             self._reader_watch.forget(key)
             return None, False
-        observed = await self._look(cleanup, failures)
+        observed = await self._observe(cleanup, failures)
         while True:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
             before, cleanup = cleanup, await self._cluster.write(cleanup, decision.status)
@@ -45,7 +45,7 @@ class CleanupReconciler:
                 return decision.requeue_after, decision.failed
             observed = await self._act(decision, cleanup, observed)
 
-    async def _look(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
+    async def _observe(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
         if cleanup.ended:
             return CleanupObservation(needed=self._needed(cleanup))
         if cleanup.settled:

@@ -48,7 +48,7 @@ class CompactionReconciler:
             self._turns.release(compaction)
 
     async def _steps(self, compaction: Compaction) -> float | None:
-        observed = await self._look(compaction)
+        observed = await self._observe(compaction)
         while True:
             decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
             if decision.action is CompactionAction.PREFLIGHT:
@@ -60,7 +60,7 @@ class CompactionReconciler:
                 return decision.requeue_after
             observed = await self._act(decision.action, compaction, observed)
 
-    async def _look(self, compaction: Compaction) -> CompactionObservation:
+    async def _observe(self, compaction: Compaction) -> CompactionObservation:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
             waits_for = None if compaction.ended else self._turns.waits_for(compaction, self._services.clock())
