@@ -142,12 +142,9 @@ class Holding:
             if (lock.lock_id < lock_id or self._policy.shares)
             and concerns(lock, [partition])
             and not (lock.agent or "").startswith(AGENT_PREFIX)
-            and not self._has_listed(lock)
+            # It has listed if it was held long enough; a waiting query has not started.
+            and self._seen.seconds(self._table, lock) <= self._policy.planning
         ]
-
-    def _has_listed(self, lock: LockInfo) -> bool:
-        """Whether a lock has been held so long that its query has listed; a waiting query has not started."""
-        return self._seen.seconds(self._table, lock) > self._policy.planning
 
 
 def cleanup_agent(compaction: CompactionRef, owner: str) -> str:

@@ -37,10 +37,6 @@ class Services:
         """Run a blocking call in a worker thread, and count it if it failed."""
         warehouse = resource.spec.warehouse
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
-        self.metrics.not_answered(warehouse, operation, _is_trouble(answer))
+        unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
+        self.metrics.not_answered(warehouse, operation, unavailable or isinstance(answer, Trouble))
         return answer
-
-
-def _is_trouble(answer: object) -> bool:
-    unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
-    return unavailable or isinstance(answer, Trouble)

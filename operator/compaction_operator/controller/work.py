@@ -12,9 +12,8 @@ from compaction_operator.api.compaction import Readers, TableCompactionSpec, Tab
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings
+from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.orphans import orphans
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete

@@ -6,7 +6,7 @@ of any earlier moment. Where `decide` lacks information, it asks for an action; 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
@@ -102,7 +102,7 @@ class CompactionDecision:
     status: TableCompactionStatus
     action: CompactionAction = CompactionAction.NONE
     requeue_after: float | None = None
-    events: tuple[Event, ...] = field(default=())
+    events: tuple[Event, ...] = ()
 
 
 def decide(
@@ -151,9 +151,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if due is not None and parse_time(due) > self.now:
             return self._back_off(parse_time(due))
         if self._observed.waits_for is not None:
-            return self._wait(
-                Phase.QUEUED, "Queued", f"waiting for {self._observed.waits_for}", requeue_after=QUEUE_CHECK
-            )
+            message = f"waiting for {self._observed.waits_for}"
+            return self._wait(Phase.QUEUED, "Queued", message, requeue_after=QUEUE_CHECK)
         return self._preflight()
 
     def attempt_running(self) -> CompactionDecision:
@@ -317,13 +316,10 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _judge(self, end: End) -> CompactionDecision:
         if end.driver.progress is not None:
             self._show(end.driver.progress)
-        if self._compaction.is_hudi:
-            self._record_hudi(end)
-        else:
-            self._record(end)
+        self._record(end)
         failure = self._failure(end)
         if failure is None:
-            return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
+            return self._succeed(self._done(end))
         if self._observed.attempt_ended is not True:
             return self._end_attempt(self._observed.attempt_ended)
         if failure.reason in FINAL_REASONS:
@@ -331,13 +327,10 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return self._pause(failure) if failure.reason in WAITING_REASONS else self._count(failure, end)
 
     def _record(self, end: End) -> None:
-        self.update(
-            cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
-            totals=sum((entry.totals for entry in end.published), Totals()),
-        )
-
-    def _record_hudi(self, end: End) -> None:
-        if end.driver.result is not None and end.driver.result.hudi is not None:
+        if not self._compaction.is_hudi:
+            totals = sum((entry.totals for entry in end.published), Totals())
+            self.update(cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups), totals=totals)
+        elif end.driver.result is not None and end.driver.result.hudi is not None:
             self.update(hudi=end.driver.result.hudi)
 
     def _failure(self, end: End) -> DriverResult | None:
@@ -385,14 +378,13 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return self._wait(Phase.WAITING, "CleaningUp", message, requeue_after=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:
+        """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded."""
+        if self._compaction.is_hudi:
+            lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
+            return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
         if not end.published:
             return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing to compact")
         return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
-
-    def _done_hudi(self, end: End) -> DriverResult:
-        """Return the driver's report of its success. A succeeded Job counts as success even if its report is lost."""
-        lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
-        return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:

@@ -105,9 +105,8 @@ class CompactionReconciler:
         self, action: CompactionAction, compaction: Compaction, observed: CompactionObservation
     ) -> CompactionObservation:
         if action is CompactionAction.PREFLIGHT:
-            return replace(
-                observed, verdict=await self._services.ask(compaction, "preflight", self._services.work.preflight)
-            )
+            verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight)
+            return replace(observed, verdict=verdict)
         if action is CompactionAction.CREATE_JOB:
             return await self._create_job(compaction)
         if action is CompactionAction.DELETE_JOB:

@@ -106,7 +106,20 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
 
     The Job itself never retries: an attempt is counted before it starts, so retries are up to the controller.
     """
-    labels = job_labels(request)
+    labels = {
+        "app.kubernetes.io/name": "compaction-operator",
+        "app.kubernetes.io/component": CONTAINER,
+        LABEL_COMPACTION_UID: request.uid,
+        LABEL_ATTEMPT: str(request.attempt),
+    }
+    owner = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": api.KIND,
+        "name": request.name,
+        "uid": request.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -115,7 +128,7 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
             "namespace": request.namespace,
             "labels": labels,
             "annotations": {ANNOTATION_COMPACTION: request.name},
-            "ownerReferences": [_owner(request)],
+            "ownerReferences": [owner],
         },
         "spec": {
             "backoffLimit": 0,
@@ -123,16 +136,6 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
             "ttlSecondsAfterFinished": math.ceil(ttl),
             "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request)},
         },
-    }
-
-
-def job_labels(request: JobRequest) -> dict[str, str]:
-    """Return the labels that identify a Job and its pod."""
-    return {
-        "app.kubernetes.io/name": "compaction-operator",
-        "app.kubernetes.io/component": CONTAINER,
-        LABEL_COMPACTION_UID: request.uid,
-        LABEL_ATTEMPT: str(request.attempt),
     }
 
 
@@ -183,17 +186,6 @@ def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
             ended = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
             return ended, condition.get("message", "")
     return JobState.ACTIVE, ""
-
-
-def _owner(request: JobRequest) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": api.KIND,
-        "name": request.name,
-        "uid": request.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
 
 
 def _pod_spec(request: JobRequest) -> dict[str, Any]:
