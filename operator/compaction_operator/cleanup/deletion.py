@@ -42,6 +42,16 @@ CAME_BACK = "reappeared during the deletion"
 
 
 @dataclass(frozen=True, slots=True)
+class PassInput:
+    """What a pass works on: a journal with the computed state of each partition, in a storage and a metastore."""
+
+    storage: Storage
+    metastore: MetastoreCalls
+    spec: CompactionCleanupSpec
+    states: Mapping[str, PublishedState]
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionDeletion:
     """Result of one pass over one partition's entry.
 
@@ -66,58 +76,47 @@ class PartitionDeletion:
     final: bool = False
 
 
-HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
+HeldOff = Callable[[PartitionEntry], AbstractContextManager[dict[str, str]]]
 """Holds readers off an entry's partition, and yields what is obsolete while no other client can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 
-def delete_obsolete(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    *,
-    policy: LockPolicy = DEFAULT_LOCK_POLICY,
-) -> tuple[PartitionDeletion, ...]:
-    """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
+Deletions = tuple[PartitionDeletion, ...]
+"""One result per entry, in the journal's order."""
 
-    `states` has the computed state of each partition. A storage error in one partition is that partition's result.
-    Errors of the metastore are raised: nothing is deleted on a guess.
+
+def delete_obsolete(given: PassInput, *, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Deletions:
+    """Make one pass over a journal whose readers are gone.
+
+    A storage error in one partition is that partition's result. Errors of the metastore are raised: nothing is deleted
+    on a guess.
     """
-    visit = partial(_delete_recorded, held_off=held_off(metastore, spec, policy))
-    return visit_entries(storage, metastore, spec, states, visit)
+    return visit_entries(given, partial(_delete_recorded, held_off=held_off(given, policy)))
 
 
-def plan_deletion(
-    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
-) -> tuple[PartitionDeletion, ...]:
+def plan_deletion(given: PassInput) -> Deletions:
     """Return what a `delete_obsolete` pass would find, but change nothing.
 
     `remaining` has what would be deleted, with the reason why it is obsolete; it omits what would be kept.
     """
-    return visit_entries(storage, metastore, spec, states, _plan_recorded)
+    return visit_entries(given, _plan_recorded)
 
 
-def visit_entries(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    visit: Visit,
-) -> tuple[PartitionDeletion, ...]:
+def visit_entries(given: PassInput, visit: Visit) -> Deletions:
     """Visit each entry that was published and whose partition is still the recorded one.
 
-    Returns one result per entry, in the journal's order. Raises the metastore's errors.
+    Raises the metastore's errors.
     """
+    storage, spec = given.storage, given.spec
     try:
-        now = resolve_now(metastore, spec.table, spec.partitions)
+        now = resolve_now(given.metastore, spec.table, spec.partitions)
     except TableGoneError as gone:
         return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    at_work = open_worker_entries(metastore, spec.table.ref())
+    at_work = open_worker_entries(given.metastore, spec.table.ref())
 
     def checked(entry: PartitionEntry) -> PartitionDeletion:
-        if states[entry.partition] is PublishedState.NOT_PUBLISHED:
+        if given.states[entry.partition] is PublishedState.NOT_PUBLISHED:
             return _skip(entry, Change("NotPublished", not_published(entry)))
         if changed := now.what_changed(entry):
             return _skip(entry, changed)
@@ -145,22 +144,22 @@ def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[Que
     return tuple(entry for entry in entries if entry.is_open and entry.state is not QueueState.INITIATED)
 
 
-def held_off(metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
+def held_off(given: PassInput, policy: LockPolicy) -> HeldOff:
     """Return how a pass holds off readers, after the locks that an earlier pass left are released.
 
     Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
     """
-    holding = Holding(metastore, spec, policy)
+    holding = Holding(given.metastore, given.spec, policy)
     holding.give_back_left()
 
     @contextmanager
-    def hold(storage: Storage, entry: PartitionEntry) -> Iterator[dict[str, str]]:
+    def hold(entry: PartitionEntry) -> Iterator[dict[str, str]]:
         with holding.hold_off(entry.partition):
             # NB: looked up again, because a pass may be long (hazard H11).
-            now = resolve_now(metastore, spec.table, [entry])
+            now = resolve_now(given.metastore, given.spec.table, [entry])
             if changed := now.what_changed(entry):
                 raise TableGoneError(changed)
-            yield now.obsolete(entry, list_directory(storage, entry.location))
+            yield now.obsolete(entry, list_directory(given.storage, entry.location))
 
     return hold
 
@@ -224,7 +223,7 @@ def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_
     freed = empty_trash(storage, entry.location, entry.recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
     if any(name in obsolete for name in entry.recorded):
-        with held_off(storage, entry) as obsolete:
+        with held_off(entry) as obsolete:
             doomed = [name for name in entry.recorded if name in obsolete]
             hide(storage, entry.location, doomed)
         freed.update(empty_trash(storage, entry.location, doomed))

@@ -10,11 +10,18 @@ from contextlib import suppress
 from functools import partial
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
-from compaction_operator.cleanup.deletion import HeldOff, PartitionDeletion, held_off, result_of, visit_entries
+from compaction_operator.api.cleanup import CompactionRef, PartitionEntry
+from compaction_operator.cleanup.deletion import (
+    Deletions,
+    HeldOff,
+    PartitionDeletion,
+    PassInput,
+    held_off,
+    result_of,
+    visit_entries,
+)
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, names_in
-from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -31,34 +38,24 @@ def quarantine_name(compaction: CompactionRef) -> str:
 
 
 def quarantine_obsolete(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    *,
-    known: Mapping[str, Collection[str]],
-    policy: LockPolicy = DEFAULT_LOCK_POLICY,
-) -> tuple[PartitionDeletion, ...]:
+    given: PassInput, *, known: Mapping[str, Collection[str]], policy: LockPolicy = DEFAULT_LOCK_POLICY
+) -> Deletions:
     """Move what `delete_obsolete` would delete into the quarantine, by the same rules.
 
     `known` has the names of each partition that were seen in quarantine before: a user moved back those that are in the
     table again, and they stay.
     """
-    own, held = quarantine_name(spec.compaction), held_off(metastore, spec, policy)
-    visit = partial(_quarantine_recorded, held_off=held, own=own, known=known)
-    return visit_entries(storage, metastore, spec, states, visit)
+    own, held = quarantine_name(given.spec.compaction), held_off(given, policy)
+    return visit_entries(given, partial(_quarantine_recorded, held_off=held, own=own, known=known))
 
 
-def purge_quarantined(
-    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
-) -> tuple[PartitionDeletion, ...]:
+def purge_quarantined(given: PassInput) -> Deletions:
     """Delete the recorded names from the attempt's own quarantine folder; do not touch those in the table itself.
 
     Each name is judged as if it were still in the table. If an undo has begun and the output was removed, the names in
     quarantine are needed again, and stay.
     """
-    visit = partial(_purge_recorded, own=quarantine_name(spec.compaction))
-    return visit_entries(storage, metastore, spec, states, visit)
+    return visit_entries(given, partial(_purge_recorded, own=quarantine_name(given.spec.compaction)))
 
 
 def _quarantine_recorded(
@@ -78,7 +75,7 @@ def _quarantine_recorded(
     if waiting:
         storage.make_directory(join(entry.location, QUARANTINE))
         storage.make_directory(join(entry.location, QUARANTINE, own))
-        with held_off(storage, entry) as obsolete:
+        with held_off(entry) as obsolete:
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
     there = names_in(list_directory(storage, entry.location)) - set(restored)
     held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))

@@ -115,11 +115,6 @@ class Controller:
             self._start(coroutine)
         return len(due)
 
-    async def idle(self) -> None:
-        """Wait until all started tasks are over."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
-
     def next_due(self) -> float:
         """Return the time at which something is due next."""
         dues = (self._queue.next_due(), self._reader_watch.next_due(), self._sweep_due)

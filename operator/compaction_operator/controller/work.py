@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
+from compaction_operator.cleanup.deletion import Deletions, PassInput, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -48,10 +48,6 @@ log = logging.getLogger(__name__)
 
 TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
 """Errors that a retry may resolve."""
-
-Deletion = Callable[
-    [Storage, MetastoreClient, CompactionCleanupSpec, Mapping[str, PublishedState]], tuple[PartitionDeletion, ...]
-]
 
 
 class UnknownWarehouseError(MetastoreError):
@@ -251,14 +247,14 @@ class Work:
         }
 
     @_answering
-    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...]:
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> Deletions:
         """Return what a deletion pass over some of a cleanup's partitions would delete now, as `remaining`."""
         return self._pass(cleanup, partitions, plan_deletion)
 
     @_answering
     def delete(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
-    ) -> tuple[PartitionDeletion, ...]:
+    ) -> Deletions:
         """Make one deletion pass over some of a cleanup's partitions.
 
         With `spec.quarantine` the pass moves names into the quarantine; with `purge` it deletes from there. With
@@ -274,8 +270,7 @@ class Work:
 
     def _policy(self, cleanup: Cleanup) -> LockPolicy:
         seen = self._seen[cleanup.spec.warehouse]
-        known = self._config.warehouse(cleanup.spec.warehouse)
-        shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
+        shares = self._warehouse(cleanup.spec.warehouse).hiding_lock is HidingLock.SHARED_READ
         return LockPolicy(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
     @_answering
@@ -298,13 +293,13 @@ class Work:
         finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
-    ) -> tuple[PartitionDeletion, ...]:
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[PassInput], Deletions]
+    ) -> Deletions:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(self._storage(part.table.location), client, part, states)
+        return visit(PassInput(self._storage(part.table.location), client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)

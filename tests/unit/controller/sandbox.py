@@ -510,7 +510,12 @@ class Sandbox:
 
     async def run(self) -> None:
         while self.controller.step():
-            await self.controller.idle()
+            await self.idle()
+
+    async def idle(self) -> None:
+        """Wait until all started tasks are over."""
+        while self.controller._tasks:
+            await asyncio.gather(*self.controller._tasks)
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, stopping wherever something is due."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from compaction_operator.api.cleanup import CompactionCleanupStatus, PartitionEntry, PartitionStatus, PublishedState
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
-from compaction_operator.cleanup.deletion import PartitionDeletion, not_published
+from compaction_operator.cleanup.deletion import Deletions, PartitionDeletion, not_published
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import STILL_NEEDED, Trouble
 
@@ -25,11 +25,11 @@ class Pass:
     """One deletion pass over the journal in progress: partitions visited, latest results, and the first trouble."""
 
     visited: frozenset[str] = frozenset()
-    latest: tuple[PartitionDeletion, ...] = ()
+    latest: Deletions = ()
     trouble: Trouble | None = None
     broken_off: bool = False
 
-    def after(self, chunk: Iterable[PartitionEntry], outcome: tuple[PartitionDeletion, ...] | Trouble) -> "Pass":
+    def after(self, chunk: Iterable[PartitionEntry], outcome: Deletions | Trouble) -> "Pass":
         """Return the pass after one more chunk. A metastore error breaks it off."""
         if isinstance(outcome, Trouble):
             return replace(self, latest=(), trouble=outcome, broken_off=True)

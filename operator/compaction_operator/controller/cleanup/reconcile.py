@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import Deletions
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.decide import CleanupDecision, decide
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
@@ -104,7 +104,7 @@ class CleanupReconciler:
         going = observed.deletion or Pass()
         return observed.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
 
-    async def _delete(self, decision: CleanupDecision, cleanup: Cleanup) -> tuple[PartitionDeletion, ...] | Trouble:
+    async def _delete(self, decision: CleanupDecision, cleanup: Cleanup) -> Deletions | Trouble:
         work, purge = self._services.work, decision.action is CleanupAction.PURGE
         delete = partial(work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist)
         pool = self._services.pools.of_warehouse(cleanup.spec.warehouse).deletion
