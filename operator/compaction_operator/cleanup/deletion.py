@@ -13,18 +13,9 @@ from types import MappingProxyType
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.identity import Change, TableGoneError
+from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, LockPolicy, ReadersBusyError
-from compaction_operator.cleanup.recorded import (
-    Now,
-    empty_trash,
-    hide,
-    list_directory,
-    names_in,
-    needed_of,
-    resolve_now,
-    volume_of,
-)
+from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.interface import MetastoreCalls
@@ -39,16 +30,6 @@ HIVE_AT_WORK = "InCompactionQueue"
 
 CAME_BACK = "reappeared during the deletion"
 """Why a recorded name is still there after a pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassInput:
-    """What a pass works on: a journal with the computed state of each partition, in a storage and a metastore."""
-
-    storage: Storage
-    metastore: MetastoreCalls
-    spec: CompactionCleanupSpec
-    states: Mapping[str, PublishedState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,49 +67,77 @@ Deletions = tuple[PartitionDeletion, ...]
 """One result per entry, in the journal's order."""
 
 
-def delete_obsolete(given: PassInput, *, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Deletions:
+@dataclass(frozen=True, slots=True)
+class JournalPass:
+    """One pass over a journal with the computed state of each partition, in a storage and a metastore."""
+
+    storage: Storage
+    metastore: MetastoreCalls
+    spec: CompactionCleanupSpec
+    states: Mapping[str, PublishedState]
+
+    def visit_entries(self, visit: Visit) -> Deletions:
+        """Visit each entry that was published and whose partition is still the recorded one.
+
+        Raises the metastore's errors.
+        """
+        storage, spec = self.storage, self.spec
+        try:
+            now = resolve_now(self.metastore, spec.table, spec.partitions)
+        except TableGoneError as gone:
+            return tuple(_skip(entry, gone.change) for entry in spec.partitions)
+        at_work = open_worker_entries(self.metastore, spec.table.ref())
+
+        def checked(entry: PartitionEntry) -> PartitionDeletion:
+            if self.states[entry.partition] is PublishedState.NOT_PUBLISHED:
+                return _skip(entry, Change("NotPublished", not_published(entry)))
+            if changed := now.what_changed(entry):
+                return _skip(entry, changed)
+            place = volume_of(entry, now.today.location)
+            if not storage.exists(place):
+                raise StorageError(f"{place} does not exist: is its volume there?")
+            if worker := next((one for one in at_work if one.concerns([entry.partition])), None):
+                why = f"Hive compacts it and may have started before this was published: {worker}"
+                return _skip(entry, Change(HIVE_AT_WORK, why), final=False)
+            return visit(storage, now, entry)
+
+        return tuple(_skip_unless_possible(entry, checked) for entry in spec.partitions)
+
+    def held_off(self, policy: LockPolicy) -> HeldOff:
+        """Return how a pass holds off readers, after the locks that an earlier pass left are released.
+
+        Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
+        """
+        holding = Holding(self.metastore, self.spec, policy)
+        holding.give_back_left()
+
+        @contextmanager
+        def hold(entry: PartitionEntry) -> Iterator[dict[str, str]]:
+            with holding.hold_off(entry.partition):
+                # NB: looked up again, because a pass may be long (hazard H11).
+                now = resolve_now(self.metastore, self.spec.table, [entry])
+                if changed := now.what_changed(entry):
+                    raise TableGoneError(changed)
+                yield now.obsolete(entry, list_directory(self.storage, entry.location))
+
+        return hold
+
+
+def delete_obsolete(given: JournalPass, *, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Deletions:
     """Make one pass over a journal whose readers are gone.
 
     A storage error in one partition is that partition's result. Errors of the metastore are raised: nothing is deleted
     on a guess.
     """
-    return visit_entries(given, partial(_delete_recorded, held_off=held_off(given, policy)))
+    return given.visit_entries(partial(_delete_recorded, held_off=given.held_off(policy)))
 
 
-def plan_deletion(given: PassInput) -> Deletions:
+def plan_deletion(given: JournalPass) -> Deletions:
     """Return what a `delete_obsolete` pass would find, but change nothing.
 
     `remaining` has what would be deleted, with the reason why it is obsolete; it omits what would be kept.
     """
-    return visit_entries(given, _plan_recorded)
-
-
-def visit_entries(given: PassInput, visit: Visit) -> Deletions:
-    """Visit each entry that was published and whose partition is still the recorded one.
-
-    Raises the metastore's errors.
-    """
-    storage, spec = given.storage, given.spec
-    try:
-        now = resolve_now(given.metastore, spec.table, spec.partitions)
-    except TableGoneError as gone:
-        return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    at_work = open_worker_entries(given.metastore, spec.table.ref())
-
-    def checked(entry: PartitionEntry) -> PartitionDeletion:
-        if given.states[entry.partition] is PublishedState.NOT_PUBLISHED:
-            return _skip(entry, Change("NotPublished", not_published(entry)))
-        if changed := now.what_changed(entry):
-            return _skip(entry, changed)
-        place = volume_of(entry, now.today.location)
-        if not storage.exists(place):
-            raise StorageError(f"{place} does not exist: is its volume there?")
-        if worker := next((one for one in at_work if one.concerns([entry.partition])), None):
-            why = f"Hive compacts it and may have started before this was published: {worker}"
-            return _skip(entry, Change(HIVE_AT_WORK, why), final=False)
-        return visit(storage, now, entry)
-
-    return tuple(_skip_unless_possible(entry, checked) for entry in spec.partitions)
+    return given.visit_entries(_plan_recorded)
 
 
 def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[QueueEntry, ...]:
@@ -142,26 +151,6 @@ def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[Que
         return ()
     entries = metastore.compactions(table.database, table.name)
     return tuple(entry for entry in entries if entry.is_open and entry.state is not QueueState.INITIATED)
-
-
-def held_off(given: PassInput, policy: LockPolicy) -> HeldOff:
-    """Return how a pass holds off readers, after the locks that an earlier pass left are released.
-
-    Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
-    """
-    holding = Holding(given.metastore, given.spec, policy)
-    holding.give_back_left()
-
-    @contextmanager
-    def hold(entry: PartitionEntry) -> Iterator[dict[str, str]]:
-        with holding.hold_off(entry.partition):
-            # NB: looked up again, because a pass may be long (hazard H11).
-            now = resolve_now(given.metastore, given.spec.table, [entry])
-            if changed := now.what_changed(entry):
-                raise TableGoneError(changed)
-            yield now.obsolete(entry, list_directory(given.storage, entry.location))
-
-    return hold
 
 
 def result_of(
@@ -227,7 +216,7 @@ def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_
             doomed = [name for name in entry.recorded if name in obsolete]
             hide(storage, entry.location, doomed)
         freed.update(empty_trash(storage, entry.location, doomed))
-    there = names_in(list_directory(storage, entry.location))
+    there = list_directory(storage, entry.location).names
     return result_of(entry, there=there, obsolete=obsolete, freed=freed)
 
 

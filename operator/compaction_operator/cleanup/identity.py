@@ -9,6 +9,7 @@ from compaction_operator.errors import OperatorError
 from compaction_operator.metastore.errors import TableNotFound
 from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.tables import Table
+from compaction_operator.storage import is_below
 
 
 class Place(Protocol):
@@ -28,6 +29,11 @@ class Place(Protocol):
     def create_time(self) -> int:
         """Its creation time."""
         ...
+
+
+def volume_of(entry: Place, table_location: str) -> str:
+    """Return the directory without which a partition's content is unknown: the table's, or its own if outside."""
+    return table_location if is_below(entry.location, table_location) else entry.location
 
 
 @dataclass(frozen=True, slots=True)

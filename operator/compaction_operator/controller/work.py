@@ -13,7 +13,7 @@ from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
-from compaction_operator.cleanup.deletion import Deletions, PassInput, delete_obsolete, plan_deletion
+from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -293,13 +293,13 @@ class Work:
         finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[PassInput], Deletions]
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[JournalPass], Deletions]
     ) -> Deletions:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(PassInput(self._storage(part.table.location), client, part, states))
+        return visit(JournalPass(self._storage(part.table.location), client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)

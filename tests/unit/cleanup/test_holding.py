@@ -9,7 +9,7 @@ import pytest
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import agent_info
 from compaction_operator.cleanup import reader_lock as holding
-from compaction_operator.cleanup.deletion import PartitionDeletion, PassInput, delete_obsolete
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, ReadersBusyError
 from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.locks import LockKind
@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
-    given = PassInput(storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})
+    given = JournalPass(storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})
     return delete_obsolete(given, policy=IMPATIENT)[0]
 
 
@@ -154,7 +154,7 @@ def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_droppe
     source = metastore(table)
     storage = _Watching(source)
     (result,) = delete_obsolete(
-        PassInput(storage, source, journal(table), {"": PublishedState.PUBLISHED}), policy=SHARING
+        JournalPass(storage, source, journal(table), {"": PublishedState.PUBLISHED}), policy=SHARING
     )
     assert result.final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3

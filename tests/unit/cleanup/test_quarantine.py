@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.cleanup.deletion import PartitionDeletion, PassInput
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.storage import LocalStorage, Storage
 from tests.unit.cleanup.worlds import (
@@ -45,13 +45,13 @@ def _quarantine(
 ) -> PartitionDeletion:
     journaled = spec or journal(place)
     found = quarantine_obsolete(
-        PassInput(storage or LocalStorage(), metastore(place), journaled, PUBLISHED), known={"": known}
+        JournalPass(storage or LocalStorage(), metastore(place), journaled, PUBLISHED), known={"": known}
     )
     return found[0]
 
 
 def _purge(place: Path, *, storage: Storage | None = None) -> PartitionDeletion:
-    return purge_quarantined(PassInput(storage or LocalStorage(), metastore(place), journal(place), PUBLISHED))[0]
+    return purge_quarantined(JournalPass(storage or LocalStorage(), metastore(place), journal(place), PUBLISHED))[0]
 
 
 def test_what_would_be_deleted_is_hidden_instead(table: Path) -> None:

@@ -209,12 +209,9 @@ class _CleanupStep(Draft[CompactionCleanupStatus]):
         return self.nothing_is_left() or not (self._settings.suspend or self._spec.suspend)
 
     def stay_suspended(self) -> CleanupDecision:
-        message = "nothing is deleted while " + (
-            "spec.suspend is set" if self._spec.suspend else "the operator's cleanup.suspend is set"
-        )
-        return self._stay(
-            "Suspended", message, action=CleanupAction.RELEASE if self._observed.left else CleanupAction.NONE
-        )
+        setting = "spec.suspend" if self._spec.suspend else "the operator's cleanup.suspend"
+        action = CleanupAction.RELEASE if self._observed.left else CleanupAction.NONE
+        return self._stay("Suspended", f"nothing is deleted while {setting} is set", action=action)
 
     def readers_are_gone(self) -> bool:
         """Whether the older readers were once seen to be gone. That is final: no reader joins the baseline."""
