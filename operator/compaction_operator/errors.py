@@ -1,9 +1,9 @@
 """The root of the project's exceptions. Each of them stays in the module that raises it; here is the whole tree.
 
 Beside an exception is the reason that a TableCompaction's condition shows when it ends a driver. Without a reason of
-its own it has that of the exception above it. Before an attempt, any MetastoreError is MetastoreUnavailable; on a Hudi
-table, a StorageError is StorageUnavailable. A CompactionCleanup's condition shows the reasons MetastoreUnavailable,
-NotAllowed and UnknownWarehouse, and the names of other exceptions.
+its own it has that of the exception above it. Before an attempt, a MetastoreError is MetastoreUnavailable, and a
+StorageError is UnsupportedTable for a Hive table and StorageUnavailable for a Hudi table. A CompactionCleanup's
+condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
         HudiError                       UnsupportedTable
