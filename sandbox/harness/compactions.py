@@ -74,7 +74,7 @@ class Compactions:
         """Return how far a cleanup is."""
         return CompactionCleanupStatus.model_validate(self._get("ccl", cleanup).get("status") or {})
 
-    def wait_executor(self, *, timeout: float = 120.0) -> None:
+    def wait_executor(self, *, timeout: float = 240.0) -> None:
         """Wait until some compaction's executor pod runs."""
         wait_until(self._executors, timeout=timeout, what="an executor pod")
 
@@ -82,11 +82,11 @@ class Compactions:
         pods = self._cluster.get_all("pod", namespace=self.namespace, selector="spark-role=executor")
         return any(pod["status"].get("phase") == "Running" for pod in pods)
 
-    def wait_succeeded(self, name: str, *, timeout: float = 240.0) -> TableCompactionStatus:
+    def wait_succeeded(self, name: str, *, timeout: float = 360.0) -> TableCompactionStatus:
         """Return a compaction's status once it has succeeded; raises UnexpectedEndError when it failed for good."""
         return self.wait_ended(name, expected=ConditionStatus.TRUE, timeout=timeout)
 
-    def wait_failed(self, name: str, *, timeout: float = 240.0) -> TableCompactionStatus:
+    def wait_failed(self, name: str, *, timeout: float = 360.0) -> TableCompactionStatus:
         """Return a compaction's status once it has failed for good; raises UnexpectedEndError when it succeeded."""
         return self.wait_ended(name, expected=ConditionStatus.FALSE, timeout=timeout)
 
@@ -98,11 +98,11 @@ class Compactions:
             raise UnexpectedEndError(f"tcomp/{name} ended: {describe(verdict)}")
         return status
 
-    def wait_cleaned(self, cleanup: str, *, timeout: float = 60.0) -> CompactionCleanupStatus:
+    def wait_cleaned(self, cleanup: str, *, timeout: float = 120.0) -> CompactionCleanupStatus:
         """Return a cleanup's status once all it may delete is deleted."""
         return self.wait_cleanup(cleanup, lambda status: _is_true(status, "Succeeded"), "to succeed", timeout=timeout)
 
-    def wait_blocked(self, cleanup: str, *, timeout: float = 60.0) -> CompactionCleanupStatus:
+    def wait_blocked(self, cleanup: str, *, timeout: float = 120.0) -> CompactionCleanupStatus:
         """Return a cleanup's status once it names the readers it waits for."""
         return self.wait_cleanup(cleanup, lambda status: status.blocker_count > 0, "to name readers", timeout=timeout)
 

@@ -129,7 +129,7 @@ class Scene:
         (cleanup,) = self.compactions.cleanups(compaction)
         return cleanup
 
-    def wait_cleanup_of(self, compaction: str, *, timeout: float = 120.0) -> str:
+    def wait_cleanup_of(self, compaction: str, *, timeout: float = 240.0) -> str:
         """Return a compaction's first cleanup once there is one."""
         found = wait_until(
             lambda: self.compactions.cleanups(compaction), timeout=timeout, what=f"a journal of {compaction}"
@@ -162,7 +162,7 @@ class Scene:
         known = find_condition(self.compactions.status(compaction).conditions, "Succeeded")
         return known or Condition(type="Succeeded", status=ConditionStatus.UNKNOWN, reason="", last_transition_time="")
 
-    def wait_reason(self, compaction: str, reason: str, *, timeout: float = 60.0) -> Condition:
+    def wait_reason(self, compaction: str, reason: str, *, timeout: float = 120.0) -> Condition:
         """Return a compaction's Succeeded condition once it has that reason."""
 
         def found() -> Condition | None:
@@ -174,7 +174,7 @@ class Scene:
     def check_refused(self, refused: Mapping[str, tuple[str, str]]) -> None:
         """Wait until compactions are refused, each with its reason and a message that names this, without a Job."""
         names = [f"tcomp/{name}" for name in refused]
-        self.cluster.kubectl("wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=60s")
+        self.cluster.kubectl("wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=240s")
         for name, (reason, named) in refused.items():
             verdict = self.verdict(name)
             assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, reason), (name, verdict)
@@ -204,7 +204,7 @@ class Scene:
         """Return the Jobs of a compaction's attempts."""
         return self.cluster.get_all("jobs", namespace=self.namespace, selector=self._label(compaction))
 
-    def wait_driver(self, compaction: str, attempt: int = 1, *, timeout: float = 90.0) -> str:
+    def wait_driver(self, compaction: str, attempt: int = 1, *, timeout: float = 180.0) -> str:
         """Return the name of an attempt's driver pod once it runs."""
         selector = f"{self._label(compaction)},{LABEL_ATTEMPT}={attempt}"
 

@@ -75,7 +75,7 @@ def undone(shared_scene: Scene, cases: Callable[[str], Case]) -> Case:
 
 def wait_phase(scene: Scene, case: Case, phase: CleanupPhase) -> None:
     """Wait until a cleanup is in that phase."""
-    scene.compactions.wait_cleanup(case.cleanup, lambda status: status.phase is phase, f"to be {phase}", timeout=60)
+    scene.compactions.wait_cleanup(case.cleanup, lambda status: status.phase is phase, f"to be {phase}", timeout=120)
 
 
 def test_what_is_in_quarantine_can_be_moved_back(shared_scene: Scene, undone: Case) -> None:
@@ -138,7 +138,7 @@ def test_a_journal_that_lies_deletes_nothing(scene: Scene) -> None:
     for kind, (spec, _) in lies.items():
         scene.record(names[kind], spec)
     for kind, (_, reason) in lies.items():
-        status = scene.compactions.wait_cleanup(names[kind], ended_as(reason), f"to say {reason}", timeout=60)
+        status = scene.compactions.wait_cleanup(names[kind], ended_as(reason), f"to say {reason}", timeout=120)
         assert (status.directories_deleted, status.bytes_deleted) == (0, 0)
     assert scene.names(victim) == scene.names(bait) == {"": OLD}
 

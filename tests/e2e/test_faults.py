@@ -69,7 +69,7 @@ def test_the_controller_is_killed_as_soon_as_the_attempt_is_recorded(scene: Scen
     table = scene.table(TABLE_TXN_001)
     rows = scene.warehouse.rows(table)
     compaction = scene.compact(table, "Minor")
-    wait_until(lambda: scene.compactions.status(compaction).attempt, timeout=60, what="the attempt to be recorded")
+    wait_until(lambda: scene.compactions.status(compaction).attempt, timeout=120, what="the attempt to be recorded")
     stage.operator.restart()
     status = scene.compactions.wait_succeeded(compaction)
     assert (status.attempt, len(scene.jobs(compaction))) == (1, 1)
@@ -92,7 +92,7 @@ def test_the_controller_is_killed_while_a_cleanup_waits(scene: Scene, stage: Sta
     stage.operator.restart()
     scene.unlock(first)
     status = scene.compactions.wait_cleanup(
-        cleanup, lambda status: status.blocker_count == 1, "to be looked at by the new controller", timeout=90
+        cleanup, lambda status: status.blocker_count == 1, "to be looked at by the new controller", timeout=180
     )
     assert (status.baseline, [blocker.id for blocker in status.blockers]) == (before, [second])
     assert scene.names(table) == {"": expected.INSERTS | expected.AFTER_INSERTS_MAJOR}

@@ -85,7 +85,7 @@ def test_nothing_is_deleted_while_a_lock_from_before_is_held(
 def wait_readers(scene: Scene, case: Held, count: int) -> CompactionCleanupStatus:
     """Return a cleanup's status once it waits for so many readers."""
     return scene.compactions.wait_cleanup(
-        case.cleanup, lambda status: status.blocker_count == count, f"to name {count} readers", timeout=30
+        case.cleanup, lambda status: status.blocker_count == count, f"to name {count} readers", timeout=90
     )
 
 
@@ -136,7 +136,7 @@ def test_the_cleanup_outlives_its_compaction(shared_scene: Scene, held: Callable
     scene, case = shared_scene, held("deleted")
     scene.compactions.wait_blocked(case.cleanup)
     scene.delete_compaction(case.compaction)
-    wait_until(lambda: not scene.jobs(case.compaction), timeout=60, what="the Job to go with its compaction")
+    wait_until(lambda: not scene.jobs(case.compaction), timeout=120, what="the Job to go with its compaction")
     assert scene.names(case.table) == ALL
     released = scene.unlock(*case.locks)
     assert completed(scene.compactions.wait_cleaned(case.cleanup)) - released <= IN_TIME
@@ -148,7 +148,7 @@ def test_a_suspended_cleanup_deletes_nothing(shared_scene: Scene, held: Callable
     scene, case = shared_scene, held("suspended")
     scene.suspend(case.cleanup, True)
     scene.compactions.wait_cleanup(
-        case.cleanup, lambda status: status.phase is CleanupPhase.SUSPENDED, "to be suspended", timeout=30
+        case.cleanup, lambda status: status.phase is CleanupPhase.SUSPENDED, "to be suspended", timeout=90
     )
     scene.unlock(*case.locks)
     scene.compactions.wait_cleaned(scene.clock(scene.compactions.journal(case.cleanup)))
