@@ -22,7 +22,6 @@ from compaction_operator.api.request import (
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hive.claim import Claims
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
@@ -128,12 +127,11 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         targets = [target for target in resolved.targets if target.partition not in out_of_place]
         refused = [JobError(error.reason, str(error)) for error in out_of_place.values()]
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
-        identity = identity_of(resolved.table)
-        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
+        attempt = DriverContext(client, request, pod_uid, identity_of(resolved.table), resolved.table.row_type)
+        journal = Journal(KubernetesJournals(), attempt)
         with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = DriverContext(client, request, pod_uid, identity, resolved.table.row_type)
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
-            compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
+            compaction = HiveCompaction(protocol_of(attempt), runner=runner, report=report)
             return compaction.run(targets, journal, refused=refused)
 
 
@@ -162,7 +160,5 @@ def _write_termination_message(result: DriverResult) -> None:
 
 def protocol_of(attempt: DriverContext) -> HiveProtocol:
     """Return the protocol for an attempt; raises MetastoreError when the metastore's generation cannot be detected."""
-    locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
-    if attempt.client.generation() is Generation.HIVE4:
-        return Hive4(attempt, Claims(attempt, locks))
-    return Hive3(attempt, locks)
+    protocol = Hive4 if attempt.client.generation() is Generation.HIVE4 else Hive3
+    return protocol(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))

@@ -42,10 +42,10 @@ def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = 
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
-    journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
+    journal = Journal(store or Store(), attempt)
     targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
     metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
-    return HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
+    return HiveCompaction(protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
 
 
 def outputs(places: list[Path]) -> list[set[str]]:
@@ -224,8 +224,8 @@ def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     targets = [Target(name, str(places[0]), 1) for name in ("prt=p1", "prt=p2")]
     metastore.meant = {target.partition: target for target in targets}
-    journal = Journal(Store(), request, identity=IDENTITY, pod_uid="pod1")
-    flow = HiveCompaction(attempt, protocol_of(attempt), runner=LocalRunner(), report=Reports())
+    journal = Journal(Store(), attempt)
+    flow = HiveCompaction(protocol_of(attempt), runner=LocalRunner(), report=Reports())
     with suppress(JobError):
         flow.run(targets, journal)
     assert len(metastore.txns) == 2

@@ -1,6 +1,6 @@
 """The journal: deterministic names, one owner, size limits, and what the API server takes of it."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +8,9 @@ from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteE
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.journal import Journal, JournalRefused, journal_name, shards
+from compaction_operator.metastore.client import MetastoreClient
 
 from .support import REQUEST, Store
 
@@ -31,7 +33,7 @@ def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
 
 
 def journal(store: Store, pod_uid: str = "pod-1") -> Journal:
-    return Journal(store, REQUEST, identity=IDENTITY, pod_uid=pod_uid)
+    return Journal(store, DriverContext(cast(MetastoreClient, None), REQUEST, pod_uid, IDENTITY))
 
 
 def test_a_journal_names_all_that_a_cleanup_needs() -> None:

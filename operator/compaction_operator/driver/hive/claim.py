@@ -129,7 +129,7 @@ class Claims:
     def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self._attempt = attempt
         self._client = attempt.client
-        self.locks = locks
+        self._locks = locks
 
     def take(self, partition: str | None) -> Claim:
         """Return a claim on the partition (or table) with an open transaction and its lock.
@@ -144,7 +144,7 @@ class Claims:
             job = self._take(job)
             claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
             with _unless_lost(claim.txn):
-                claim.lock_id = self.locks.in_transaction(partition, txn=claim.txn)
+                claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
         except (JobError, MetastoreError) as error:
             self._undo(job, claim, str(error))
             raise
@@ -156,7 +156,7 @@ class Claims:
             database=table.database, table=table.name, partition=partition, type=kind, pool=self._attempt.pool
         )
         if entry is None:
-            entries = self._client.compactions(table.database, table.name)
+            entries = self._attempt.queue()
             raise in_queue(table, [one for one in entries if _is_same(one, partition) and not one.is_ended])
         return QueueJob(
             queue_id=entry.queue_id, database=entry.database, table=entry.table, partition=entry.partition, type=kind
@@ -176,7 +176,7 @@ class Claims:
 
     def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
         try:
-            self.locks.stand_by()
+            self._locks.stand_by()
             if claim:
                 claim.abandon(why)
             else:

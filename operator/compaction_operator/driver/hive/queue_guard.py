@@ -5,20 +5,17 @@ from collections.abc import Iterable, Sequence
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
 from compaction_operator.metastore.resolve import Target
 
 
-def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Target]) -> None:
+def refuse_queued(table: TableRef, queue: Iterable[QueueEntry], targets: Sequence[Target]) -> None:
     """Raise JobError (InCompactionQueue) when the queue has an open entry for the table or one of the partitions.
 
     Two overlapping compactions duplicate rows (hazard H23), and Hive's own does not check again before it publishes.
-    Raises MetastoreError.
     """
     meant = {target.partition for target in targets}
-    entries = client.compactions(table.database, table.name)
-    if found := [entry for entry in entries if entry.is_open and entry.concerns(meant)]:
+    if found := [entry for entry in queue if entry.is_open and entry.concerns(meant)]:
         raise in_queue(table, found)
 
 
