@@ -5,10 +5,9 @@ It reads a request from the environment, runs one compaction and writes the resu
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from compaction_operator.api.compaction import Format
 from compaction_operator.api.request import (
@@ -45,17 +44,6 @@ from compaction_operator.metastore.resolve import Refused, hudi_table, require_o
 log = logging.getLogger(__name__)
 
 
-SparkT = TypeVar("SparkT", bound="Stoppable")
-
-
-class Stoppable(Protocol):
-    """An object that owns a Spark session, started or not."""
-
-    def stop(self) -> None:
-        """Stop Spark if it was started."""
-        ...
-
-
 def main(environment: Mapping[str, str] = os.environ) -> int:
     """Run the compaction that the environment requests; return the exit code (0 when everything is published)."""
     result = _guarded(environment)
@@ -70,7 +58,7 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
         request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
         return compact(request, pod_uid=environment["POD_UID"], environment=environment)
     except JobError as error:
-        return error.result()
+        return DriverResult(reason=error.reason, message=str(error))
     except (Refused, HudiError) as error:
         log.info("refused", exc_info=error)
         return DriverResult(reason=error.reason, message=str(error))
@@ -86,8 +74,8 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
 
 def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
     """Compact a Hive or Hudi table; raises JobError, HudiError, Refused or MetastoreError."""
-    compact_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
-    return compact_format(request, pod_uid=pod_uid, environment=environment)
+    flow = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
+    return flow(request, pod_uid=pod_uid, environment=environment)
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
@@ -98,7 +86,7 @@ def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         job,
         request,
         lease=lambda: table_lease(leases, job.table.location, holder=pod_uid),
-        session=lambda: _stopping(hudi_session(request, environment, jar)),
+        session=lambda: hudi_session(request, environment, jar),
         report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
     )
 
@@ -129,7 +117,7 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
         attempt = DriverContext(client, request, pod_uid, identity_of(resolved.table), resolved.table.row_type)
         journal = Journal(KubernetesJournals(), attempt)
-        with _stopping(_spark_runner(request, environment)) as runner:
+        with closing(_spark_runner(request, environment)) as runner:
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
             compaction = HiveCompaction(protocol_of(attempt), runner=runner, report=report)
             return compaction.run(targets, journal, refused=refused)
@@ -141,14 +129,6 @@ def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkR
         slots=slots(request),
         task_bytes=task_bytes(request.profile.task_memory),
     )
-
-
-@contextmanager
-def _stopping(spark: SparkT) -> Iterator[SparkT]:
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _write_termination_message(result: DriverResult) -> None:

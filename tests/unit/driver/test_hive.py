@@ -367,7 +367,7 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one batch published is safe whatever becomes of the next."""
-    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive3, "batch_partitions", 1)
     store, held = Store(), Held()
     broken = places[1] / "delta_0000001_0000001_0000" / "bucket_00000"
     broken.write_bytes(b"ORC")
@@ -551,7 +551,7 @@ def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(p
 
 def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first one published is right."""
-    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive3, "batch_partitions", 1)
     metastore = Metastore()
     store = Store(on_create=lambda: swapped(metastore))
     assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED

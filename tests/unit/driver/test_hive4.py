@@ -13,7 +13,6 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
-from compaction_operator.driver.hive import hive4
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive4 import Hive4
@@ -187,7 +186,7 @@ def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
     fails: bool, places: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the metastore's locks and transactions always show that it lives; in the end all is gone."""
-    monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive4, "batch_partitions", 1)
     metastore = Hive4Metastore()
     if fails:
         (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")

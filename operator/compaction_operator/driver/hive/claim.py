@@ -9,9 +9,9 @@ from enum import Enum, auto
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.checks import in_queue
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import HEARTBEAT_SECONDS, Locks
-from compaction_operator.driver.hive.queue_guard import in_queue
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
 from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
@@ -97,7 +97,8 @@ class Claim:
         except TransactionLost as error:
             self._state = _State.OPEN
             raise _lost(self.txn, error) from error
-        self._end()
+        self._state = _State.ENDED
+        self.stop()
 
     def abandon(self, why: str) -> None:
         """Mark the entry as failed and abort the transaction.
@@ -117,10 +118,6 @@ class Claim:
     def stop(self) -> None:
         """Stop the thread that keeps the transaction alive."""
         self._heartbeat.stop()
-
-    def _end(self) -> None:
-        self._state = _State.ENDED
-        self.stop()
 
 
 class Claims:

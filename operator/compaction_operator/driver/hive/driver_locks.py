@@ -89,14 +89,10 @@ class Locks:
     def stand_by(self) -> None:
         """Request SHARED_READ on the table if the driver has no lock.
 
-        The lock may stay waiting: it suffices to show other clients that this driver is alive. NB: an error is only
-        logged, because raising it would fail finished work or hide why the work failed.
+        The lock may stay waiting: it suffices to show other clients that this driver is alive.
         """
-        try:
-            if self._lock is None:
-                self._request(None, LockKind.SHARED_READ)
-        except MetastoreError as error:
-            log.warning("no lock on %s was requested: %s", self._table, error)
+        if self._lock is None:
+            self._share_again()
 
     @contextmanager
     def exclusive(self, partition: str | None) -> Iterator[None]:
@@ -152,7 +148,7 @@ class Locks:
             self._request(partition, LockKind.EXCLUSIVE)
 
     def _share_again(self) -> None:
-        """Request SHARED_READ on the table.
+        """Request SHARED_READ on the table instead of the present lock, if any.
 
         NB: an error is only logged, because raising it would hide why the work under the lock failed, or fail finished
         work.
@@ -160,7 +156,7 @@ class Locks:
         try:
             self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
-            log.warning("no shared lock on %s was requested again: %s", self._table, error)
+            log.warning("no shared lock on %s was requested: %s", self._table, error)
             self.release()
 
     def _request(self, partition: str | None, kind: LockKind) -> None:
@@ -213,15 +209,12 @@ class Locks:
             txn=txn,
         )
 
-    def _where(self, partition: str | None) -> str:
-        return f"{self._table}/{partition}" if partition else str(self._table)
-
     def _waiting(self, partition: str | None, kind: LockKind, patience: Patience) -> JobError:
         exclusive = kind is LockKind.EXCLUSIVE
-        where, holders = self._where(partition), self._holders(partition)
+        where = f"{self._table}/{partition}" if partition else str(self._table)
         return JobError(
             Reason.WAITING_FOR_EXCLUSIVE_LOCK if exclusive else Reason.WAITING_FOR_LOCK,
-            f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {holders}",
+            f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {self._holders(partition)}",
         )
 
     def _holders(self, partition: str | None) -> str:

@@ -12,12 +12,11 @@ from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, Driv
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError, job_error
+from compaction_operator.driver.hive.checks import TableChanged, changes, refuse_queued
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.overlaps import explained
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged
 from compaction_operator.driver.hive.publish import leave, needs_exclusive
-from compaction_operator.driver.hive.queue_guard import refuse_queued
-from compaction_operator.driver.hive.unchanged import TableChanged, changes
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepared, assemble, make_staging, totals_of
 from compaction_operator.driver.merge.row_counts import verify

@@ -8,35 +8,29 @@ from compaction_operator.acid.plan import CompactionPlan, Layout, with_guard
 from compaction_operator.cleanup.fence import retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
+from compaction_operator.driver.hive.checks import changes, refuse_queued
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
-from compaction_operator.driver.hive.older_snapshots import Mark, OlderSnapshots
+from compaction_operator.driver.hive.older_snapshots import OlderSnapshots
 from compaction_operator.driver.hive.overlaps import Overlaps, refuse_left_by_worker
-from compaction_operator.driver.hive.protocol import Failed, Staged, failed_at
+from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, failed_at
 from compaction_operator.driver.hive.publish import needs_exclusive, publish
-from compaction_operator.driver.hive.queue_guard import refuse_queued
-from compaction_operator.driver.hive.unchanged import changes
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared, prepare
 from compaction_operator.storage import StorageError
 
-BATCH_PARTITIONS = 500
 
-
-class Hive3:
+class Hive3(HiveProtocol):
     """The protocol of Hive 3.1 for one table."""
 
+    batch_partitions = 500
+    """The capacity of one journal."""
+
     def __init__(self, attempt: DriverContext, locks: Locks) -> None:
-        self.attempt = attempt
-        self.locks = locks
+        super().__init__(attempt, locks)
         self.older = OlderSnapshots(attempt.client)
 
-    @property
-    def batch_partitions(self) -> int:
-        """The capacity of one journal."""
-        return BATCH_PARTITIONS
-
     @contextmanager
-    def batch(self) -> Iterator["Hive3Batch"]:
+    def batch(self) -> Iterator[Held]:
         """Hold SHARED_READ on the table; raises JobError (WaitingForLock).
 
         NB: the lock has no transaction, because an open transaction of this driver would delay every other cleanup.
@@ -44,18 +38,14 @@ class Hive3:
         self.locks.share()
         yield Hive3Batch(self)
 
-    def close(self) -> None:
-        """Release the lock."""
-        self.locks.release()
 
-
-class Hive3Batch:
+class Hive3Batch(Held):
     """One batch under the table's shared lock; see `Held`."""
 
     def __init__(self, hive: Hive3) -> None:
         self._hive = hive
         self._overlaps = Overlaps(hive.attempt)
-        self._mark: Mark | None = None
+        self._mark: int | None = None
         self._targets: Sequence[OpenTarget] = ()
 
     @property

@@ -15,9 +15,7 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
-from compaction_operator.driver.hive.context import DriverContext
-from compaction_operator.driver.hive.driver_locks import Locks
-from compaction_operator.driver.hive.protocol import Failed, Staged, failed_at
+from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, failed_at
 from compaction_operator.driver.hive.publish import leave, move_outputs
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared, Request, prepare
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
@@ -26,35 +24,25 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BATCH_PARTITIONS = 32
-"""The maximum number of partitions claimed at a time.
-
-From claim to publication each partition has a heartbeat and a transaction, which every snapshot lists as open.
-NB: a journal cannot cover more partitions than a batch. It is written between claim and publication, and its entries
-name the transactions.
-"""
-
 NO_TXN = 0
 """Placeholder for the outputs of a plan that is never executed. No transaction has this id."""
 
 NOTHING_TO_DO = "nothing to compact"
 
 
-class Hive4:
+class Hive4(HiveProtocol):
     """The protocol of Hive 4 for one table."""
 
-    def __init__(self, attempt: DriverContext, locks: Locks) -> None:
-        self.attempt = attempt
-        self.locks = locks
-        self.claims = Claims(attempt, locks)
+    batch_partitions = 32
+    """The maximum number of partitions claimed at a time.
 
-    @property
-    def batch_partitions(self) -> int:
-        """The number of partitions that may have an open transaction at a time."""
-        return BATCH_PARTITIONS
+    From claim to publication each partition has a heartbeat and a transaction, which every snapshot lists as open.
+    NB: a journal cannot cover more partitions than a batch. It is written between claim and publication, and its
+    entries name the transactions.
+    """
 
     @contextmanager
-    def batch(self) -> Iterator["Hive4Batch"]:
+    def batch(self) -> Iterator[Held]:
         """Hold SHARED_READ on the table until the first claim; raises JobError (WaitingForLock).
 
         If the batch fails, every claim that is still open is abandoned.
@@ -67,22 +55,19 @@ class Hive4:
             held.abandon_all(str(error) or type(error).__name__)
             raise
 
-    def close(self) -> None:
-        """Release the lock on the table if it is held."""
-        self.locks.release()
 
-
-class Hive4Batch:
+class Hive4Batch(Held):
     """One batch with a claim on each partition that has something to compact; see `Held`."""
 
     def __init__(self, hive: Hive4) -> None:
         self._hive = hive
-        self._claims: dict[str, Claim] = {}
+        self._claims = Claims(hive.attempt, hive.locks)
+        self._claimed: dict[str, Claim] = {}
 
     @property
     def lock_ids(self) -> Sequence[int]:
         """The lock ids of all transactions."""
-        return [claim.lock_id for claim in self._claims.values()]
+        return [claim.lock_id for claim in self._claimed.values()]
 
     def prepare(self, targets: Sequence[OpenTarget]) -> Iterator[Prepared | Failed]:
         """Plan once without a claim, claim the partitions that have something to compact, and plan those again.
@@ -106,16 +91,16 @@ class Hive4Batch:
         The batch's own transactions do not count as open.
         """
         attempt = self._hive.attempt
-        txns = attempt.client.valid_txns(without=[claim.txn for claim in self._claims.values()])
+        txns = attempt.client.valid_txns(without=[claim.txn for claim in self._claimed.values()])
         write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name, valid_txns=txns)
         return write_ids, replace(attempt.request(Layout.HIVE4), visibility_txn=NO_TXN, valid_txns=txns)
 
     def _claim(self, target: OpenTarget) -> OpenTarget:
-        self._claims[target.partition] = self._hive.claims.take(target.partition or None)
+        self._claimed[target.partition] = self._claims.take(target.partition or None)
         return target
 
     def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
-        claim = self._claims[target.partition]
+        claim = self._claimed[target.partition]
         claim.begin(highest_write_id=write_ids.watermark)
         return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
@@ -125,7 +110,7 @@ class Hive4Batch:
         No wait is necessary, because existing snapshots do not see what a later commit publishes.
         """
         for item in staged:
-            claim = self._claims.get(item.target.partition)
+            claim = self._claimed.get(item.target.partition)
             yield replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
@@ -136,7 +121,7 @@ class Hive4Batch:
         """
         for item in staged:
             try:
-                if claim := self._claims.get(item.target.partition):
+                if claim := self._claimed.get(item.target.partition):
                     claim.guard()
             except JobError as error:
                 yield failed_at(item.target, error)
@@ -150,7 +135,7 @@ class Hive4Batch:
         else refused. The lock on the table is requested before the last claim ends, for the next batch.
         """
         self._hive.locks.stand_by()
-        claim = self._claims.get(item.target.partition)
+        claim = self._claimed.get(item.target.partition)
         if claim is None:
             return
         if item.plan.outputs:
@@ -179,9 +164,9 @@ class Hive4Batch:
         NB: it stops at the first call that finds the metastore unavailable, to wait for its time-out only once. The
         controller settles the rest of the attempt.
         """
-        for claim in self._claims.values():
+        for claim in self._claimed.values():
             claim.stop()
-        for partition in list(self._claims):
+        for partition in list(self._claimed):
             try:
                 self._abandon(partition, why)
             except MetastoreUnavailable as error:
@@ -197,7 +182,7 @@ class Hive4Batch:
         fails when one vanishes (AcidUtils looks into each directory that it saw). The journal was written before any
         rename, so the controller settles them: it removes them while no reader begins.
         """
-        claim = self._claims.get(partition)
+        claim = self._claimed.get(partition)
         if claim is not None:
             claim.abandon(why)
 

@@ -15,9 +15,9 @@ from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import open_worker_entries
 from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
+from compaction_operator.driver.hive.checks import refuse_queued
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.protocol import Failed, Staged
-from compaction_operator.driver.hive.queue_guard import refuse_queued
 from compaction_operator.driver.merge.partition import OpenTarget
 from compaction_operator.metastore.compaction_queue import QueueEntry
 from compaction_operator.storage import StorageError, join

@@ -1,15 +1,16 @@
 """The interface to the compaction steps that differ between Hive 3.1 and Hive 4."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry
 from compaction_operator.api.compaction import Totals
 from compaction_operator.driver.errors import JobError, at_location
 from compaction_operator.driver.hive.context import DriverContext
+from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared
 
 
@@ -68,7 +69,7 @@ class Staged:
         )
 
 
-class Held(Protocol):
+class Held(ABC):
     """The locks and claims that a driver holds for one batch of partitions, and the steps that depend on them.
 
     A step yields each partition that fails in it as soon as it fails. The caller gives it up before the step goes on:
@@ -76,58 +77,55 @@ class Held(Protocol):
     """
 
     @property
+    @abstractmethod
     def lock_ids(self) -> Sequence[int]:
         """The lock ids that the journal records as the driver's own."""
-        ...
 
+    @abstractmethod
     def prepare(self, targets: Sequence[OpenTarget]) -> Iterator[Prepared | Failed]:
         """List and plan the partitions and cut their work. Each one has its staging folder and is fenced."""
-        ...
 
+    @abstractmethod
     def ready(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
         """Yield the verified and assembled partitions that may be published; runs before the journal is written."""
-        ...
 
+    @abstractmethod
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
         """Yield the partitions that may still be published; runs right before the journal is written.
 
         The journal names no other partition. Raises JobError when nothing may be published.
         """
-        ...
 
+    @abstractmethod
     def publish(self, item: Staged) -> None:
         """Publish a partition's outputs, or close the claim of a partition that has none.
 
         Raises JobError, StorageError or MetastoreError. NB: the caller publishes partitions with two renames last.
         """
-        ...
 
+    @abstractmethod
     def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:
         """Yield each published partition that another compaction overlaps; runs after all publications."""
-        ...
 
+    @abstractmethod
     def release(self, failed: Failed) -> None:
         """Release everything held for a partition that is given up."""
-        ...
 
 
-class HiveProtocol(Protocol):
+class HiveProtocol(ABC):
     """The compaction protocol of one Hive generation for one table; an instance lives as long as its driver."""
 
-    @property
-    def attempt(self) -> DriverContext:
-        """The driver's attempt."""
-        ...
+    batch_partitions: int
+    """The maximum number of partitions in a batch."""
 
-    @property
-    def batch_partitions(self) -> int:
-        """The maximum number of partitions in a batch."""
-        ...
+    def __init__(self, attempt: DriverContext, locks: Locks) -> None:
+        self.attempt = attempt
+        self.locks = locks
 
+    @abstractmethod
     def batch(self) -> AbstractContextManager[Held]:
         """Acquire what a batch needs and release it in every case; raises JobError when it cannot be acquired."""
-        ...
 
     def close(self) -> None:
-        """Release what is held from one batch to the next."""
-        ...
+        """Release the lock that is held from one batch to the next."""
+        self.locks.release()

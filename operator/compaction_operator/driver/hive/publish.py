@@ -30,8 +30,11 @@ def publish(prepared: Prepared, *, guard: Guard) -> None:
     longer holds (hazard H23) or when a fence removed the staging folder (hazards H4, H19).
     """
     _check(prepared)
+    target = prepared.target
     if needs_exclusive(prepared):
-        _write_intent(prepared)
+        # The record of which two directories belong together: a fence of this attempt rolls forward first.
+        names = [output.name for output in prepared.plan.outputs]
+        target.storage.write(join(target.staging, INTENT), json.dumps({"outputs": names}).encode())
     with _unless_changed(prepared):
         _publish_guard(prepared)
         _rename(prepared, guard)
@@ -97,9 +100,3 @@ def _publish_guard(prepared: Prepared) -> None:
     staged = make_output(prepared, guard)
     with suppress(AlreadyExistsError):
         prepared.target.storage.publish(staged, join(prepared.target.location, guard.name))
-
-
-def _write_intent(prepared: Prepared) -> None:
-    """Record which two directories belong together, so that a fence of this attempt rolls forward first."""
-    names = [output.name for output in prepared.plan.outputs]
-    prepared.target.storage.write(join(prepared.target.staging, INTENT), json.dumps({"outputs": names}).encode())

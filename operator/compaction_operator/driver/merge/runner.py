@@ -96,7 +96,7 @@ class SparkRunner:
             outcomes: list[Outcome] = collected.result()
         return outcomes
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
