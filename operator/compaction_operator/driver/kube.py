@@ -44,9 +44,8 @@ class KubernetesJournals:
             # NB: the exception's own text includes headers and the body: too long for a condition.
             why = f"{error.status} {error.reason}: {_message_of(error.body)}"
             message = f"journal {body['metadata']['name']} not created: {why}"
-            if error.status in REFUSED_CONTENT:
-                raise JournalRefused(message) from error
-            raise JobError(Reason.DRIVER_FAILED, message) from error
+            kind = JournalRefused if error.status in REFUSED_CONTENT else JobError
+            raise kind(Reason.DRIVER_FAILED, message) from error
         return True
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from compaction_operator.driver.hive.publish import publish
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.partition import (
     OpenTarget,
-    Prepared,
     Request,
     assemble,
     make_staging,
@@ -56,21 +55,14 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
         return Compacted(prepared.plan, Totals())
     try:
         make_staging(target)
-        totals = _write(prepared, runner)
+        (merged,) = merge([prepared], runner)
+        verify(merged)
+        assemble(merged)
         publish(prepared, guard=lambda: None)
     except BaseException:
         fence(target.storage, location, keep=None)
         raise
-    return Compacted(prepared.plan, totals)
-
-
-def _write(prepared: Prepared, runner: TaskRunner) -> Totals:
-    (merged,) = merge([prepared], runner)
-    if merged.error:
-        raise merged.error
-    verify(merged)
-    assemble(merged)
-    return totals_of(merged)
+    return Compacted(prepared.plan, totals_of(merged))
 
 
 def _target(location: str) -> OpenTarget:

@@ -232,7 +232,9 @@ class AsTheCrdSays(Store):
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
         for name in (one["name"] for part in body["spec"]["partitions"] for one in part["obsolete"]):
             if not re.search(self._pattern, name):
-                raise JournalRefused(f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}")
+                raise JournalRefused(
+                    Reason.DRIVER_FAILED, f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}"
+                )
         return super().create(namespace, body)
 
 

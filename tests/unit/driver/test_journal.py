@@ -130,9 +130,9 @@ class Picky(Store):
         partitions = [part["partition"] for part in body["spec"]["partitions"]]
         for partition in partitions:
             if partition in self._refused:
-                raise JournalRefused(f"422 Invalid: {partition}")
+                raise JournalRefused(Reason.DRIVER_FAILED, f"422 Invalid: {partition}")
         if len(partitions) > self._most:
-            raise JournalRefused("413 Request Entity Too Large")
+            raise JournalRefused(Reason.DRIVER_FAILED, "413 Request Entity Too Large")
         return super().create(namespace, body)
 
 
@@ -170,7 +170,7 @@ def test_a_partition_of_which_one_part_is_refused_is_given_up() -> None:
     class Half(Store):
         def create(self, namespace: str, body: dict[str, Any]) -> bool:
             if any(part["obsolete"][-1]["name"].startswith("delta_0001699") for part in body["spec"]["partitions"]):
-                raise JournalRefused("422 Invalid")
+                raise JournalRefused(Reason.DRIVER_FAILED, "422 Invalid")
             return super().create(namespace, body)
 
     assert set(journal(Half()).record([entry("p1"), entry("p2", 1700)], lock_ids=[])) == {"p2"}

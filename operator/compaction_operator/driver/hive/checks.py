@@ -33,9 +33,6 @@ def in_queue(table: TableRef, entries: Iterable[QueueEntry]) -> JobError:
 class TableChanged(JobError):  # noqa: N818 - a verdict on the table
     """The table was replaced: this attempt must not touch the table that now has its name."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.TABLE_CHANGED, message)
-
 
 def changes(attempt: DriverContext, targets: Sequence[Target]) -> dict[str, JobError]:
     """Return, by partition name, an error with reason TableChanged for each partition that was replaced or moved.
@@ -46,6 +43,6 @@ def changes(attempt: DriverContext, targets: Sequence[Target]) -> dict[str, JobE
     try:
         today = resolve_today(attempt.client, attempt.identity, targets)
     except TableGoneError as gone:
-        raise TableChanged(f"{gone}: nothing more is published") from gone
+        raise TableChanged(Reason.TABLE_CHANGED, f"{gone}: nothing more is published") from gone
     found = ((target.partition, today.what_changed(target)) for target in targets)
     return {name: JobError(Reason.TABLE_CHANGED, change.message) for name, change in found if change}

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum, auto
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
@@ -20,12 +19,6 @@ from compaction_operator.metastore.heartbeat import TransactionHeartbeat
 log = logging.getLogger(__name__)
 
 
-class _State(Enum):
-    OPEN = auto()
-    COMMITTING = auto()
-    ENDED = auto()
-
-
 class Claim:
     """An exclusive claim on a partition: no other client compacts it until the claim ends.
 
@@ -37,7 +30,7 @@ class Claim:
         self.lock_id = 0
         self._client = client
         self._job = job
-        self._state = _State.OPEN
+        self._is_open = True
         self._heartbeat = TransactionHeartbeat(client, txn, interval=HEARTBEAT_SECONDS)
 
     @property
@@ -91,13 +84,12 @@ class Claim:
             raise JobError(Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is gone: {error}") from error
 
     def _commit(self) -> None:
-        self._state = _State.COMMITTING
+        self._is_open = False
         try:
             self._client.commit_txn(self.txn)
         except TransactionLost as error:
-            self._state = _State.OPEN
+            self._is_open = True
             raise _lost(self.txn, error) from error
-        self._state = _State.ENDED
         self.stop()
 
     def abandon(self, why: str) -> None:
@@ -107,9 +99,9 @@ class Claim:
         it. The controller's settling, or the metastore's time-out, then ends what remains.
         """
         self.stop()
-        if self._state is not _State.OPEN:
+        if not self._is_open:
             return
-        self._state = _State.ENDED
+        self._is_open = False
         try:
             self._client.mark_failed(self._job, why)
         finally:

@@ -100,7 +100,7 @@ class HiveCompaction:
             same = self._kept(self._unchanged([item.target for item in staged]), held)
             staged = self._kept(held.confirm([item for item in staged if item.target in same]), held)
             refused = journal.record([item.entry() for item in staged if item.matters], lock_ids=held.lock_ids)
-            ordered = sorted(staged, key=lambda item: needs_exclusive(item.prepared))
+            ordered = sorted(staged, key=needs_exclusive)
             results = (self._publish(item, held, refused.get(item.target.partition)) for item in ordered)
             self._kept(held.look_again(self._kept(results, held)), held)
 
@@ -178,16 +178,14 @@ class HiveCompaction:
         """Verify and assemble a merged partition."""
         prepared = merged.prepared
         if not prepared.plan.outputs:
-            return Staged(prepared)
+            return Staged(**vars(prepared))
         interruption.check()
         try:
-            if merged.error:
-                raise explained(merged.error, prepared.plan)
             verify(merged)
             assemble(merged)
         except (JobError, StorageError) as error:
-            return Failed(prepared.target, job_error(error))
-        return Staged(prepared, totals_of(merged))
+            return Failed(prepared.target, explained(job_error(error), prepared.plan))
+        return Staged(**vars(prepared), totals=totals_of(merged))
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> Staged | Failed:
         """Publish a partition, unless the journal refused it."""

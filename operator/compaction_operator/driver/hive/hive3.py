@@ -86,7 +86,9 @@ class Hive3Batch(Held):
             for item in waiting:
                 yield failed_at(item.target, error)
         guards = bool(self._hive.older.open(self._mark))
-        yield from (_guarded(item) if guards and item.plan.breaks_older_snapshots else item for item in kept)
+        for item in kept:
+            guarded = guards and item.plan.breaks_older_snapshots
+            yield replace(item, plan=with_guard(item.plan)) if guarded else item
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged]:
         """Yield all partitions; raises JobError when the lock is lost or another compaction has begun."""
@@ -103,13 +105,13 @@ class Hive3Batch(Held):
         target, locks = item.target, self._hive.locks
         if not item.plan.outputs:
             return
-        pair = needs_exclusive(item.prepared)
+        pair = needs_exclusive(item)
         with locks.exclusive(target.partition or None) if pair else nullcontext():
             if pair and (changed := changes(self._hive.attempt, [target]).get(target.partition)):
                 raise changed
             self._overlaps.refuse_begun(target)
             try:
-                publish(item.prepared, guard=locks.guard)
+                publish(item, guard=locks.guard)
             except StorageError:
                 # Retire while the EXCLUSIVE lock is still held, not when it is given up: no reader may see half a pair.
                 retire(target.storage, target.location, target.staging_name)
@@ -119,13 +121,6 @@ class Hive3Batch(Held):
         """Yield each partition where Hive's Worker has published across an output, or still may."""
         return self._overlaps.found([item for item in published if item.plan.outputs])
 
-    def release(self, failed: Failed) -> None:
-        """Do nothing: the batch has one lock for all its partitions."""
-
 
 def _must_wait(plan: CompactionPlan) -> bool:
     return plan.breaks_older_snapshots and plan.has_originals
-
-
-def _guarded(item: Staged) -> Staged:
-    return replace(item, prepared=replace(item.prepared, plan=with_guard(item.plan)))

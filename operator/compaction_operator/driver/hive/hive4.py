@@ -104,29 +104,21 @@ class Hive4Batch(Held):
         claim.begin(highest_write_id=write_ids.watermark)
         return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
-    def ready(self, staged: Sequence[Staged]) -> Iterator[Staged]:
-        """Yield all partitions with their transaction and queue ids.
-
-        No wait is necessary, because existing snapshots do not see what a later commit publishes.
-        """
-        for item in staged:
-            claim = self._claimed.get(item.target.partition)
-            yield replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
-
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
-        """Yield the partitions whose transaction is open.
+        """Yield the partitions whose transaction is open, with its id and that of the queue entry.
 
         NB: without this check a late driver that lost its transaction would write a journal, and the controller would
         settle that journal beside its successor's.
         """
         for item in staged:
+            claim = self._claimed.get(item.target.partition)
             try:
-                if claim := self._claimed.get(item.target.partition):
+                if claim:
                     claim.guard()
             except JobError as error:
                 yield failed_at(item.target, error)
             else:
-                yield item
+                yield replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
     def publish(self, item: Staged) -> None:
         """Rename the outputs, which are invisible before the commit, then commit.
@@ -139,52 +131,43 @@ class Hive4Batch(Held):
         if claim is None:
             return
         if item.plan.outputs:
-            move_outputs(item.prepared, guard=claim.guard)
+            move_outputs(item, guard=claim.guard)
         if item.matters:
             claim.commit()
         else:
             claim.refuse(NOTHING_TO_DO)
-        leave(item.prepared)
-
-    def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:  # noqa: ARG002 - see `Held`
-        """Yield nothing: while the queue entry is open, no other client compacts the partition."""
-        return iter(())
+        leave(item)
 
     def release(self, failed: Failed) -> None:
-        """Mark the partition's queue entry as failed and abort its transaction."""
+        """Mark the partition's queue entry as failed and abort its transaction.
+
+        NB: outputs that are already renamed stay in place. No snapshot includes them, but a reader that is listing
+        fails when one vanishes (AcidUtils looks into each directory that it saw). The journal was written before any
+        rename, so the controller settles them: it removes them while no reader begins.
+        """
         try:
             self._hive.locks.stand_by()
-            self._abandon(failed.target.partition, str(failed.error))
-        except MetastoreError as failure:
-            log.warning("%s: left to the controller: %s", failed.target.location, failure)
+            if claim := self._claimed.get(failed.target.partition):
+                claim.abandon(str(failed.error))
+        except MetastoreError as error:
+            log.warning("%s: left to the controller: %s", failed.target.location, error)
 
     def abandon_all(self, why: str) -> None:
-        """Abandon every open claim.
+        """Abandon every open claim; outputs stay in place, as in `release`.
 
         NB: it stops at the first call that finds the metastore unavailable, to wait for its time-out only once. The
         controller settles the rest of the attempt.
         """
         for claim in self._claimed.values():
             claim.stop()
-        for partition in list(self._claimed):
+        for partition, claim in self._claimed.items():
             try:
-                self._abandon(partition, why)
+                claim.abandon(why)
             except MetastoreUnavailable as error:
                 log.warning("the remaining claims are left to the controller: %s", error)
                 return
             except MetastoreError as error:
                 log.warning("%s: left to the controller: %s", partition or "the table", error)
-
-    def _abandon(self, partition: str, why: str) -> None:
-        """Abandon a partition's claim, if it has one.
-
-        NB: outputs that are already renamed stay in place. No snapshot includes them, but a reader that is listing
-        fails when one vanishes (AcidUtils looks into each directory that it saw). The journal was written before any
-        rename, so the controller settles them: it removes them while no reader begins.
-        """
-        claim = self._claimed.get(partition)
-        if claim is not None:
-            claim.abandon(why)
 
 
 def _each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:

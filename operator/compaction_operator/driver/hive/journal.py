@@ -21,9 +21,6 @@ ENTRY_BYTES = api.MAX_BYTES - 4096
 class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
     """The API server refuses a journal with that content; none was created."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.DRIVER_FAILED, message)
-
 
 class JournalStore(Protocol):
     """The store of journals: the Kubernetes API, or a substitute for it."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry
 from compaction_operator.api.compaction import Totals
 from compaction_operator.driver.errors import JobError, at_location
@@ -28,26 +27,15 @@ def failed_at(target: OpenTarget, error: Exception) -> Failed:
 
 
 @dataclass(frozen=True)
-class Staged:
+class Staged(Prepared):
     """A partition that is ready for publication, or that has nothing to compact (`plan.outputs` is empty).
 
     `txn_id` and `queue_id` are the transaction and queue entry that the driver holds for it on Hive 4.
     """
 
-    prepared: Prepared
     totals: Totals = field(default_factory=Totals)
     txn_id: int | None = None
     queue_id: int | None = None
-
-    @property
-    def target(self) -> OpenTarget:
-        """The partition."""
-        return self.prepared.target
-
-    @property
-    def plan(self) -> CompactionPlan:
-        """Its plan."""
-        return self.prepared.plan
 
     @property
     def matters(self) -> bool:
@@ -85,9 +73,12 @@ class Held(ABC):
     def prepare(self, targets: Sequence[OpenTarget]) -> Iterator[Prepared | Failed]:
         """List and plan the partitions and cut their work. Each one has its staging folder and is fenced."""
 
-    @abstractmethod
     def ready(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
-        """Yield the verified and assembled partitions that may be published; runs before the journal is written."""
+        """Yield the verified and assembled partitions that may be published; runs before the journal is written.
+
+        All of them on Hive 4, because existing snapshots do not see what a later commit publishes.
+        """
+        yield from staged
 
     @abstractmethod
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
@@ -103,12 +94,14 @@ class Held(ABC):
         Raises JobError, StorageError or MetastoreError. NB: the caller publishes partitions with two renames last.
         """
 
-    @abstractmethod
-    def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:
-        """Yield each published partition that another compaction overlaps; runs after all publications."""
+    def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:  # noqa: ARG002 - for Hive 3.1
+        """Yield each published partition that another compaction overlaps; runs after all publications.
 
-    @abstractmethod
-    def release(self, failed: Failed) -> None:
+        None on Hive 4: while the queue entry is open, no other client compacts the partition.
+        """
+        return iter(())
+
+    def release(self, failed: Failed) -> None:  # noqa: B027 - on Hive 3.1 the batch has one lock for all
         """Release everything held for a partition that is given up."""
 
 

@@ -1,6 +1,6 @@
 """Cutting of one partition's compaction into tasks: one or several for each output directory and bucket. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from compaction_operator.acid.contents import contents
@@ -122,8 +122,7 @@ class _Files:
 
     def inserts(self) -> dict[int, list[BucketSource]]:
         """Return the files of rows by bucket: originals, base, then deltas; a raw file takes its directory's place."""
-        base = [self._plan.base] if self._plan.base else []
-        directories = [*base, *(one for one in self._plan.deltas if one.kind is DirectoryKind.DELTA)]
+        directories = [one for one in self._plan.directories if one.kind is not DirectoryKind.DELETE_DELTA]
         places = {directory.name: place for place, directory in enumerate(directories)}
         found: list[tuple[int, int, BucketSource]] = []
         for bucket, raw, original in self._numbered():
@@ -148,16 +147,13 @@ class _Files:
             rows: dict[tuple[int, int], int] = {}
             for raw in files:
                 first = rows.get((raw.write_id, raw.bucket_property), 0)
-                rows[raw.write_id, raw.bucket_property] = first + self._sketches[self._path(raw.path)].rows
+                rows[raw.write_id, raw.bucket_property] = first + self._sketches[_local(self._location, raw.path)].rows
                 yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
 
     def _source(
         self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None
     ) -> BucketSource:
-        return BucketSource(InputFile(self._path(path), original), self._sizes[path], highest_write_id)
-
-    def _path(self, path: str) -> str:
-        return _local(self._location, path)
+        return BucketSource(InputFile(_local(self._location, path), original), self._sizes[path], highest_write_id)
 
 
 def _local(location: str, path: str) -> str:
@@ -186,22 +182,19 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> Buck
         memory=cutting.memory,
     )
     deletes = sum(source.bytes for source in bucket.deletes)
-    if bucket.bytes <= cutting.task_bytes:
+    cut: list[Share] = []
+    if bucket.bytes > cutting.task_bytes:
+        pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
+        cut = shares(pieces, total=bucket.bytes, limit=cutting.task_bytes)
+    if len(cut) < 2:
         return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes),))
-    pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
-    cut = shares(pieces, total=bucket.bytes, limit=cutting.task_bytes)
-    return BucketWork(bucket.directory, whole, _parts(whole, cut, deletes))
-
-
-def _parts(whole: MergeTask, cut: Sequence[Share], deletes: int) -> tuple[SizedTask, ...]:
-    if len(cut) == 1:
-        return (SizedTask(whole, cut[0].bytes + deletes),)
-    return tuple(
+    parts = (
         SizedTask(
             replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut)
         )
         for number, share in enumerate(cut)
     )
+    return BucketWork(bucket.directory, whole, tuple(parts))
 
 
 def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:

@@ -115,6 +115,11 @@ class MergedBucket:
         """What the file holds."""
         return self.bucket.whole.kind
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file holds nothing."""
+        return not (self.result.delete_events_out if self.kind is EventKind.DELETE else self.result.rows_out)
+
 
 @dataclass(frozen=True)
 class Merged:
@@ -130,10 +135,8 @@ class Merged:
 
         Hive 4 writes no file without rows. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
         """
-        empty_too = self.prepared.plan.layout is Layout.HIVE3
-        return [
-            found for found in self.buckets if _events_out(found) > 0 or (empty_too and found.kind is EventKind.INSERT)
-        ]
+        keeps_empty = self.prepared.plan.layout is Layout.HIVE3
+        return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
 
 
 def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
@@ -193,10 +196,6 @@ def make_output(prepared: Prepared, output: AcidDirectory) -> str:
     if output.is_base and prepared.plan.layout is Layout.HIVE3:
         storage.write(join(directory, METADATA_ACID), METADATA_ACID_CONTENT)
     return directory
-
-
-def _events_out(found: MergedBucket) -> int:
-    return found.result.delete_events_out if found.kind is EventKind.DELETE else found.result.rows_out
 
 
 def totals_of(merged: Merged) -> Totals:

@@ -9,7 +9,12 @@ from compaction_operator.orc import EventKind, MergeResult
 
 
 def verify(merged: Merged) -> None:
-    """Check the results of all buckets; raises JobError naming the file whose counts do not add up."""
+    """Check that all buckets have results and that these add up.
+
+    Raises JobError: the one that prevented results, or one that names the file whose counts do not add up.
+    """
+    if merged.error:
+        raise merged.error
     prepared = merged.prepared
     if len(merged.buckets) != len(prepared.buckets):
         raise _mismatch(prepared, f"{len(prepared.buckets)} buckets gave {len(merged.buckets)} results")
