@@ -21,7 +21,7 @@ from compaction_operator.driver.merge.partition import (
 )
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
-from compaction_operator.storage import EntryKind, Storage, StorageError
+from compaction_operator.storage import EntryKind, StorageError
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,14 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
 
 
 def _target(location: str) -> OpenTarget:
-    """Return the directory as a target. The metastore's part of it is unknown and never used."""
+    """Return the directory as a target. The metastore's part of it is unknown and never used.
+
+    Raises StorageError for a location without ACID directories or original files.
+    """
     target = OpenTarget("", location, 0, staging_name(uid="offline", attempt=1, pod_uid=f"{os.getpid():08d}"))
-    _require_table_directory(target.storage, location)
-    return target
-
-
-def _require_table_directory(storage: Storage, location: str) -> None:
-    """Raise StorageError, before planning, for a location without ACID directories or original files."""
-    entries = storage.list(location)
+    entries = target.storage.list(location)
     if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
         raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")
     if not any(may_become_obsolete(entry.name) for entry in entries):
         raise StorageError(f"{location} is not a table directory: it holds no base, delta or original files")
+    return target

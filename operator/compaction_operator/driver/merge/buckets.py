@@ -1,6 +1,6 @@
 """Cutting of one partition's compaction into tasks: one or several for each output directory and bucket. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from compaction_operator.acid.contents import contents
@@ -64,11 +64,6 @@ class Cutting:
     row_type: str | None
     memory: int
     scratch: str
-
-    @property
-    def task_bytes(self) -> int:
-        """The input bytes of one task."""
-        return task_bytes(self.memory)
 
 
 def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[str]:
@@ -162,7 +157,7 @@ def _local(location: str, path: str) -> str:
 
 def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
     """Return the local paths of the files whose stripes decide where the bucket is cut; empty if it is not cut."""
-    if bucket.bytes <= cutting.task_bytes:
+    if bucket.bytes <= task_bytes(cutting.memory):
         return []
     largest = sorted(bucket.inputs, key=lambda source: source.bytes, reverse=True)
     return [source.file.path for source in largest[:SKETCHED_FILES]]
@@ -183,9 +178,9 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> Buck
     )
     deletes = sum(source.bytes for source in bucket.deletes)
     cut: list[Share] = []
-    if bucket.bytes > cutting.task_bytes:
+    if bucket.bytes > task_bytes(cutting.memory):
         pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
-        cut = shares(pieces, total=bucket.bytes, limit=cutting.task_bytes)
+        cut = shares(pieces, total=bucket.bytes, limit=task_bytes(cutting.memory))
     if len(cut) < 2:
         return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes),))
     parts = (
@@ -205,9 +200,3 @@ def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:
         return pieces
     # Keys of insert events have their directory's write ids. Keys of delete events may have any write id.
     return [] if source.highest_write_id is None else [insert_piece(source.highest_write_id, source.bytes)]
-
-
-def inputs_of(found: Iterable[Bucket]) -> dict[str, int]:
-    """Return the size in bytes of each file that is read, by path."""
-    sources = (source for bucket in found for source in (*bucket.inputs, *bucket.deletes))
-    return {source.file.path: source.bytes for source in sources}

@@ -22,7 +22,6 @@ from compaction_operator.driver.merge.buckets import (
     bucket_work,
     buckets,
     files_to_sketch,
-    inputs_of,
     raw_files,
 )
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
@@ -157,7 +156,8 @@ def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request
     large = {path for bucket in found for path in files_to_sketch(bucket, cutting)}
     sketches |= _sketched(large - sketches.keys())
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
-    return Prepared(target, plan, work, inputs_of(found))
+    inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
+    return Prepared(target, plan, work, inputs)
 
 
 def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
