@@ -15,7 +15,7 @@ SPARK_VARIABLE = "PLANE_SPARK"
 class InProcessRunner(LocalRunner):
     """Takes the place of Spark: the same tasks, in the driver."""
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Nothing was started."""
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from compaction_operator.acid.listing import Directory, File
 from compaction_operator.acid.names import (
     AcidDirectory,
-    BucketFile,
+    DataFile,
     DirectoryKind,
-    OriginalFile,
     is_flush_length,
     is_hidden,
     parse_bucket_file,
@@ -24,8 +23,8 @@ class Contents:
     omitted, because they have no rows and no ORC tail.
     """
 
-    buckets: tuple[BucketFile, ...]
-    raw: tuple[OriginalFile, ...]
+    buckets: tuple[DataFile, ...]
+    raw: tuple[DataFile, ...]
 
 
 def contents(directory: Directory, parsed: AcidDirectory) -> Contents:
@@ -60,7 +59,7 @@ def _require_data_file(directory: Directory, parsed: AcidDirectory, file: File) 
         raise UnsupportedLayout(f"{place} is empty: Hive's readers fail on it, and delete events may be lost")
 
 
-def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -> None:
+def _require_each_bucket_once(directory: Directory, buckets: list[DataFile]) -> None:
     """Refuse two attempts of one bucket. Readers use inserts of both but deletes of one (getDeltaToAttemptIdMap)."""
     seen: dict[int, str] = {}
     for bucket in buckets:
@@ -69,9 +68,7 @@ def _require_each_bucket_once(directory: Directory, buckets: list[BucketFile]) -
             raise UnsupportedLayout(f"{directory.name} holds a bucket twice: {first} and {bucket.name}")
 
 
-def _require_raw_only(
-    directory: Directory, parsed: AcidDirectory, raw: OriginalFile, buckets: list[BucketFile]
-) -> None:
+def _require_raw_only(directory: Directory, parsed: AcidDirectory, raw: DataFile, buckets: list[DataFile]) -> None:
     """Refuse raw files where LOAD DATA never puts them. Hive assumes one format for a whole directory."""
     place = f"{directory.name}/{raw.name}"
     if buckets:

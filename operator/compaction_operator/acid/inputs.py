@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from compaction_operator.acid.contents import contents
 from compaction_operator.acid.listing import Listing
-from compaction_operator.acid.names import AcidDirectory, OriginalFile, encode_bucket_property, parse_original_path
+from compaction_operator.acid.names import AcidDirectory, DataFile, encode_bucket_property, parse_original_path
 from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.snapshot import UnsupportedLayout
 
-Sources = Iterator[tuple[AcidDirectory | None, OriginalFile]]
+Sources = Iterator[tuple[AcidDirectory | None, DataFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def _originals(plan: CompactionPlan) -> Sources:
 
 
 def _loaded(plan: CompactionPlan, listing: Listing) -> Sources:
-    for directory in (plan.base, *plan.deltas):
-        if directory and (found := listing.directory(directory.name)):
+    for directory in plan.directories:
+        if found := listing.directory(directory.name):
             for original in contents(found, directory).raw:
                 yield directory, original
 
 
-def _raw_file(directory: AcidDirectory | None, original: OriginalFile) -> RawFile:
+def _raw_file(directory: AcidDirectory | None, original: DataFile) -> RawFile:
     path = f"{directory.name}/{original.name}" if directory else original.name
     statement_id = (directory.statement_id or 0) if directory else 0
     try:

@@ -24,8 +24,8 @@ _BASE = re.compile(rf"base_(?P<id>-?{_DIGITS}){_TAIL}")
 _DELTA = re.compile(
     rf"(?P<kind>delta|delete_delta)_(?P<min>{_DIGITS})_(?P<max>{_DIGITS})(?:_(?P<statement>{_DIGITS}))?{_TAIL}"
 )
-_BUCKET = re.compile(rf"bucket_(?P<bucket>{_DIGITS})(?:_(?P<attempt>{_DIGITS}))?")
-_ORIGINAL = re.compile(rf"(?P<bucket>{_DIGITS})_[0-9]+(?:_copy_(?P<copy>{_DIGITS}))?")
+_BUCKET = re.compile(rf"bucket_(?P<bucket>{_DIGITS})(?:_{_DIGITS})?")
+_ORIGINAL = re.compile(rf"(?P<bucket>{_DIGITS})_[0-9]+(?:_copy_{_DIGITS})?")
 
 _UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 _FLUSH_LENGTH = re.compile(r"bucket_[0-9]+(?:_[0-9]+)?_flush_length")
@@ -76,6 +76,11 @@ class AcidDirectory:
         """Whether this is a base."""
         return self.kind is DirectoryKind.BASE
 
+    @property
+    def range(self) -> tuple[int, int, int | None]:
+        """The lowest and highest write id, and the statement."""
+        return self.min_write_id, self.max_write_id, self.statement_id
+
     @classmethod
     def base(cls, write_id: int, *, visibility_txn: int | None = None) -> "AcidDirectory":
         """Return the base of a write id."""
@@ -124,18 +129,17 @@ def looks_like_directory(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketFile:
-    """`bucket_00000`, or `bucket_00000_0` with the task attempt that Hive 4 writes."""
+class DataFile:
+    """A file with the rows or delete events of one bucket."""
 
     bucket: int
-    attempt: int | None
     name: str
 
 
-def parse_bucket_file(name: str) -> BucketFile | None:
-    """Parse a bucket file's name. Return None for any other name."""
+def parse_bucket_file(name: str) -> DataFile | None:
+    """Parse `bucket_00000`, or `bucket_00000_0` with the task attempt that Hive 4 writes; None for any other name."""
     match = _BUCKET.fullmatch(name)
-    return BucketFile(int(match["bucket"]), _optional(match["attempt"]), name) if match else None
+    return DataFile(int(match["bucket"]), name) if match else None
 
 
 def bucket_file_name(bucket: int) -> str:
@@ -143,23 +147,14 @@ def bucket_file_name(bucket: int) -> str:
     return f"bucket_{bucket:05d}"
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalFile:
-    """`000000_0` or `000000_0_copy_1`: a file from before the table became ACID. `copy` is 0 without a suffix."""
-
-    bucket: int
-    copy: int
-    name: str
-
-
-def parse_original_file(name: str) -> OriginalFile | None:
-    """Parse an original file's name. Return None for any other name."""
+def parse_original_file(name: str) -> DataFile | None:
+    """Parse `000000_0` or `000000_0_copy_1`, from before the table became ACID; None for any other name."""
     match = _ORIGINAL.fullmatch(name)
-    return OriginalFile(int(match["bucket"]), int(match["copy"] or 0), name) if match else None
+    return DataFile(int(match["bucket"]), name) if match else None
 
 
-def parse_original_path(path: str) -> OriginalFile | None:
-    """Parse the path of an original file, with `name` as the whole path. Return None for any other path.
+def parse_original_path(path: str) -> DataFile | None:
+    """Parse the path of an original file, with `name` as the whole path; None for any other path.
 
     The file may lie in sub-directories that a UNION ALL wrote below the table's or partition's directory.
     """
@@ -167,7 +162,7 @@ def parse_original_path(path: str) -> OriginalFile | None:
     parsed = parse_original_file(name)
     if parsed is None or not all(is_union_directory(directory) for directory in directories):
         return None
-    return OriginalFile(parsed.bucket, parsed.copy, path)
+    return DataFile(parsed.bucket, path)
 
 
 def is_union_directory(name: str) -> bool:

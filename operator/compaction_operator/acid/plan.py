@@ -79,6 +79,11 @@ class CompactionPlan:
     guard: AcidDirectory | None = None
 
     @property
+    def directories(self) -> tuple[AcidDirectory, ...]:
+        """The directories among the inputs: the base, then the deltas."""
+        return (self.base, *self.deltas) if self.base else self.deltas
+
+    @property
     def breaks_older_snapshots(self) -> bool:
         """Whether readers that list again with an older snapshot fail after the outputs are published (hazard H24).
 
@@ -188,7 +193,7 @@ def _is_needed(before: Snapshot, type: CompactionType, layout: Layout) -> bool:
     if layout is Layout.HIVE4:
         return deletes >= 2 or len(before.deltas) - deletes >= 2
     # Hive 3.1 merges any two directories. But a delta and delete delta of one range, from a compaction, are merged.
-    ranges = {(delta.min_write_id, delta.max_write_id, delta.statement_id) for delta in before.deltas}
+    ranges = {delta.range for delta in before.deltas}
     return len(before.deltas) >= 2 and not (len(ranges) == 1 and all(statement is None for _, _, statement in ranges))
 
 
@@ -247,10 +252,9 @@ def _require_known_originals(listing: Listing, originals: Iterable[File]) -> Non
 
 
 def _require_one_of_each(deltas: Iterable[AcidDirectory]) -> None:
-    seen: dict[tuple[DirectoryKind, int, int, int | None], str] = {}
+    seen: dict[object, str] = {}
     for delta in deltas:
-        key = (delta.kind, delta.min_write_id, delta.max_write_id, delta.statement_id)
-        if (first := seen.setdefault(key, delta.name)) != delta.name:
+        if (first := seen.setdefault((delta.kind, delta.range), delta.name)) != delta.name:
             raise UnsupportedLayout(f"{first} and {delta.name} hold the same write ids: rows would count twice")
 
 
@@ -259,20 +263,12 @@ def _visible_files(directory: Directory) -> Iterable[File]:
 
 
 def _require_separate(listing: Listing, outputs: tuple[AcidDirectory, ...], visible: Visibility) -> None:
+    """Refuse a delta that partly overlaps an output. NB: Hive keeps any delta with max > current: rows count twice."""
     for directory in acid_directories(listing):
-        if visible(directory) and (reason := _overlap(directory, outputs)):
-            raise UnsupportedLayout(reason)
-
-
-def _overlap(directory: AcidDirectory, outputs: Iterable[AcidDirectory]) -> str | None:
-    """Return why a delta partly overlaps an output, or None. NB: Hive keeps any delta with max > current, so rows count
-    twice.
-    """
-    for output in outputs:
-        inside = _low(output) <= directory.min_write_id and directory.max_write_id <= output.max_write_id
-        if not directory.is_base and _intersects(directory, output) and not inside:
-            return f"{directory.name} partly overlaps the output {output.name}"
-    return None
+        if visible(directory) and not directory.is_base:
+            for output in outputs:
+                if _intersects(directory, output) and not _holds(output, directory):
+                    raise UnsupportedLayout(f"{directory.name} partly overlaps the output {output.name}")
 
 
 def check_still_publishable(plan: CompactionPlan, listing: Listing) -> str | None:
@@ -314,7 +310,7 @@ def overlapping_inputs(plan: CompactionPlan) -> tuple[str, str] | None:
     NB: this need not double any row. A streaming client's delta of many write ids may begin below a base that was
     written before the delta was complete.
     """
-    read = sorted((*plan.deltas, *((plan.base,) if plan.base else ())), key=lambda directory: directory.name)
+    read = sorted(plan.directories, key=lambda directory: directory.name)
     return next(((one.name, other.name) for one, other in combinations(read, 2) if _share_some(one, other)), None)
 
 

@@ -78,9 +78,10 @@ def obsolete_now(
     Names outside the grammar are never included. Raises as `snapshot` does: then nothing is known to be obsolete.
     """
     current = snapshot(listing, write_ids, valid_txns=valid_txns)
-    capped = write_ids.capped(highest_write_id)
-    found = (*capped_obsolete(current, highest_write_id), *written_in_vain(listing, capped, valid_txns))
-    return {entry.name: entry.reason for entry in found}
+    parsed = ((entry, parse_directory(entry.name)) for entry in current.obsolete)
+    capped = [entry for entry, found in parsed if found is None or found.max_write_id <= highest_write_id]
+    in_vain = written_in_vain(listing, write_ids.capped(highest_write_id), valid_txns)
+    return {entry.name: entry.reason for entry in (*capped, *in_vain)}
 
 
 def written_in_vain(
@@ -96,12 +97,6 @@ def written_in_vain(
         for directory in acid_directories(listing)
         if directory.visibility_txn in aborted and directory.max_write_id <= write_ids.watermark
     )
-
-
-def capped_obsolete(current: Snapshot, highest_write_id: int) -> tuple[Obsolete, ...]:
-    """Return the obsolete entries, except those with a write id above `highest_write_id`."""
-    parsed = ((entry, parse_directory(entry.name)) for entry in current.obsolete)
-    return tuple(entry for entry, found in parsed if found is None or found.max_write_id <= highest_write_id)
 
 
 def visibility(valid_txns: ValidTxnList | None) -> Visibility:
@@ -126,10 +121,12 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, *, visible: Visibilit
     compacted = compacted_bases(listing, highest=write_ids.high_watermark)
     base = _best_base(found, write_ids, compacted)
     aborted = tuple(directory for directory in found if _wholly_aborted(directory, write_ids, compacted))
-    readable = [d for d in found if not d.is_base and d not in aborted and _range(d, write_ids) != RangeValidity.NONE]
+    unaborted = [d for d in found if not d.is_base and d not in aborted]
+    readable = [d for d in unaborted if write_ids.valid_range(d.min_write_id, d.max_write_id) != RangeValidity.NONE]
     deltas, covered = _walk(sorted(readable, key=_walk_order), write_ids, base)
     _require_files(listing, [base, *deltas])
-    lower = [directory for directory in _lower_bases(found, base) if directory not in aborted]
+    older = (d for d in found if base and d.is_base and d != base and d.max_write_id <= base.max_write_id)
+    lower = [directory for directory in older if directory not in aborted]
     obsolete = [
         *(Obsolete(directory.name, "aborted") for directory in aborted),
         *(Obsolete(directory.name, _reason(directory, base, deltas)) for directory in (*lower, *covered)),
@@ -232,16 +229,6 @@ def _wholly_aborted(directory: AcidDirectory, write_ids: ValidWriteIdList, compa
     return write_ids.aborted_range(directory.min_write_id, directory.max_write_id)
 
 
-def _lower_bases(found: Iterable[AcidDirectory], best: AcidDirectory | None) -> list[AcidDirectory]:
-    if best is None:
-        return []
-    return [d for d in found if d.is_base and d != best and d.max_write_id <= best.max_write_id]
-
-
-def _range(directory: AcidDirectory, write_ids: ValidWriteIdList) -> RangeValidity:
-    return write_ids.valid_range(directory.min_write_id, directory.max_write_id)
-
-
 def _walk_order(delta: AcidDirectory) -> tuple[int, int, int, str]:
     statement = -1 if delta.statement_id is None else delta.statement_id
     return delta.min_write_id, -delta.max_write_id, statement, delta.name
@@ -260,20 +247,12 @@ def _walk(
             if write_ids.valid_range(current + 1, delta.max_write_id) != RangeValidity.NONE:
                 kept.append(delta)
                 current, last_statement = delta.max_write_id, delta.statement_id
-        elif (delta.max_write_id == current and last_statement is not None) or (kept and _is_twin(kept[-1], delta)):
+        elif (delta.max_write_id == current and last_statement is not None) or (kept and kept[-1].range == delta.range):
             # Another statement of the same write id, or the delete delta of the same range: both count.
             kept.append(delta)
         else:
             covered.append(delta)
     return tuple(kept), covered
-
-
-def _is_twin(one: AcidDirectory, other: AcidDirectory) -> bool:
-    return (one.min_write_id, one.max_write_id, one.statement_id) == (
-        other.min_write_id,
-        other.max_write_id,
-        other.statement_id,
-    )
 
 
 def _reason(directory: AcidDirectory, base: AcidDirectory | None, deltas: Iterable[AcidDirectory]) -> str:

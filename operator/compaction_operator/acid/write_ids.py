@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Self
@@ -19,17 +19,28 @@ class RangeValidity(StrEnum):
 
 
 @dataclass(frozen=True)
-class ValidWriteIdList:
-    """The write ids of one table that a reader sees: all up to the high watermark, except open and aborted ones.
+class _ValidIds:
+    """All numbers up to the high watermark, except open and aborted ones. `min_open` is the lowest open one or None."""
 
-    `min_open` is the lowest open write id that Hive reports, or None.
-    """
-
-    table: str
     high_watermark: int
     open: frozenset[int]
     aborted: frozenset[int]
     min_open: int | None
+
+    def __str__(self) -> str:
+        min_open = INT64_MAX if self.min_open is None else self.min_open
+        return f"{self.high_watermark}:{min_open}:{_join(self.open)}:{_join(self.aborted)}"
+
+    def is_valid(self, number: int) -> bool:
+        """Whether the reader or snapshot sees what was written under that number."""
+        return number <= self.high_watermark and number not in self.open and number not in self.aborted
+
+
+@dataclass(frozen=True)
+class ValidWriteIdList(_ValidIds):
+    """The write ids of one table that a reader sees."""
+
+    table: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -40,14 +51,10 @@ class ValidWriteIdList:
         table, separator, rest = text.strip().partition(":")
         if not table or not separator:
             raise ValueError(f"{text!r} is not a write-id list: write db.table:highWatermark:minOpen:open:aborted")
-        return cls(table, *_parse_fields(rest, text))
+        return cls(*_parse_fields(rest, text), table=table)
 
     def __str__(self) -> str:
-        return f"{self.table}:{_format_fields(self)}"
-
-    def is_valid(self, write_id: int) -> bool:
-        """Whether a reader sees rows of that write id."""
-        return _is_valid(self, write_id)
+        return f"{self.table}:{super().__str__()}"
 
     @property
     def watermark(self) -> int:
@@ -57,11 +64,10 @@ class ValidWriteIdList:
 
     def capped(self, highest: int) -> Self:
         """Return the list as if no write id above `highest` had been allocated."""
-        open_ids = frozenset(number for number in self.open if number <= highest)
-        return type(self)(
-            table=self.table,
+        return replace(
+            self,
             high_watermark=min(self.high_watermark, highest),
-            open=open_ids,
+            open=frozenset(number for number in self.open if number <= highest),
             aborted=frozenset(number for number in self.aborted if number <= highest),
             min_open=self.min_open if self.min_open is not None and self.min_open <= highest else None,
         )
@@ -88,13 +94,8 @@ class ValidWriteIdList:
 
 
 @dataclass(frozen=True)
-class ValidTxnList:
-    """The transactions that a snapshot sees: all up to the high watermark, except open and aborted ones."""
-
-    high_watermark: int
-    open: frozenset[int]
-    aborted: frozenset[int]
-    min_open: int | None
+class ValidTxnList(_ValidIds):
+    """The transactions that a snapshot sees as committed."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -103,22 +104,6 @@ class ValidTxnList:
         Raises ValueError naming what is malformed.
         """
         return cls(*_parse_fields(text.strip(), text))
-
-    def __str__(self) -> str:
-        return _format_fields(self)
-
-    def is_valid(self, txn: int) -> bool:
-        """Whether the snapshot sees that transaction as committed."""
-        return _is_valid(self, txn)
-
-
-def _is_valid(ids: ValidWriteIdList | ValidTxnList, number: int) -> bool:
-    return number <= ids.high_watermark and number not in ids.open and number not in ids.aborted
-
-
-def _format_fields(ids: ValidWriteIdList | ValidTxnList) -> str:
-    min_open = INT64_MAX if ids.min_open is None else ids.min_open
-    return f"{ids.high_watermark}:{min_open}:{_join(ids.open)}:{_join(ids.aborted)}"
 
 
 def _parse_fields(rest: str, text: str) -> tuple[int, frozenset[int], frozenset[int], int | None]:

@@ -1,7 +1,7 @@
 """Errors that stop a driver. Each carries the reason that the compaction's condition shows."""
 
 from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import Reason
 from compaction_operator.errors import OperatorError
 from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
@@ -16,10 +16,6 @@ class JobError(OperatorError):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-    def result(self) -> DriverResult:
-        """Return the driver's result for this error."""
-        return DriverResult(reason=self.reason, message=str(self))
 
 
 class RepeatedRow(JobError):  # noqa: N818 - a verdict on the table

@@ -7,13 +7,18 @@ must do nothing else.
 
 import signal
 import time
+from collections.abc import Iterable, Iterator
 from types import FrameType
+from typing import TypeVar
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 
 STEP_SECONDS = 0.5
 """The interval at which a pause checks for SIGTERM."""
+
+
+T = TypeVar("T")
 
 
 class _Asked:
@@ -35,6 +40,13 @@ def check() -> None:
     """Raise JobError (Interrupted) if SIGTERM was received."""
     if _Asked.yes:
         raise JobError(Reason.INTERRUPTED, "the driver received SIGTERM; the next attempt continues")
+
+
+def checked(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; raises JobError (Interrupted) before the next one after SIGTERM."""
+    for item in items:
+        check()
+        yield item
 
 
 def pause(seconds: float) -> None:

@@ -44,9 +44,8 @@ class KubernetesJournals:
             # NB: the exception's own text includes headers and the body: too long for a condition.
             why = f"{error.status} {error.reason}: {_message_of(error.body)}"
             message = f"journal {body['metadata']['name']} not created: {why}"
-            if error.status in REFUSED_CONTENT:
-                raise JournalRefused(message) from error
-            raise JobError(Reason.DRIVER_FAILED, message) from error
+            kind = JournalRefused if error.status in REFUSED_CONTENT else JobError
+            raise kind(Reason.DRIVER_FAILED, message) from error
         return True
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
@@ -64,15 +63,19 @@ def _message_of(body: Any) -> str:
         return str(body)
 
 
+def _client_without_retries() -> Any:
+    """Return an API client for calls that the caller repeats: retries would multiply the wait for a hanging server."""
+    configuration = kubernetes.client.Configuration()
+    kubernetes.config.load_incluster_config(client_configuration=configuration)
+    configuration.retries = False
+    return kubernetes.client.ApiClient(configuration)
+
+
 class KubernetesLeases:
     """Leases in the Kubernetes API. The driver's rights: create, get and update."""
 
     def __init__(self, namespace: str) -> None:
-        configuration = kubernetes.client.Configuration()
-        kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # The caller repeats a failed renewal in time. Retries here would only multiply the wait for a hanging server.
-        configuration.retries = False
-        self._api = kubernetes.client.CoordinationV1Api(kubernetes.client.ApiClient(configuration))
+        self._api = kubernetes.client.CoordinationV1Api(_client_without_retries())
         self._namespace = namespace
 
     def read(self, name: str) -> Any:
@@ -108,8 +111,4 @@ class OwnPod:
 
     @cached_property
     def _api(self) -> kubernetes.client.CoreV1Api:
-        configuration = kubernetes.client.Configuration()
-        kubernetes.config.load_incluster_config(client_configuration=configuration)
-        # The next report repeats a failed one. Retries here would only multiply the wait for a hanging server.
-        configuration.retries = False
-        return kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+        return kubernetes.client.CoreV1Api(_client_without_retries())

@@ -5,10 +5,9 @@ It reads a request from the environment, runs one compaction and writes the resu
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from compaction_operator.api.compaction import Format
 from compaction_operator.api.request import (
@@ -22,7 +21,6 @@ from compaction_operator.api.request import (
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hive.claim import Claims
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
@@ -46,17 +44,6 @@ from compaction_operator.metastore.resolve import Refused, hudi_table, require_o
 log = logging.getLogger(__name__)
 
 
-SparkT = TypeVar("SparkT", bound="Stoppable")
-
-
-class Stoppable(Protocol):
-    """An object that owns a Spark session, started or not."""
-
-    def stop(self) -> None:
-        """Stop Spark if it was started."""
-        ...
-
-
 def main(environment: Mapping[str, str] = os.environ) -> int:
     """Run the compaction that the environment requests; return the exit code (0 when everything is published)."""
     result = _guarded(environment)
@@ -71,7 +58,7 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
         request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
         return compact(request, pod_uid=environment["POD_UID"], environment=environment)
     except JobError as error:
-        return error.result()
+        return DriverResult(reason=error.reason, message=str(error))
     except (Refused, HudiError) as error:
         log.info("refused", exc_info=error)
         return DriverResult(reason=error.reason, message=str(error))
@@ -87,8 +74,8 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
 
 def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
     """Compact a Hive or Hudi table; raises JobError, HudiError, Refused or MetastoreError."""
-    compact_format = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
-    return compact_format(request, pod_uid=pod_uid, environment=environment)
+    flow = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
+    return flow(request, pod_uid=pod_uid, environment=environment)
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
@@ -99,7 +86,7 @@ def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         job,
         request,
         lease=lambda: table_lease(leases, job.table.location, holder=pod_uid),
-        session=lambda: _stopping(hudi_session(request, environment, jar)),
+        session=lambda: hudi_session(request, environment, jar),
         report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
     )
 
@@ -128,12 +115,11 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         targets = [target for target in resolved.targets if target.partition not in out_of_place]
         refused = [JobError(error.reason, str(error)) for error in out_of_place.values()]
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
-        identity = identity_of(resolved.table)
-        journal = Journal(KubernetesJournals(), request, identity=identity, pod_uid=pod_uid)
-        with _stopping(_spark_runner(request, environment)) as runner:
-            attempt = DriverContext(client, request, pod_uid, identity, resolved.table.row_type)
+        attempt = DriverContext(client, request, pod_uid, identity_of(resolved.table), resolved.table.row_type)
+        journal = Journal(KubernetesJournals(), attempt)
+        with closing(_spark_runner(request, environment)) as runner:
             report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
-            compaction = HiveCompaction(attempt, protocol_of(attempt), runner=runner, report=report)
+            compaction = HiveCompaction(protocol_of(attempt), runner=runner, report=report)
             return compaction.run(targets, journal, refused=refused)
 
 
@@ -145,14 +131,6 @@ def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkR
     )
 
 
-@contextmanager
-def _stopping(spark: SparkT) -> Iterator[SparkT]:
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
 def _write_termination_message(result: DriverResult) -> None:
     """Write the result where the kubelet reads it, shortened so that it stays valid JSON within the kubelet's limit."""
     path = Path(TERMINATION_MESSAGE_PATH)
@@ -162,7 +140,5 @@ def _write_termination_message(result: DriverResult) -> None:
 
 def protocol_of(attempt: DriverContext) -> HiveProtocol:
     """Return the protocol for an attempt; raises MetastoreError when the metastore's generation cannot be detected."""
-    locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
-    if attempt.client.generation() is Generation.HIVE4:
-        return Hive4(attempt, Claims(attempt, locks))
-    return Hive3(attempt, locks)
+    protocol = Hive4 if attempt.client.generation() is Generation.HIVE4 else Hive3
+    return protocol(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))

@@ -9,13 +9,19 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.publish import publish
 from compaction_operator.driver.merge.execute import merge
-from compaction_operator.driver.merge.partition import Prepared, Request, assemble, make_staging, prepare, totals_of
+from compaction_operator.driver.merge.partition import (
+    OpenTarget,
+    Request,
+    assemble,
+    make_staging,
+    prepare,
+    totals_of,
+)
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
-from compaction_operator.storage import EntryKind, Storage, StorageError, open_storage
+from compaction_operator.storage import EntryKind, StorageError
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,8 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
     Raises StorageError when the location is not a table or partition directory, and UnsupportedLayout or
     NotEnoughHistory when it cannot be compacted.
     """
-    storage = open_storage(location)
-    _require_table_directory(storage, location)
-    return request.plan(storage.list_partition(location), write_ids)
+    target = _target(location)
+    return request.plan(target.storage.list_partition(location), write_ids)
 
 
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
@@ -43,36 +48,32 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
     Raises the errors of `plan_directory`, and JobError for an unreadable file or row counts that do not add up. After
     an error the directory is unchanged.
     """
-    storage = open_storage(location)
-    _require_table_directory(storage, location)
-    fence(storage, location, keep=None)
-    staging = staging_name(uid="offline", attempt=1, pod_uid=f"{os.getpid():08d}")
-    prepared = prepare(storage, location, staging_name=staging, write_ids=write_ids, request=request)
+    target = _target(location)
+    fence(target.storage, location, keep=None)
+    prepared = prepare(target, write_ids=write_ids, request=request)
     if not prepared.plan.outputs:
         return Compacted(prepared.plan, Totals())
     try:
-        make_staging(storage, location, staging)
-        totals = _write(storage, prepared, request, runner)
-        publish(storage, prepared, guard=lambda: None)
+        make_staging(target)
+        (merged,) = merge([prepared], runner)
+        verify(merged)
+        assemble(merged)
+        publish(prepared, guard=lambda: None)
     except BaseException:
-        fence(storage, location, keep=None)
+        fence(target.storage, location, keep=None)
         raise
-    return Compacted(prepared.plan, totals)
+    return Compacted(prepared.plan, totals_of(merged))
 
 
-def _write(storage: Storage, prepared: Prepared, request: Request, runner: TaskRunner) -> Totals:
-    (results,) = merge([prepared], runner)
-    if isinstance(results, JobError):
-        raise results
-    verify(prepared, results)
-    assemble(storage, prepared, results, layout=request.layout)
-    return totals_of(prepared, results, layout=request.layout)
+def _target(location: str) -> OpenTarget:
+    """Return the directory as a target. The metastore's part of it is unknown and never used.
 
-
-def _require_table_directory(storage: Storage, location: str) -> None:
-    """Raise StorageError, before planning, for a location without ACID directories or original files."""
-    entries = storage.list(location)
+    Raises StorageError for a location without ACID directories or original files.
+    """
+    target = OpenTarget("", location, 0, staging_name(uid="offline", attempt=1, pod_uid=f"{os.getpid():08d}"))
+    entries = target.storage.list(location)
     if any(entry.kind is EntryKind.DIRECTORY and "=" in entry.name for entry in entries):
         raise StorageError(f"{location} holds partitions: name one partition's directory (as in prt=p1)")
     if not any(may_become_obsolete(entry.name) for entry in entries):
         raise StorageError(f"{location} is not a table directory: it holds no base, delta or original files")
+    return target

@@ -8,6 +8,11 @@ from typing import Protocol
 
 from compaction_operator.api.progress import Progress
 
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 10.0
+"""The minimum time between two reports, unless the caller requests one at once."""
+
 
 class Report(Protocol):
     """Receiver of a driver's progress. It decides itself how often to publish it."""
@@ -60,13 +65,6 @@ class Meter:
     def _set(self, **changes: int) -> None:
         self._progress = self._progress.model_copy(update=changes)
         self._report.update(self._progress)
-
-
-log = logging.getLogger(__name__)
-
-
-PAUSE_SECONDS = 10.0
-"""The minimum time between two reports, unless the caller requests one at once."""
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:

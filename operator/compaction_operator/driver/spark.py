@@ -25,7 +25,7 @@ def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
 
 
 def hudi_session(request: JobRequest, environment: Mapping[str, str], bundle_jar: Path) -> Any:
-    """Start Spark with a Hudi bundle in its JVM and return its SparkSession."""
+    """Start Spark with a Hudi bundle in its JVM and return its SparkSession, a context manager that stops it."""
     settings = spark_settings(request, environment)
     return _session(request.job, settings | hudi_settings(bundle_jar, settings))
 

@@ -100,8 +100,8 @@ class LocalStorage:
         """Make the data durable, rename it, then make the name durable."""
         self.sync(source)
         self.rename(source, target)
-        with _errors_name(target), _parent(target) as (parent, _):
-            _sync_directory(parent)
+        with _errors_name(target), _directory(local_path(target).rpartition("/")[0] or "/") as directory:
+            os.fsync(directory)
 
     def delete_tree(self, path: str) -> int:
         """Delete leaf by leaf relative to open directories, so that a link swapped in meanwhile is never followed."""
@@ -268,14 +268,6 @@ def _sync(parent: int, name: str) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
-
-
-def _sync_directory(passing: int) -> None:
-    directory = os.open(".", _READ_DIRECTORY, dir_fd=passing)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _delete(parent: int, name: str) -> int:

@@ -11,20 +11,15 @@ from compaction_operator.storage.base import StorageError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
-def scheme(uri: str) -> str:
-    """Return the URI's scheme in lower case, `file` for a plain path."""
-    match = _SCHEME.match(uri)
-    return match[1].lower() if match else "file"
-
-
 def local_path(uri: str) -> str:
     """Return the absolute path of a `file:` URI or plain path, without a trailing slash.
 
     Raises StorageError for another scheme, a host, a relative path, or a path with `.` or `..`.
     """
-    if scheme(uri) != "file":
-        raise StorageError(f"{uri}: storage scheme {scheme(uri)!r} is not supported; only file: is supported")
-    path = uri[len("file:") :] if _SCHEME.match(uri) else uri
+    match = _SCHEME.match(uri)
+    if match and (scheme := match[1].lower()) != "file":
+        raise StorageError(f"{uri}: storage scheme {scheme!r} is not supported; only file: is supported")
+    path = uri[match.end() :] if match else uri
     if path.startswith("//"):
         host, _, rest = path[2:].partition("/")
         if host:

@@ -87,10 +87,9 @@ class Lab:
         request = REQUEST.model_copy(update={"table": table, "type": kind, "attempt": attempt})
         resolved = resolve(self.admin, table, partitions)
         identity = identity_of(resolved.table)
-        journal = Journal(store or Store(), request, identity=identity, pod_uid=pod)
         of_pod = DriverContext(client or self.admin, request, pod, identity, resolved.table.row_type)
-        compaction = HiveCompaction(of_pod, protocol_of(of_pod), runner=LocalRunner(), report=Reports())
-        return compaction.run(resolved.targets, journal)
+        compaction = HiveCompaction(protocol_of(of_pod), runner=LocalRunner(), report=Reports())
+        return compaction.run(resolved.targets, Journal(store or Store(), of_pod))
 
     def names(self, partition: str = "") -> list[str]:
         """Return all names in the table's or partition's directory, hidden ones too."""

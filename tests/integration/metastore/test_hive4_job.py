@@ -18,6 +18,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive4
+from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.storage import LocalStorage, StorageError
@@ -327,7 +328,7 @@ def test_what_only_needs_cleaning_by_the_second_plan_ends_as_compacted(
 
 
 def test_no_more_than_a_batch_of_transactions_is_open_at_a_time(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 2)
+    monkeypatch.setattr(Hive4, "batch_partitions", 2)
     opened: list[int] = []
     store = Store(on_create=lambda: opened.append(len(try_it.own_transactions())))
     try_it.run(MAJOR, store=store)

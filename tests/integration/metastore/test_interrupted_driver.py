@@ -30,7 +30,7 @@ GRACE_SECONDS = 60
 
 
 class Local(LocalRunner):
-    def stop(self) -> None:
+    def close(self) -> None:
         """There is no Spark."""
 
 

@@ -26,7 +26,7 @@ def drive(server: MetastoreServer, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Run the driver's program on a table, with its tasks in this process and its journals in a dictionary."""
 
     class Runner(LocalRunner):
-        def stop(self) -> None: ...
+        def close(self) -> None: ...
 
     monkeypatch.setattr(driver, "KubernetesJournals", Store)
     monkeypatch.setattr(driver, "_spark_runner", lambda *_: Runner())

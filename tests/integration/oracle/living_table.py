@@ -67,7 +67,7 @@ class LivingTable:
         last = changes.get("last", self.last)
         open_ids = frozenset(changes.get("open", self.open))
         aborted = frozenset(changes.get("aborted", self.aborted)) - open_ids
-        ids = ValidWriteIdList("d.t", last, open_ids, aborted, min(open_ids, default=None))
+        ids = ValidWriteIdList(last, open_ids, aborted, min(open_ids, default=None), table="d.t")
         return View(str(ids), changes.get("txns", f"{self.txn}:{NO_END}::"))
 
     def write_ids(self) -> ValidWriteIdList:

@@ -13,13 +13,12 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_state
-from compaction_operator.driver import offline
-from compaction_operator.driver.hive import flow, hive3
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import compact_directory
@@ -95,8 +94,7 @@ class Driver:
     def compact(self, kind: CompactionType) -> CompactionCleanupSpec:
         """Compact, and on Hive 4 commit; return the journal. Raises what a driver does."""
         with pytest.MonkeyPatch.context() as patch:
-            for module in (flow, hive3, offline):
-                patch.setattr(module, "open_storage", lambda _: self.storage)
+            patch.setattr(partition, "open_storage", lambda _: self.storage)
             return self._on_hive_3(kind) if self.table.hive.version == 3 else self._on_hive_4(kind)
 
     def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
@@ -108,8 +106,8 @@ class Driver:
         client.table = replace(client.table, create_time=CREATE_TIME, location=location)
         attempt = DriverContext(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
-        compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
-        compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))
+        compaction = HiveCompaction(protocol, runner=LocalRunner(), report=Reports())
+        compaction.run([Target("", location, CREATE_TIME)], Journal(store, attempt))
         (resource,) = store.resources.values()
         return CompactionCleanupSpec.model_validate(resource["spec"])
 

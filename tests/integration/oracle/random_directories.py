@@ -58,7 +58,7 @@ def _write_ids(draw: random.Random) -> ValidWriteIdList:
     last = before + draw.randint(1, 9)
     states = {number: draw.choices("coa", [7, 1, 2])[0] for number in range(before + 1, last + 1)}
     open_ids, aborted = (frozenset(number for number in states if states[number] == state) for state in "oa")
-    return ValidWriteIdList("d.t", last, open_ids, aborted, min(open_ids, default=None))
+    return ValidWriteIdList(last, open_ids, aborted, min(open_ids, default=None), table="d.t")
 
 
 def _txns(draw: random.Random) -> ValidTxnList:

@@ -49,7 +49,7 @@ def test_rows_without_an_identity_get_hives(
 
 def _rows(path: Path, counts: dict[str, int]) -> list[tuple[int, int, int, str]]:
     listing = read_listing(path)
-    ids = ValidWriteIdList("d.t", 20_000_000, frozenset(), frozenset(), None)
+    ids = ValidWriteIdList(20_000_000, frozenset(), frozenset(), None, table="d.t")
     plan = plan_compaction(listing, ids, type=CompactionType.MAJOR, layout=Layout.HIVE3)
     rows, ends = [], dict[tuple[int, int], int]()
     for files in original_inputs(plan, listing).values():

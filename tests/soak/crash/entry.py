@@ -149,7 +149,7 @@ def _observe_files(observer: Observer) -> None:
     task = runner._run
 
     def observed_task(piece: Any, attempt: int) -> Any:
-        with observer.step(f"task {_short((piece.output if hasattr(piece, 'output') else piece.whole.output), None)}"):
+        with observer.step(f"task {_short(piece.output, None)}"):
             return task(piece, attempt)
 
     runner._run = observed_task  # type: ignore[assignment]

@@ -220,10 +220,9 @@ def check_plan(random: Random, text: str) -> bool:
         plan = with_guard(plan)
     check_still_publishable(plan, listing)
     assert all(parse_directory(output.name) == output for output in plan.outputs)
-    cutting = Cutting(write_ids=ids, row_type=None, memory=1 << 29)
-    for output, made in found.items():
-        for bucket in made:
-            bucket_work(bucket, cutting, sketches={}, output=f"/t/{output}/{bucket_file_name(bucket.bucket)}")
+    cutting = Cutting(write_ids=ids, row_type=None, memory=1 << 29, scratch="/t/tasks")
+    for bucket in found:
+        bucket_work(bucket, cutting, sketches={})
     return True
 
 

@@ -96,7 +96,7 @@ def _read_file(path: Path, name: str) -> File:
 
 def write_ids(high: int, *, open: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> ValidWriteIdList:
     """Make the write ids 1..high of a table."""
-    return ValidWriteIdList("db.t", high, frozenset(open), frozenset(aborted), min(open, default=None))
+    return ValidWriteIdList(high, frozenset(open), frozenset(aborted), min(open, default=None), table="db.t")
 
 
 def txns(high: int, *, open: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> ValidTxnList:

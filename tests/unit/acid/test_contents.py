@@ -18,7 +18,11 @@ def _contents(name: str, *files: str) -> Contents:
 def test_bucket_files_with_and_without_attempts_come_by_bucket():
     """H9: any subset of the buckets may be there, and Hive 4 writes the attempt."""
     found = _contents("delta_2_2_0000", "bucket_00010_1", "bucket_00002_0", ORC_ACID_VERSION, "bucket_00000")
-    assert [(bucket.bucket, bucket.attempt) for bucket in found.buckets] == [(0, None), (2, 0), (10, 1)]
+    assert [(bucket.bucket, bucket.name) for bucket in found.buckets] == [
+        (0, "bucket_00000"),
+        (2, "bucket_00002_0"),
+        (10, "bucket_00010_1"),
+    ]
     assert found.raw == ()
 
 

@@ -9,9 +9,8 @@ from compaction_operator.acid.names import (
     ORC_ACID_VERSION,
     ORC_ACID_VERSION_CONTENT,
     AcidDirectory,
-    BucketFile,
+    DataFile,
     DirectoryKind,
-    OriginalFile,
     bucket_file_name,
     bucket_of_property,
     encode_bucket_property,
@@ -102,8 +101,8 @@ def test_ids_beyond_the_padding_compare_as_numbers():
 
 
 def test_bucket_files_with_and_without_attempt():
-    assert parse_bucket_file("bucket_00003") == BucketFile(3, None, "bucket_00003")
-    assert parse_bucket_file("bucket_00003_1") == BucketFile(3, 1, "bucket_00003_1")
+    assert parse_bucket_file("bucket_00003") == DataFile(3, "bucket_00003")
+    assert parse_bucket_file("bucket_00003_1") == DataFile(3, "bucket_00003_1")
     assert bucket_file_name(3) == "bucket_00003"
 
 
@@ -119,8 +118,8 @@ def test_other_files_are_no_bucket_files(name):
 
 
 def test_original_files_and_their_copies():
-    assert parse_original_file("000002_0") == OriginalFile(2, 0, "000002_0")
-    assert parse_original_file("000002_0_copy_11") == OriginalFile(2, 11, "000002_0_copy_11")
+    assert parse_original_file("000002_0") == DataFile(2, "000002_0")
+    assert parse_original_file("000002_0_copy_11") == DataFile(2, "000002_0_copy_11")
     assert parse_original_file(f"{5000 * '1'}_0") is None
     assert parse_original_file("part-00000.orc") is None
     assert parse_original_file("bucket_00000") is None

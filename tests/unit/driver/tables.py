@@ -1,6 +1,7 @@
 """Copies of the fixtures' tables, prepared for a compaction, and what is in the files that one writes."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pyarrow.orc as po
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.execute import merge
-from compaction_operator.driver.merge.partition import Prepared, Request, make_staging, prepare
+from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepared, Request, make_staging, prepare
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.orc import MergeResult, MergeTask
 from compaction_operator.storage import LocalStorage
@@ -31,10 +31,10 @@ def copied(place: Path, fixture: str) -> Path:
 
 def planned(table: Path, write_ids: str, kind: CompactionType, **more: Any) -> Prepared:
     """A table's directory, planned and cut."""
-    make_staging(STORAGE, str(table), STAGING)
+    target = OpenTarget("", str(table), 0, STAGING)
+    make_staging(target)
     request = Request(kind, **{"layout": Layout.HIVE3} | more)
-    parsed = ValidWriteIdList.parse(write_ids)
-    return prepare(STORAGE, str(table), staging_name=STAGING, write_ids=parsed, request=request)
+    return prepare(target, write_ids=ValidWriteIdList.parse(write_ids), request=request)
 
 
 def prepared(place: Path, fixture: str, kind: CompactionType, **more: Any) -> Prepared:
@@ -43,16 +43,28 @@ def prepared(place: Path, fixture: str, kind: CompactionType, **more: Any) -> Pr
     return planned(copied(place / "table", fixture), write_ids, kind, **more)
 
 
-def merged(work: Prepared) -> list[MergeResult]:
+def merged(work: Prepared) -> Merged:
+    """The partition with the results of all buckets."""
+    (found,) = merge([work], LocalRunner())
+    assert found.error is None, found.error
+    return found
+
+
+def results(found: Merged) -> list[MergeResult]:
     """The results of all buckets."""
-    (results,) = merge([work], LocalRunner())
-    assert not isinstance(results, JobError), results
-    return results
+    return [one.result for one in found.buckets]
+
+
+def falsified(found: Merged, number: int, **changes: Any) -> Merged:
+    """The partition with other counts in one bucket's result."""
+    buckets = list(found.buckets)
+    buckets[number] = replace(buckets[number], result=replace(buckets[number].result, **changes))
+    return replace(found, buckets=tuple(buckets))
 
 
 def tasks(work: Prepared) -> list[MergeTask]:
     """The whole task of each bucket."""
-    return [bucket.whole for _, bucket in work.buckets()]
+    return [bucket.whole for bucket in work.buckets]
 
 
 def events(path: str) -> list[str]:

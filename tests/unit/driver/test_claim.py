@@ -21,11 +21,11 @@ UNAVAILABLE = MetastoreUnavailable("no answer")
 
 def claimed(metastore: Hive4Metastore, partition: str | None = "prt=p1") -> Claim:
     attempt = DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY)
-    claims = Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent))
+    locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
     try:
-        return claims.take(partition)
+        return Claims(attempt, locks).take(partition)
     finally:
-        claims.locks.release()
+        locks.release()
 
 
 def beating() -> list[str]:

@@ -123,10 +123,10 @@ def run(
     metastore = metastore or Metastore()
     attempt = DriverContext(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
-    compaction = HiveCompaction(attempt, protocol, runner=runner or LocalRunner(), report=reports or Reports())
+    compaction = HiveCompaction(protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
     metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
-    return compaction.run(targets, Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1"))
+    return compaction.run(targets, Journal(store or Store(), attempt))
 
 
 def names(place: Path) -> set[str]:
@@ -232,7 +232,9 @@ class AsTheCrdSays(Store):
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
         for name in (one["name"] for part in body["spec"]["partitions"] for one in part["obsolete"]):
             if not re.search(self._pattern, name):
-                raise JournalRefused(f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}")
+                raise JournalRefused(
+                    Reason.DRIVER_FAILED, f"journal not created: 422 Invalid: {name!r} should match {self._pattern!r}"
+                )
         return super().create(namespace, body)
 
 
@@ -367,7 +369,7 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one batch published is safe whatever becomes of the next."""
-    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive3, "batch_partitions", 1)
     store, held = Store(), Held()
     broken = places[1] / "delta_0000001_0000001_0000" / "bucket_00000"
     broken.write_bytes(b"ORC")
@@ -375,7 +377,6 @@ def test_many_partitions_go_in_batches_each_with_its_own_lock_and_journal(
     assert names(places[0]) == {"base_0000003"}
     assert names(places[1]) == set()
     assert len(store.resources) == 1
-    assert [len(batch) for batch in hive.batches([Target(str(n), "/t", 1) for n in range(3)], 1)] == [1, 1, 1]
 
 
 def obsolete_in(store: Store) -> set[str]:
@@ -523,7 +524,9 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
             outcomes = super().run(work, done)
             for number, outcome in enumerate(outcomes[:1]):
                 assert outcome.result is not None
-                outcomes[number] = Outcome(result=replace(outcome.result, rows_out=outcome.result.rows_out - 1))
+                outcomes[number] = replace(
+                    outcome, result=replace(outcome.result, rows_out=outcome.result.rows_out - 1)
+                )
             return outcomes
 
     with pytest.raises(JobError, match="p1: base_0000003/bucket_00000: 3 rows in, 0 deleted, 2 out") as caught:
@@ -550,7 +553,7 @@ def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(p
 
 def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first one published is right."""
-    monkeypatch.setattr(hive3, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive3, "batch_partitions", 1)
     metastore = Metastore()
     store = Store(on_create=lambda: swapped(metastore))
     assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
@@ -692,7 +695,7 @@ def test_what_else_fails_where_directories_overlap_is_tried_again(
 
     class Full(LocalRunner):
         def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-            return [Outcome(error="No space left on device") for _ in work]
+            return [Outcome(piece.task.output, error="No space left on device") for piece in work]
 
     _overlap(places[0])
     with pytest.raises(JobError, match="No space left on device") as caught:
@@ -875,9 +878,9 @@ def test_a_driver_that_is_told_to_end_does_not_assemble_the_rest_of_its_batch(
     """Of 500 partitions, each made durable, that takes longer than Kubernetes waits."""
     verify, verified = arithmetic.verify, list[str]()
 
-    def told(prepared: partition.Prepared, results: Any) -> None:
-        verify(prepared, results)
-        verified.append(prepared.location)
+    def told(merged: partition.Merged) -> None:
+        verify(merged)
+        verified.append(merged.prepared.target.location)
         monkeypatch.setattr(interruption._Asked, "yes", True)
 
     monkeypatch.setattr(hive, "verify", told)

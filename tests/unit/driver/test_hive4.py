@@ -13,7 +13,6 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
-from compaction_operator.driver.hive import hive4
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive4 import Hive4
@@ -42,10 +41,10 @@ def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = 
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
-    journal = Journal(store or Store(), request, identity=IDENTITY, pod_uid="pod1")
+    journal = Journal(store or Store(), attempt)
     targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
     metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
-    return HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
+    return HiveCompaction(protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
 
 
 def outputs(places: list[Path]) -> list[set[str]]:
@@ -187,7 +186,7 @@ def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
     fails: bool, places: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the metastore's locks and transactions always show that it lives; in the end all is gone."""
-    monkeypatch.setattr(hive4, "BATCH_PARTITIONS", 1)
+    monkeypatch.setattr(Hive4, "batch_partitions", 1)
     metastore = Hive4Metastore()
     if fails:
         (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
@@ -224,8 +223,8 @@ def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     targets = [Target(name, str(places[0]), 1) for name in ("prt=p1", "prt=p2")]
     metastore.meant = {target.partition: target for target in targets}
-    journal = Journal(Store(), request, identity=IDENTITY, pod_uid="pod1")
-    flow = HiveCompaction(attempt, protocol_of(attempt), runner=LocalRunner(), report=Reports())
+    journal = Journal(Store(), attempt)
+    flow = HiveCompaction(protocol_of(attempt), runner=LocalRunner(), report=Reports())
     with suppress(JobError):
         flow.run(targets, journal)
     assert len(metastore.txns) == 2

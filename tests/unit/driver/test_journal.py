@@ -1,6 +1,6 @@
 """The journal: deterministic names, one owner, size limits, and what the API server takes of it."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +8,9 @@ from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteE
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.journal import Journal, JournalRefused, journal_name, shards
+from compaction_operator.metastore.client import MetastoreClient
 
 from .support import REQUEST, Store
 
@@ -31,7 +33,7 @@ def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
 
 
 def journal(store: Store, pod_uid: str = "pod-1") -> Journal:
-    return Journal(store, REQUEST, identity=IDENTITY, pod_uid=pod_uid)
+    return Journal(store, DriverContext(cast(MetastoreClient, None), REQUEST, pod_uid, IDENTITY))
 
 
 def test_a_journal_names_all_that_a_cleanup_needs() -> None:
@@ -128,9 +130,9 @@ class Picky(Store):
         partitions = [part["partition"] for part in body["spec"]["partitions"]]
         for partition in partitions:
             if partition in self._refused:
-                raise JournalRefused(f"422 Invalid: {partition}")
+                raise JournalRefused(Reason.DRIVER_FAILED, f"422 Invalid: {partition}")
         if len(partitions) > self._most:
-            raise JournalRefused("413 Request Entity Too Large")
+            raise JournalRefused(Reason.DRIVER_FAILED, "413 Request Entity Too Large")
         return super().create(namespace, body)
 
 
@@ -168,7 +170,7 @@ def test_a_partition_of_which_one_part_is_refused_is_given_up() -> None:
     class Half(Store):
         def create(self, namespace: str, body: dict[str, Any]) -> bool:
             if any(part["obsolete"][-1]["name"].startswith("delta_0001699") for part in body["spec"]["partitions"]):
-                raise JournalRefused("422 Invalid")
+                raise JournalRefused(Reason.DRIVER_FAILED, "422 Invalid")
             return super().create(namespace, body)
 
     assert set(journal(Half()).record([entry("p1"), entry("p2", 1700)], lock_ids=[])) == {"p2"}

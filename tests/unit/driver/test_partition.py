@@ -21,19 +21,21 @@ from tests.unit.driver.tables import (
     MINOR,
     NOTHING_OPEN,
     STAGING,
-    STORAGE,
     copied,
+    falsified,
     merged,
     planned,
     prepared,
+    results,
     tasks,
 )
 
 
 def test_each_output_and_bucket_is_a_task_of_its_own(tmp_path: Path) -> None:
     work = prepared(tmp_path, "bucketed", MINOR)
-    cut = {output.name: [bucket.whole.bucket for bucket in found] for output, found in work.outputs.items()}
-    assert cut == {"delta_0000001_0000005": [0, 1, 2, 3], "delete_delta_0000001_0000005": [0, 1, 2, 3]}
+    cut = [(bucket.directory.name, bucket.whole.bucket) for bucket in work.buckets]
+    outputs = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
+    assert cut == [(output, number) for output in outputs for number in range(4)]
 
 
 def test_a_bucket_that_only_some_deltas_have_is_not_forgotten(tmp_path: Path) -> None:
@@ -63,13 +65,13 @@ def test_rows_of_original_files_are_numbered_through_their_copies(tmp_path: Path
 
 def test_what_adds_up_is_assembled_into_complete_directories(tmp_path: Path) -> None:
     work = prepared(tmp_path, "bucketed", MAJOR)
-    results = merged(work)
-    verify(work, results)
-    assemble(STORAGE, work, results, layout=Layout.HIVE3)
+    done = merged(work)
+    verify(done)
+    assemble(done)
     base = tmp_path / "table" / STAGING / "base_0000005"
     buckets = [f"bucket_0000{number}" for number in range(4)]
     assert sorted(path.name for path in base.iterdir()) == ["_metadata_acid", "_orc_acid_version", *buckets]
-    totals = totals_of(work, results, layout=Layout.HIVE3)
+    totals = totals_of(done)
     assert (totals.rows_in, totals.rows_out, totals.delete_events_in, totals.files_out) == (70, 49, 21, 4)
 
 
@@ -78,49 +80,46 @@ def test_hive4_writes_no_file_without_rows(tmp_path: Path) -> None:
     table = tmp_path / "p1"
     shutil.copytree(FIXTURES / "hive-4.0.1/try_it/before/prt=p1", table)
     work = planned(table, f"d.try_it:6:{NOTHING_OPEN}", MAJOR, layout=Layout.HIVE4, visibility_txn=99)
-    assemble(STORAGE, work, merged(work), layout=Layout.HIVE4)
-    base = Path(work.staging) / "base_0000005_v0000099"
+    assemble(merged(work))
+    base = Path(work.target.staging) / "base_0000005_v0000099"
     assert [path.name for path in base.iterdir()] == ["_orc_acid_version"]
 
 
 def test_a_lost_row_publishes_nothing(tmp_path: Path) -> None:
-    work = prepared(tmp_path, "bucketed", MAJOR)
-    results = merged(work)
-    results[2] = replace(results[2], rows_out=results[2].rows_out - 1)
+    done = merged(prepared(tmp_path, "bucketed", MAJOR))
+    lost = falsified(done, 2, rows_out=done.buckets[2].result.rows_out - 1)
     with pytest.raises(JobError, match=r"base_0000005/bucket_00002: .* nothing is published") as failed:
-        verify(work, results)
+        verify(lost)
     assert failed.value.reason is Reason.VERIFICATION_FAILED
 
 
 def test_a_delete_event_that_no_bucket_took_publishes_nothing(tmp_path: Path) -> None:
     """Its row would come back."""
-    work = prepared(tmp_path, "bucketed", MINOR)
-    results = merged(work)
-    results[-1] = replace(results[-1], delete_events_out=results[-1].delete_events_out - 1)
+    done = merged(prepared(tmp_path, "bucketed", MINOR))
+    lost = falsified(done, -1, delete_events_out=done.buckets[-1].result.delete_events_out - 1)
     with pytest.raises(JobError, match="delete events"):
-        verify(work, results)
+        verify(lost)
 
 
 def test_a_missing_result_publishes_nothing(tmp_path: Path) -> None:
-    work = prepared(tmp_path, "bucketed", MAJOR)
+    done = merged(prepared(tmp_path, "bucketed", MAJOR))
     with pytest.raises(JobError, match="4 buckets gave 3 results"):
-        verify(work, merged(work)[:-1])
+        verify(replace(done, buckets=done.buckets[:-1]))
 
 
 def test_rows_without_a_delete_event_cannot_be_gone(tmp_path: Path) -> None:
     """H18: an engine that drops rows and counts them as deleted; in a minor no row may go at all."""
-    work = prepared(tmp_path, "table_txn_001", MINOR)
-    (result,) = merged(work)
+    done = merged(prepared(tmp_path, "table_txn_001", MINOR))
+    (result,) = results(done)
     with pytest.raises(JobError, match="delta_0000001_0000003/bucket_00000: 1 rows are gone"):
-        verify(work, [replace(result, rows_out=result.rows_out - 1, rows_deleted=1)])
+        verify(falsified(done, 0, rows_out=result.rows_out - 1, rows_deleted=1))
 
 
 def test_rows_that_moved_to_another_write_id_publish_nothing(tmp_path: Path) -> None:
     """Older snapshots would see them, or no longer see them."""
-    work = prepared(tmp_path, "table_txn_001", MINOR)
-    (result,) = merged(work)
+    done = merged(prepared(tmp_path, "table_txn_001", MINOR))
     with pytest.raises(JobError, match="more rows of write id 1 come out than went in"):
-        verify(work, [replace(result, rows_out_by_write_id={1: 2, 2: 1})])
+        verify(falsified(done, 0, rows_out_by_write_id={1: 2, 2: 1}))
 
 
 def test_statements_of_one_write_id_go_together(tmp_path: Path) -> None:
@@ -132,7 +131,10 @@ def test_statements_of_one_write_id_go_together(tmp_path: Path) -> None:
         ["delta_0000001_0000001_0000", "delta_0000002_0000002_0001", "delta_0000002_0000002_0002"],
         ["delete_delta_0000002_0000002_0000", "delete_delta_0000002_0000002_0002"],
     ]
-    assert [output.name for output in work.outputs] == ["delta_0000001_0000002", "delete_delta_0000001_0000002"]
+    assert [bucket.directory.name for bucket in work.buckets] == [
+        "delta_0000001_0000002",
+        "delete_delta_0000001_0000002",
+    ]
 
 
 def loaded(place: Path) -> Path:
@@ -190,7 +192,7 @@ def test_a_delta_without_rows_to_add_still_gets_its_bucket(tmp_path: Path) -> No
     work = planned(table, f"d.t:6:{NOTHING_OPEN}", MAJOR)
     (task,) = tasks(work)
     assert (task.inputs, task.bucket) == ((), 0)
-    (result,) = merged(work)
+    (result,) = results(merged(work))
     assert (result.rows_out, result.bytes_out > 0) == (0, True)
 
 

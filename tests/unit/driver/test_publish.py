@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.acid.plan import Layout, with_guard
+from compaction_operator.acid.plan import with_guard
 from compaction_operator.acid.snapshot import NotEnoughHistory, snapshot
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
@@ -28,12 +28,12 @@ class Killed(BaseException):
 def ready(place: Path, fixture: str, kind: CompactionType, *, guarded: bool = False) -> Prepared:
     """Complete directories in staging."""
     work = prepared(place, fixture, kind)
-    assemble(STORAGE, work, merged(work), layout=Layout.HIVE3)
+    assemble(merged(work))
     return replace(work, plan=with_guard(work.plan)) if guarded else work
 
 
 def published(work: Prepared) -> None:
-    publish(STORAGE, work, guard=lambda: None)
+    publish(work, guard=lambda: None)
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, after: Callable[[str], None]) -> None:
@@ -52,7 +52,9 @@ def readable(work: Prepared) -> list[bool]:
 
     def can_read(write_id: int) -> bool:
         try:
-            snapshot(STORAGE.list_partition(work.location), ValidWriteIdList.parse(f"d.t:{write_id}:{2**63 - 1}::"))
+            snapshot(
+                STORAGE.list_partition(work.target.location), ValidWriteIdList.parse(f"d.t:{write_id}:{2**63 - 1}::")
+            )
         except NotEnoughHistory:
             return False
         return True
@@ -110,7 +112,7 @@ def test_a_pair_that_is_published_by_half_is_completed_by_whoever_comes_next(
     with monkeypatch.context() as patched, pytest.raises(Killed):
         watch(patched, killed)
         published(work)
-    fence(STORAGE, work.location, keep=None)
+    fence(STORAGE, work.target.location, keep=None)
     names = {path.name for path in (tmp_path / "table").iterdir()}
     assert {"delta_0000001_0000005", "delete_delta_0000001_0000005"} <= names
     assert not [name for name in names if name.startswith("_compaction")]

@@ -103,7 +103,7 @@ def test_spark_is_not_started_for_nothing() -> None:
 
     idle = SparkRunner(start, slots=1, task_bytes=1)
     assert idle.run([], lambda _: None) == []
-    idle.stop()
+    idle.close()
 
 
 ALL_VALID = f"d.t:9:{2**63 - 1}::"

@@ -4,26 +4,19 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum, auto
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.checks import in_queue
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import HEARTBEAT_SECONDS, Locks
-from compaction_operator.driver.hive.queue_guard import in_queue
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
 from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.heartbeat import TransactionHeartbeat
 
 log = logging.getLogger(__name__)
-
-
-class _State(Enum):
-    OPEN = auto()
-    COMMITTING = auto()
-    ENDED = auto()
 
 
 class Claim:
@@ -37,7 +30,7 @@ class Claim:
         self.lock_id = 0
         self._client = client
         self._job = job
-        self._state = _State.OPEN
+        self._is_open = True
         self._heartbeat = TransactionHeartbeat(client, txn, interval=HEARTBEAT_SECONDS)
 
     @property
@@ -91,13 +84,13 @@ class Claim:
             raise JobError(Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is gone: {error}") from error
 
     def _commit(self) -> None:
-        self._state = _State.COMMITTING
+        self._is_open = False
         try:
             self._client.commit_txn(self.txn)
         except TransactionLost as error:
-            self._state = _State.OPEN
+            self._is_open = True
             raise _lost(self.txn, error) from error
-        self._end()
+        self.stop()
 
     def abandon(self, why: str) -> None:
         """Mark the entry as failed and abort the transaction.
@@ -106,9 +99,9 @@ class Claim:
         it. The controller's settling, or the metastore's time-out, then ends what remains.
         """
         self.stop()
-        if self._state is not _State.OPEN:
+        if not self._is_open:
             return
-        self._state = _State.ENDED
+        self._is_open = False
         try:
             self._client.mark_failed(self._job, why)
         finally:
@@ -118,10 +111,6 @@ class Claim:
         """Stop the thread that keeps the transaction alive."""
         self._heartbeat.stop()
 
-    def _end(self) -> None:
-        self._state = _State.ENDED
-        self.stop()
-
 
 class Claims:
     """The claims of one attempt on one table's partitions. The attempt has a compaction pool of its own."""
@@ -129,7 +118,7 @@ class Claims:
     def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self._attempt = attempt
         self._client = attempt.client
-        self.locks = locks
+        self._locks = locks
 
     def take(self, partition: str | None) -> Claim:
         """Return a claim on the partition (or table) with an open transaction and its lock.
@@ -144,7 +133,7 @@ class Claims:
             job = self._take(job)
             claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
             with _unless_lost(claim.txn):
-                claim.lock_id = self.locks.in_transaction(partition, txn=claim.txn)
+                claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
         except (JobError, MetastoreError) as error:
             self._undo(job, claim, str(error))
             raise
@@ -156,7 +145,7 @@ class Claims:
             database=table.database, table=table.name, partition=partition, type=kind, pool=self._attempt.pool
         )
         if entry is None:
-            entries = self._client.compactions(table.database, table.name)
+            entries = self._attempt.queue()
             raise in_queue(table, [one for one in entries if _is_same(one, partition) and not one.is_ended])
         return QueueJob(
             queue_id=entry.queue_id, database=entry.database, table=entry.table, partition=entry.partition, type=kind
@@ -176,7 +165,7 @@ class Claims:
 
     def _undo(self, job: QueueJob, claim: Claim | None, why: str) -> None:
         try:
-            self.locks.stand_by()
+            self._locks.stand_by()
             if claim:
                 claim.abandon(why)
             else:

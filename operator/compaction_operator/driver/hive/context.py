@@ -1,5 +1,6 @@
 """The context of one driver pod's attempt: its metastore client, its request, and the names it uses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compaction_operator.acid.plan import Layout
@@ -7,8 +8,10 @@ from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import JobRequest, agent_info, queue_pool
 from compaction_operator.cleanup import staging
-from compaction_operator.driver.merge.partition import Request
+from compaction_operator.driver.merge.partition import OpenTarget, Request
 from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore.compaction_queue import QueueEntry
+from compaction_operator.metastore.resolve import Target
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class DriverContext:
     def pool(self) -> str:
         """The compaction pool that belongs to this pod alone."""
         return queue_pool(uid=self.job.uid, attempt=self.job.attempt, pod_uid=self.pod_uid)
+
+    def open(self, target: Target) -> OpenTarget:
+        """Return a target with its storage and the staging folder of this pod."""
+        return OpenTarget(target.partition, target.location, target.create_time, self.staging_name)
+
+    def queue(self) -> Sequence[QueueEntry]:
+        """Return the table's entries in the compaction queue; raises MetastoreError."""
+        return self.client.compactions(self.table.database, self.table.name)
 
     def request(self, layout: Layout) -> Request:
         """Return the request that applies to each partition."""

@@ -41,7 +41,7 @@ class Patience:
     pause_seconds: float = 0.0
 
 
-SHARED_PATIENCE = Patience(wait_seconds=30.0)
+SHARED_SECONDS = 30.0
 EXCLUSIVE_PATIENCE = Patience(wait_seconds=10.0, tries=5, pause_seconds=20.0)
 
 
@@ -83,20 +83,16 @@ class Locks:
         """
         if self._lock is None or self._lock.acquired:
             self._request(None, LockKind.SHARED_READ)
-        if not self._acquire(SHARED_PATIENCE.wait_seconds):
-            raise self._waiting(None, LockKind.SHARED_READ, SHARED_PATIENCE)
+        if not self._acquire(SHARED_SECONDS):
+            raise self._waiting(None, LockKind.SHARED_READ, SHARED_SECONDS)
 
     def stand_by(self) -> None:
         """Request SHARED_READ on the table if the driver has no lock.
 
-        The lock may stay waiting: it suffices to show other clients that this driver is alive. NB: an error is only
-        logged, because raising it would fail finished work or hide why the work failed.
+        The lock may stay waiting: it suffices to show other clients that this driver is alive.
         """
-        try:
-            if self._lock is None:
-                self._request(None, LockKind.SHARED_READ)
-        except MetastoreError as error:
-            log.warning("no lock on %s was requested: %s", self._table, error)
+        if self._lock is None:
+            self._share_again()
 
     @contextmanager
     def exclusive(self, partition: str | None) -> Iterator[None]:
@@ -121,12 +117,12 @@ class Locks:
         state = self._client.lock(self._wish(partition, LockKind.SHARED_READ, txn=txn))
         acquired = state.acquired
         try:
-            acquired = acquired or self._poll(state.lock_id, SHARED_PATIENCE.wait_seconds)
+            acquired = acquired or self._poll(state.lock_id, SHARED_SECONDS)
         finally:
             if not acquired:
                 self._give_back(state.lock_id)
         if not acquired:
-            raise self._waiting(partition, LockKind.SHARED_READ, SHARED_PATIENCE)
+            raise self._waiting(partition, LockKind.SHARED_READ, SHARED_SECONDS)
         return state.lock_id
 
     def release(self) -> None:
@@ -142,7 +138,7 @@ class Locks:
             self._retries = patience.tries - 1
         self._request(partition, LockKind.EXCLUSIVE)
         while not self._acquire(patience.wait_seconds):
-            refused = self._waiting(partition, LockKind.EXCLUSIVE, patience)
+            refused = self._waiting(partition, LockKind.EXCLUSIVE, patience.wait_seconds)
             log.info("%s", refused)
             if self._retries <= 0:
                 raise refused
@@ -152,7 +148,7 @@ class Locks:
             self._request(partition, LockKind.EXCLUSIVE)
 
     def _share_again(self) -> None:
-        """Request SHARED_READ on the table.
+        """Request SHARED_READ on the table instead of the present lock, if any.
 
         NB: an error is only logged, because raising it would hide why the work under the lock failed, or fail finished
         work.
@@ -160,7 +156,7 @@ class Locks:
         try:
             self._request(None, LockKind.SHARED_READ)
         except MetastoreError as error:
-            log.warning("no shared lock on %s was requested again: %s", self._table, error)
+            log.warning("no shared lock on %s was requested: %s", self._table, error)
             self.release()
 
     def _request(self, partition: str | None, kind: LockKind) -> None:
@@ -213,15 +209,12 @@ class Locks:
             txn=txn,
         )
 
-    def _where(self, partition: str | None) -> str:
-        return f"{self._table}/{partition}" if partition else str(self._table)
-
-    def _waiting(self, partition: str | None, kind: LockKind, patience: Patience) -> JobError:
+    def _waiting(self, partition: str | None, kind: LockKind, seconds: float) -> JobError:
         exclusive = kind is LockKind.EXCLUSIVE
-        where, holders = self._where(partition), self._holders(partition)
+        where = f"{self._table}/{partition}" if partition else str(self._table)
         return JobError(
             Reason.WAITING_FOR_EXCLUSIVE_LOCK if exclusive else Reason.WAITING_FOR_LOCK,
-            f"no {kind} lock on {where} in {patience.wait_seconds:g} s: held by {holders}",
+            f"no {kind} lock on {where} in {seconds:g} s: held by {self._holders(partition)}",
         )
 
     def _holders(self, partition: str | None) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from compaction_operator.api import cleanup as api
-from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, TableIdentity
+from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import JobRequest, Reason
 from compaction_operator.driver.errors import JobError, at_location
+from compaction_operator.driver.hive.context import DriverContext
 
 ENTRY_BYTES = api.MAX_BYTES - 4096
 """The space for the partitions of one journal; the rest is for its other fields."""
@@ -19,9 +20,6 @@ ENTRY_BYTES = api.MAX_BYTES - 4096
 
 class JournalRefused(JobError):  # noqa: N818 - a verdict on what the journal says
     """The API server refuses a journal with that content; none was created."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.DRIVER_FAILED, message)
 
 
 class JournalStore(Protocol):
@@ -42,11 +40,9 @@ class JournalStore(Protocol):
 class Journal:
     """The journals of one attempt, numbered in the order of creation."""
 
-    def __init__(self, store: JournalStore, request: JobRequest, *, identity: TableIdentity, pod_uid: str) -> None:
+    def __init__(self, store: JournalStore, attempt: DriverContext) -> None:
         self._store = store
-        self._request = request
-        self._identity = identity
-        self._pod_uid = pod_uid
+        self._attempt = attempt
         self._shards = 0
 
     def record(self, entries: Sequence[PartitionEntry], *, lock_ids: Sequence[int]) -> dict[str, JobError]:
@@ -77,23 +73,21 @@ class Journal:
         NB: only a journal that exists uses up a number. So the driver that may publish owns number 0, however its
         entries were split, and a second driver of the attempt always finds number 0 taken.
         """
-        name = journal_name(self._request, self._shards)
-        body = self._body(name, entries, lock_ids)
-        namespace = self._request.namespace
-        if not self._store.create(namespace, body) and self._owner(self._store.get(namespace, name)) != self._pod_uid:
-            raise JobError(Reason.SUPERSEDED, f"another driver of attempt {self._request.attempt} wrote {name}")
+        request = self._attempt.job
+        name = journal_name(request, self._shards)
+        if not self._store.create(request.namespace, self._body(name, entries, lock_ids)):
+            found = CompactionCleanupSpec.model_validate(self._store.get(request.namespace, name)["spec"])
+            if found.compaction.pod_uid != self._attempt.pod_uid:
+                raise JobError(Reason.SUPERSEDED, f"another driver of attempt {request.attempt} wrote {name}")
         self._shards += 1
 
-    def _owner(self, resource: dict[str, Any]) -> str:
-        return CompactionCleanupSpec.model_validate(resource["spec"]).compaction.pod_uid
-
     def _body(self, name: str, entries: Sequence[PartitionEntry], lock_ids: Sequence[int]) -> dict[str, Any]:
-        request = self._request
+        attempt, request = self._attempt, self._attempt.job
         spec = CompactionCleanupSpec(
             warehouse=request.warehouse.name,
-            table=self._identity,
+            table=attempt.identity,
             compaction=CompactionRef(
-                name=request.name, uid=request.uid, attempt=request.attempt, job=request.job, pod_uid=self._pod_uid
+                name=request.name, uid=request.uid, attempt=request.attempt, job=request.job, pod_uid=attempt.pod_uid
             ),
             partitions=tuple(entries),
             lock_ids=tuple(lock_ids),

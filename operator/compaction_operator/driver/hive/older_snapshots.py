@@ -2,7 +2,6 @@
 
 import logging
 import time
-from dataclasses import dataclass
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
@@ -18,13 +17,6 @@ POLL_SECONDS = 2.0
 NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The highest transaction that can have a snapshot older than the valid write ids of a plan."""
-
-    txn: int
-
-
 class OlderSnapshots:
     """A watch on the metastore's transactions that may hold older snapshots; it can wait for their end.
 
@@ -36,15 +28,18 @@ class OlderSnapshots:
         self._client = client
         self._patience = PATIENCE_SECONDS
 
-    def mark(self) -> Mark:
-        """Return the current mark. NB: it is correct only if the valid write ids were taken before it."""
-        return Mark(self._client.open_transactions().high_water_mark)
+    def mark(self) -> int:
+        """Return the highest transaction that can have a snapshot older than the valid write ids of a plan.
 
-    def open(self, mark: Mark) -> list[TxnInfo]:
+        NB: it is correct only if the valid write ids were taken before it.
+        """
+        return self._client.open_transactions().high_water_mark
+
+    def open(self, mark: int) -> list[TxnInfo]:
         """Return the transactions at or below the mark that are still open."""
-        return [txn for txn in self._client.open_transactions().open if txn.txn <= mark.txn]
+        return [txn for txn in self._client.open_transactions().open if txn.txn <= mark]
 
-    def wait(self, mark: Mark) -> None:
+    def wait(self, mark: int) -> None:
         """Wait until no transaction at or below the mark is open.
 
         Raises JobError (WaitingForOpenTransactions) naming them when PATIENCE_SECONDS are used up. All partitions of a

@@ -15,12 +15,12 @@ from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import open_worker_entries
 from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
+from compaction_operator.driver.hive.checks import refuse_queued
 from compaction_operator.driver.hive.context import DriverContext
-from compaction_operator.driver.hive.protocol import Staged
-from compaction_operator.driver.hive.queue_guard import in_queue
+from compaction_operator.driver.hive.protocol import Failed, Staged
+from compaction_operator.driver.merge.partition import OpenTarget
 from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.resolve import Target
-from compaction_operator.storage import StorageError, join, open_storage
+from compaction_operator.storage import StorageError, join
 
 FRESH_SECONDS = 1.0
 """How long the queue's entries are cached: Hive 3.1 sends the history of all tables, which may be megabytes."""
@@ -29,16 +29,16 @@ _WORKERS_FOLDER = re.compile(r"_tmp_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WHAT_TO_DO = "nothing is deleted there; docs/operate.md, When two compactions overlap, says what to do"
 
 
-def refuse_left_by_worker(location: str) -> None:
-    """Raise JobError (InCompactionQueue) if a compaction of Hive's writes below the location, or died there.
+def refuse_left_by_worker(target: OpenTarget) -> None:
+    """Raise JobError (InCompactionQueue) if a compaction of Hive's writes in the directory, or died there.
 
     Raises StorageError.
     """
-    for entry in open_storage(location).list(location):
+    for entry in target.storage.list(target.location):
         if _WORKERS_FOLDER.fullmatch(entry.name):
             raise JobError(
                 Reason.IN_COMPACTION_QUEUE,
-                f"{join(location, entry.name)} belongs to a compaction by Hive; if none runs, remove the folder",
+                f"{join(target.location, entry.name)} belongs to a compaction by Hive; if none runs, remove the folder",
             )
 
 
@@ -57,41 +57,39 @@ class Overlaps:
     """Detector of Hive's own compactions around one batch's renames."""
 
     def __init__(self, attempt: DriverContext) -> None:
-        self._client = attempt.client
-        self._table = attempt.table
+        self._attempt = attempt
         self._asked: tuple[float, Sequence[QueueEntry]] | None = None
 
-    def refuse_begun(self, target: Target) -> None:
+    def refuse_begun(self, target: OpenTarget) -> None:
         """Raise JobError (InCompactionQueue) if Hive compacts the partition or is about to.
 
         NB: call it before the last listing. That listing then shows everything that was published earlier.
         """
-        if found := [entry for entry in self._queue() if entry.is_open and entry.concerns([target.partition])]:
-            raise in_queue(self._table, found)
-        refuse_left_by_worker(target.location)
+        refuse_queued(self._attempt.table, self._queue(), [target])
+        refuse_left_by_worker(target)
 
-    def found(self, published: Sequence[Staged]) -> Iterator[tuple[Staged, JobError]]:
+    def found(self, published: Sequence[Staged]) -> Iterator[Failed]:
         """Yield each published partition that is overlapped, or may soon be. Asks the queue first, then lists."""
         if not published:
             return
-        working = open_worker_entries(self._client, self._table)
+        working = open_worker_entries(self._attempt.client, self._attempt.table)
         for item in published:
             at_work = [entry for entry in working if entry.concerns([item.target.partition])]
             try:
                 self._require_alone(item, at_work)
             except (JobError, StorageError) as error:
-                yield item, job_error(error)
+                yield Failed(item.target, job_error(error))
 
     def _queue(self) -> Sequence[QueueEntry]:
         if self._asked is None or time.monotonic() > self._asked[0] + FRESH_SECONDS:
-            entries = self._client.compactions(self._table.database, self._table.name)
+            entries = self._attempt.queue()
             self._asked = (time.monotonic(), entries)
         return self._asked[1]
 
     def _require_alone(self, item: Staged, at_work: Sequence[QueueEntry]) -> None:
-        location, outputs = item.target.location, [output.name for output in item.prepared.plan.outputs]
+        location, outputs = item.target.location, [output.name for output in item.plan.outputs]
         try:
-            require_alone(outputs, open_storage(location).list_partition(location))
+            require_alone(outputs, item.target.storage.list_partition(location))
         except UnsupportedLayout as overlap:
             raise JobError(Reason.OVERLAPPED, f"{location}: {overlap}; {_WHAT_TO_DO}") from overlap
         if at_work:

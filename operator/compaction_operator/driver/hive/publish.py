@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from compaction_operator.acid.plan import Layout, check_still_publishable
+from compaction_operator.acid.plan import check_still_publishable
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.staging import INTENT
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.partition import Prepared, make_output
-from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, StorageError, join
 
 log = logging.getLogger(__name__)
 
@@ -23,52 +23,56 @@ def needs_exclusive(prepared: Prepared) -> bool:
     return len(prepared.plan.outputs) > 1
 
 
-def publish(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
+def publish(prepared: Prepared, *, guard: Guard) -> None:
     """Publish a partition's output directories, which are visible once renamed, and remove its staging folder.
 
     Raises JobError: the guard's own, and one with reason TableChanged when the second listing shows that the plan no
     longer holds (hazard H23) or when a fence removed the staging folder (hazards H4, H19).
     """
-    _check(storage, prepared)
+    _check(prepared)
+    target = prepared.target
     if needs_exclusive(prepared):
-        _write_intent(storage, prepared)
+        # The record of which two directories belong together: a fence of this attempt rolls forward first.
+        names = [output.name for output in prepared.plan.outputs]
+        target.storage.write(join(target.staging, INTENT), json.dumps({"outputs": names}).encode())
     with _unless_changed(prepared):
-        _publish_guard(storage, prepared)
-        _rename(storage, prepared, guard)
-    leave(storage, prepared)
+        _publish_guard(prepared)
+        _rename(prepared, guard)
+    leave(prepared)
 
 
-def leave(storage: Storage, prepared: Prepared) -> None:
+def leave(prepared: Prepared) -> None:
     """Remove a staging folder that is no longer needed.
 
     NB: a storage error is only logged, because raising it would fail finished work. The end of the attempt or the
     next fence removes what remains.
     """
     try:
-        storage.delete_tree(prepared.staging)
+        prepared.target.storage.delete_tree(prepared.target.staging)
     except StorageError as error:
         log.warning("staging was not removed: %s", error)
 
 
-def move_outputs(storage: Storage, prepared: Prepared, *, guard: Guard) -> None:
+def move_outputs(prepared: Prepared, *, guard: Guard) -> None:
     """Rename a partition's output directories into place; they become visible when their transaction commits.
 
     Raises as `publish` does.
     """
-    _check(storage, prepared)
+    _check(prepared)
     with _unless_changed(prepared):
-        _rename(storage, prepared, guard)
+        _rename(prepared, guard)
 
 
-def _rename(storage: Storage, prepared: Prepared, guard: Guard) -> None:
+def _rename(prepared: Prepared, guard: Guard) -> None:
     """Check the guard, then rename the outputs.
 
     NB: the guard comes last, after every slow step. A rename that is late nevertheless is harmless: the next attempt
     fences the staging folder before it lists, so the rename finds no source, or the listing sees its result.
     """
     guard()
+    target = prepared.target
     for output in prepared.plan.outputs:
-        storage.publish(join(prepared.staging, output.name), join(prepared.location, output.name))
+        target.storage.publish(join(target.staging, output.name), join(target.location, output.name))
 
 
 @contextmanager
@@ -76,16 +80,16 @@ def _unless_changed(prepared: Prepared) -> Iterator[None]:
     try:
         yield
     except (AlreadyExistsError, NotFoundError) as error:
-        raise JobError(Reason.TABLE_CHANGED, f"{prepared.location}: not published: {error}") from error
+        raise JobError(Reason.TABLE_CHANGED, f"{prepared.target.location}: not published: {error}") from error
 
 
-def _check(storage: Storage, prepared: Prepared) -> None:
-    reason = check_still_publishable(prepared.plan, storage.list_partition(prepared.location))
-    if reason:
-        raise JobError(Reason.TABLE_CHANGED, f"{prepared.location}: not published: {reason}")
+def _check(prepared: Prepared) -> None:
+    target = prepared.target
+    if reason := check_still_publishable(prepared.plan, target.storage.list_partition(target.location)):
+        raise JobError(Reason.TABLE_CHANGED, f"{target.location}: not published: {reason}")
 
 
-def _publish_guard(storage: Storage, prepared: Prepared) -> None:
+def _publish_guard(prepared: Prepared) -> None:
     """Publish the empty base that older snapshots continue with (hazard H24).
 
     An earlier attempt may have published it already.
@@ -93,12 +97,6 @@ def _publish_guard(storage: Storage, prepared: Prepared) -> None:
     guard = prepared.plan.guard
     if guard is None:
         return
-    staged = make_output(storage, prepared, guard, layout=Layout.HIVE3)
+    staged = make_output(prepared, guard)
     with suppress(AlreadyExistsError):
-        storage.publish(staged, join(prepared.location, guard.name))
-
-
-def _write_intent(storage: Storage, prepared: Prepared) -> None:
-    """Record which two directories belong together, so that a fence of this attempt rolls forward first."""
-    names = [output.name for output in prepared.plan.outputs]
-    storage.write(join(prepared.staging, INTENT), json.dumps({"outputs": names}).encode())
+        prepared.target.storage.publish(staged, join(prepared.target.location, guard.name))

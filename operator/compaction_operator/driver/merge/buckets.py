@@ -1,6 +1,6 @@
 """Cutting of one partition's compaction into tasks: one or several for each output directory and bucket. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from compaction_operator.acid.contents import contents
@@ -41,7 +41,7 @@ class BucketSource:
 class Bucket:
     """The inputs of one bucket file of an output directory."""
 
-    kind: EventKind
+    directory: AcidDirectory
     bucket: int
     inputs: tuple[BucketSource, ...]
     deletes: tuple[BucketSource, ...] = ()
@@ -57,16 +57,13 @@ class Cutting:
     """Parameters that all tasks of a partition share.
 
     `memory` is the bytes that one task may hold. `row_type` is the table's row type, or None if it is unknown.
+    `scratch` is the local path of the folder that the tasks write to.
     """
 
     write_ids: ValidWriteIdList
     row_type: str | None
     memory: int
-
-    @property
-    def task_bytes(self) -> int:
-        """The input bytes of one task."""
-        return task_bytes(self.memory)
+    scratch: str
 
 
 def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[str]:
@@ -75,35 +72,26 @@ def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[
     return [_local(location, file.path) for files in raw.values() for file in files]
 
 
-def buckets(
-    plan: CompactionPlan, listing: Listing, *, location: str, sketches: Sketches
-) -> dict[AcidDirectory, list[Bucket]]:
-    """Return the buckets of each output directory of the plan: the union of all inputs' buckets (hazard H9).
+def buckets(plan: CompactionPlan, listing: Listing, *, location: str, sketches: Sketches) -> list[Bucket]:
+    """Return the buckets of the plan's output directories: the union of all inputs' buckets (hazard H9).
 
     `sketches` has at least the files that `raw_files` returns, because their rows are numbered consecutively.
     """
     files = _Files(plan, listing, location, sketches)
     inserts, deletes = files.inserts(), files.deletes()
-    found: dict[AcidDirectory, list[Bucket]] = {}
+    found: list[Bucket] = []
     for output in plan.outputs:
         if output.kind is DirectoryKind.DELETE_DELTA:
-            found[output] = _delete_buckets(deletes)
+            # Each bucket reads all delete files: Hive 3.1.3's own minor compaction copies every event into each file.
+            every = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
+            found += [Bucket(output, bucket, every) for bucket in sorted(deletes)]
         else:
-            applied = deletes if output.kind is DirectoryKind.BASE else {}
-            found[output] = [
-                Bucket(EventKind.INSERT, bucket, tuple(inserts.get(bucket, ())), tuple(applied.get(bucket, ())))
+            applied = deletes if output.is_base else {}
+            found += [
+                Bucket(output, bucket, tuple(inserts.get(bucket, ())), tuple(applied.get(bucket, ())))
                 for bucket in sorted(inserts.keys() | applied.keys())
             ]
     return found
-
-
-def _delete_buckets(deletes: Mapping[int, Sequence[BucketSource]]) -> list[Bucket]:
-    """Return delete buckets that each read all delete files.
-
-    Hive 3.1.3's own minor compaction copies every event into every bucket's file.
-    """
-    files = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
-    return [Bucket(EventKind.DELETE, bucket, files) for bucket in sorted(deletes)]
 
 
 class _Files:
@@ -129,8 +117,7 @@ class _Files:
 
     def inserts(self) -> dict[int, list[BucketSource]]:
         """Return the files of rows by bucket: originals, base, then deltas; a raw file takes its directory's place."""
-        base = [self._plan.base] if self._plan.base else []
-        directories = [*base, *(one for one in self._plan.deltas if one.kind is DirectoryKind.DELTA)]
+        directories = [one for one in self._plan.directories if one.kind is not DirectoryKind.DELETE_DELTA]
         places = {directory.name: place for place, directory in enumerate(directories)}
         found: list[tuple[int, int, BucketSource]] = []
         for bucket, raw, original in self._numbered():
@@ -155,16 +142,13 @@ class _Files:
             rows: dict[tuple[int, int], int] = {}
             for raw in files:
                 first = rows.get((raw.write_id, raw.bucket_property), 0)
-                rows[raw.write_id, raw.bucket_property] = first + self._sketches[self._path(raw.path)].rows
+                rows[raw.write_id, raw.bucket_property] = first + self._sketches[_local(self._location, raw.path)].rows
                 yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
 
     def _source(
         self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None
     ) -> BucketSource:
-        return BucketSource(InputFile(self._path(path), original), self._sizes[path], highest_write_id)
-
-    def _path(self, path: str) -> str:
-        return _local(self._location, path)
+        return BucketSource(InputFile(_local(self._location, path), original), self._sizes[path], highest_write_id)
 
 
 def _local(location: str, path: str) -> str:
@@ -173,41 +157,39 @@ def _local(location: str, path: str) -> str:
 
 def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
     """Return the local paths of the files whose stripes decide where the bucket is cut; empty if it is not cut."""
-    if bucket.bytes <= cutting.task_bytes:
+    if bucket.bytes <= task_bytes(cutting.memory):
         return []
     largest = sorted(bucket.inputs, key=lambda source: source.bytes, reverse=True)
     return [source.file.path for source in largest[:SKETCHED_FILES]]
 
 
-def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches, output: str) -> BucketWork:
-    """Return the tasks that write a bucket to the local path `output`: several if it exceeds one task's bytes."""
+def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> BucketWork:
+    """Return the tasks that write a bucket: several if it exceeds one task's bytes."""
     whole = MergeTask(
-        kind=bucket.kind,
+        kind=EventKind.DELETE if bucket.directory.kind is DirectoryKind.DELETE_DELTA else EventKind.INSERT,
         bucket=bucket.bucket,
         inputs=tuple(source.file for source in bucket.inputs),
         deletes=tuple(source.file for source in bucket.deletes),
         write_ids=str(cutting.write_ids),
-        output=output,
+        output=join(cutting.scratch, f"{bucket.directory}-{bucket_file_name(bucket.bucket)}"),
         row_type=cutting.row_type,
         schema_from=() if bucket.inputs else tuple(source.file.path for source in bucket.deletes),
         memory=cutting.memory,
     )
     deletes = sum(source.bytes for source in bucket.deletes)
-    if bucket.bytes <= cutting.task_bytes:
-        return BucketWork(whole, (SizedTask(whole, bucket.bytes + deletes),))
-    pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
-    return BucketWork(whole, _parts(whole, shares(pieces, total=bucket.bytes, limit=cutting.task_bytes), deletes))
-
-
-def _parts(whole: MergeTask, cut: Sequence[Share], deletes: int) -> tuple[SizedTask, ...]:
-    if len(cut) == 1:
-        return (SizedTask(whole, cut[0].bytes + deletes),)
-    return tuple(
+    cut: list[Share] = []
+    if bucket.bytes > task_bytes(cutting.memory):
+        pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
+        cut = shares(pieces, total=bucket.bytes, limit=task_bytes(cutting.memory))
+    if len(cut) < 2:
+        return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes),))
+    parts = (
         SizedTask(
             replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut)
         )
         for number, share in enumerate(cut)
     )
+    return BucketWork(bucket.directory, whole, tuple(parts))
 
 
 def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:
@@ -218,14 +200,3 @@ def _pieces(source: BucketSource, sketches: Sketches) -> list[Piece]:
         return pieces
     # Keys of insert events have their directory's write ids. Keys of delete events may have any write id.
     return [] if source.highest_write_id is None else [insert_piece(source.highest_write_id, source.bytes)]
-
-
-def scratch_name(output: AcidDirectory, bucket: int) -> str:
-    """Return the name of a task's file, unique among all output directories."""
-    return f"{output.name}-{bucket_file_name(bucket)}"
-
-
-def inputs_of(found: Iterable[Bucket]) -> dict[str, int]:
-    """Return the size in bytes of each file that is read, by path."""
-    sources = (source for bucket in found for source in (*bucket.inputs, *bucket.deletes))
-    return {source.file.path: source.bytes for source in sources}

@@ -1,8 +1,9 @@
 """One partition's compaction, from listing to complete directories in staging. Shared by the driver and the CLI."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import (
@@ -11,24 +12,22 @@ from compaction_operator.acid.names import (
     ORC_ACID_VERSION,
     ORC_ACID_VERSION_CONTENT,
     AcidDirectory,
-    DirectoryKind,
-    bucket_file_name,
 )
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, Totals
+from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.buckets import (
     Cutting,
     bucket_work,
     buckets,
     files_to_sketch,
-    inputs_of,
     raw_files,
-    scratch_name,
 )
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
+from compaction_operator.metastore.resolve import Target
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
-from compaction_operator.storage import Storage, join, local_path
+from compaction_operator.storage import Storage, join, local_path, open_storage
 
 TASKS = "tasks"
 """The folder inside the staging folder that holds the tasks' files."""
@@ -65,25 +64,37 @@ class Request:
 
 
 @dataclass(frozen=True)
+class OpenTarget(Target):
+    """A target with its storage, and with the name of the staging folder in it that only this driver writes to."""
+
+    staging_name: str
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage, opened by the first step that uses it: a StorageError then fails only this target."""
+        return open_storage(self.location)
+
+    @property
+    def staging(self) -> str:
+        """The location of the staging folder."""
+        return join(self.location, self.staging_name)
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A listed and planned partition, with the work that fills each of its output directories.
+    """A listed and planned partition, with the work for all buckets of its output directories.
 
     `inputs` has the size in bytes of each file that is read, by path.
     """
 
-    location: str
-    staging: str
+    target: OpenTarget
     plan: CompactionPlan
-    outputs: dict[AcidDirectory, list[BucketWork]]
-    inputs: dict[str, int]
-
-    def buckets(self) -> Iterator[tuple[AcidDirectory, BucketWork]]:
-        """Yield each bucket file to write, one output directory after another."""
-        return ((output, bucket) for output, found in self.outputs.items() for bucket in found)
+    buckets: tuple[BucketWork, ...] = ()
+    inputs: Mapping[str, int] = field(default_factory=dict)
 
     def work(self) -> Iterator[SizedTask]:
-        """Yield the work of all buckets, in the order of `buckets()`."""
-        return (piece for _, bucket in self.buckets() for piece in bucket.parts)
+        """Yield the work of all buckets."""
+        return (piece for bucket in self.buckets for piece in bucket.parts)
 
     @property
     def bytes_in(self) -> int:
@@ -91,41 +102,62 @@ class Prepared:
         return sum(self.inputs.values())
 
 
-def prepare(
-    storage: Storage, location: str, *, staging_name: str, write_ids: ValidWriteIdList, request: Request
-) -> Prepared:
+@dataclass(frozen=True, slots=True)
+class MergedBucket:
+    """A bucket whose file is written, in the tasks' folder."""
+
+    bucket: BucketWork
+    result: MergeResult
+
+    @property
+    def kind(self) -> EventKind:
+        """What the file holds."""
+        return self.bucket.whole.kind
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file holds nothing."""
+        return not (self.result.delete_events_out if self.kind is EventKind.DELETE else self.result.rows_out)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A partition whose tasks have ended: the results of its buckets, or the error that prevented them."""
+
+    prepared: Prepared
+    buckets: tuple[MergedBucket, ...] = ()
+    error: JobError | None = None
+
+    @property
+    def published(self) -> list[MergedBucket]:
+        """The buckets whose files are published.
+
+        Hive 4 writes no file without rows. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
+        """
+        keeps_empty = self.prepared.plan.layout is Layout.HIVE3
+        return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
+
+
+def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
     """List and plan one directory and cut its work; writes nothing.
 
     Raises NotFoundError or StorageError from the storage, UnsupportedLayout or NotEnoughHistory from the plan, and
     OrcError for an unreadable file whose rows must be counted.
     """
-    listing = storage.list_partition(location)
+    listing = target.storage.list_partition(target.location)
     plan = request.plan(listing, write_ids)
-    staging = join(location, staging_name)
-    cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory)
-    outputs, inputs = _cut(plan, listing, cutting, location=location, scratch=local_path(join(staging, TASKS)))
-    return Prepared(location=location, staging=staging, plan=plan, outputs=outputs, inputs=inputs)
-
-
-def _cut(
-    plan: CompactionPlan, listing: Listing, cutting: Cutting, *, location: str, scratch: str
-) -> tuple[dict[AcidDirectory, list[BucketWork]], dict[str, int]]:
-    """Return the work by output directory, and the files to read. Opens only raw files and files of large buckets."""
     if not plan.outputs:
-        return {}, {}
-    sketches = _sketched(raw_files(plan, listing, location=location))
-    found = buckets(plan, listing, location=location, sketches=sketches)
-    every = [bucket for output_buckets in found.values() for bucket in output_buckets]
-    large = {path for bucket in every for path in files_to_sketch(bucket, cutting)}
+        return Prepared(target, plan)
+    scratch = local_path(join(target.staging, TASKS))
+    cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory, scratch=scratch)
+    # Only files that are not ACID files, and files of large buckets, are opened.
+    sketches = _sketched(raw_files(plan, listing, location=target.location))
+    found = buckets(plan, listing, location=target.location, sketches=sketches)
+    large = {path for bucket in found for path in files_to_sketch(bucket, cutting)}
     sketches |= _sketched(large - sketches.keys())
-    outputs = {
-        output: [
-            bucket_work(bucket, cutting, sketches=sketches, output=join(scratch, scratch_name(output, bucket.bucket)))
-            for bucket in output_buckets
-        ]
-        for output, output_buckets in found.items()
-    }
-    return outputs, inputs_of(every)
+    work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
+    inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
+    return Prepared(target, plan, work, inputs)
 
 
 def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
@@ -134,61 +166,48 @@ def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
         return dict(zip(ordered, pool.map(sketch, ordered), strict=True))
 
 
-def make_staging(storage: Storage, location: str, staging_name: str) -> None:
+def make_staging(target: OpenTarget) -> None:
     """Create the folder that the tasks write to; raises NotFoundError if the partition's directory does not exist.
 
     NB: create it before fencing the others. Then, of two concurrent drivers, the later fence always finds the other
     driver's folder.
     """
-    staging = join(location, staging_name)
-    storage.make_directory(staging)
-    storage.make_directory(join(staging, TASKS))
+    target.storage.make_directory(target.staging)
+    target.storage.make_directory(join(target.staging, TASKS))
 
 
-def assemble(storage: Storage, prepared: Prepared, results: Sequence[MergeResult], *, layout: Layout) -> None:
+def assemble(merged: Merged) -> None:
     """Put the verified files of all buckets into complete output directories, still inside the staging folder."""
-    remaining = iter(results)
-    for output, found in prepared.outputs.items():
-        directory = make_output(storage, prepared, output, layout=layout)
-        for bucket in found:
-            result = next(remaining)
-            if _keeps_file(result, bucket, layout):
-                storage.publish(result.output, join(directory, bucket_file_name(bucket.whole.bucket)))
+    storage, plan = merged.prepared.target.storage, merged.prepared.plan
+    for output in plan.outputs:
+        directory = make_output(merged.prepared, output)
+        for found in merged.published:
+            if found.bucket.directory == output:
+                storage.publish(found.result.output, join(directory, found.bucket.name))
         # Sync now rather than at publication, where readers may have to wait for it.
         storage.sync(directory)
 
 
-def make_output(storage: Storage, prepared: Prepared, output: AcidDirectory, *, layout: Layout) -> str:
+def make_output(prepared: Prepared, output: AcidDirectory) -> str:
     """Create an output directory in the staging folder with only its side files, and return its location."""
-    directory = join(prepared.staging, output.name)
+    storage, directory = prepared.target.storage, join(prepared.target.staging, output.name)
     storage.make_directory(directory)
     storage.write(join(directory, ORC_ACID_VERSION), ORC_ACID_VERSION_CONTENT)
-    if output.kind is DirectoryKind.BASE and layout is Layout.HIVE3:
+    if output.is_base and prepared.plan.layout is Layout.HIVE3:
         storage.write(join(directory, METADATA_ACID), METADATA_ACID_CONTENT)
     return directory
 
 
-def _keeps_file(result: MergeResult, bucket: BucketWork, layout: Layout) -> bool:
-    """Whether a bucket's file is published.
-
-    Hive 4 writes no file without rows. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
-    """
-    if bucket.whole.kind is EventKind.DELETE:
-        return result.delete_events_out > 0
-    return result.rows_out > 0 or layout is Layout.HIVE3
-
-
-def totals_of(prepared: Prepared, results: Sequence[MergeResult], *, layout: Layout) -> Totals:
+def totals_of(merged: Merged) -> Totals:
     """Return what was read and written. Delete events count once, although each delete task reads all of them."""
-    pairs = [(bucket, result) for (_, bucket), result in zip(prepared.buckets(), results, strict=True)]
-    inserts = [result for bucket, result in pairs if bucket.whole.kind is EventKind.INSERT]
-    deletes = [result for bucket, result in pairs if bucket.whole.kind is EventKind.DELETE]
-    written = [result for bucket, result in pairs if _keeps_file(result, bucket, layout)]
+    inserts = [found.result for found in merged.buckets if found.kind is EventKind.INSERT]
+    deletes = [found.result for found in merged.buckets if found.kind is EventKind.DELETE]
+    written = [found.result for found in merged.published]
     return Totals(
         partitions=1,
-        files_in=len(prepared.inputs),
+        files_in=len(merged.prepared.inputs),
         files_out=len(written),
-        bytes_in=prepared.bytes_in,
+        bytes_in=merged.prepared.bytes_in,
         bytes_out=sum(result.bytes_out for result in written),
         rows_in=sum(result.rows_in for result in inserts),
         rows_out=sum(result.rows_out for result in inserts),

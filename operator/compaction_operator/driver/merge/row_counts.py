@@ -2,25 +2,26 @@
 
 from collections.abc import Sequence
 
-from compaction_operator.acid.names import bucket_file_name
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge.partition import Prepared
+from compaction_operator.driver.merge.partition import Merged, Prepared
 from compaction_operator.orc import EventKind, MergeResult
 
 
-def verify(prepared: Prepared, results: Sequence[MergeResult]) -> None:
-    """Check the results of all buckets, in order; raises JobError naming the file whose counts do not add up."""
-    found = list(prepared.buckets())
-    if len(results) != len(found):
-        raise _mismatch(prepared, f"{len(found)} buckets gave {len(results)} results")
-    deletes = []
-    for (output, bucket), result in zip(found, results, strict=True):
-        if bucket.whole.kind is EventKind.DELETE:
-            deletes.append(result)
-        elif problem := _rows_problem(result):
-            raise _mismatch(prepared, f"{output.name}/{bucket_file_name(bucket.whole.bucket)}: {problem}")
-    _verify_deletes(prepared, deletes)
+def verify(merged: Merged) -> None:
+    """Check that all buckets have results and that these add up.
+
+    Raises JobError: the one that prevented results, or one that names the file whose counts do not add up.
+    """
+    if merged.error:
+        raise merged.error
+    prepared = merged.prepared
+    if len(merged.buckets) != len(prepared.buckets):
+        raise _mismatch(prepared, f"{len(prepared.buckets)} buckets gave {len(merged.buckets)} results")
+    for found in merged.buckets:
+        if found.kind is EventKind.INSERT and (problem := _rows_problem(found.result)):
+            raise _mismatch(prepared, f"{found.bucket.directory}/{found.bucket.name}: {problem}")
+    _verify_deletes(prepared, [found.result for found in merged.buckets if found.kind is EventKind.DELETE])
 
 
 def _rows_problem(result: MergeResult) -> str | None:
@@ -53,4 +54,4 @@ def _verify_deletes(prepared: Prepared, results: Sequence[MergeResult]) -> None:
 
 
 def _mismatch(prepared: Prepared, message: str) -> JobError:
-    return JobError(Reason.VERIFICATION_FAILED, f"{prepared.location}: {message}: nothing is published")
+    return JobError(Reason.VERIFICATION_FAILED, f"{prepared.target.location}: {message}: nothing is published")

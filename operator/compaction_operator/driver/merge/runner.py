@@ -30,18 +30,19 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one task: a result, or an error message. `repeated` marks a RepeatedRowError."""
+    """The outcome of the task with that output: a result, or an error message. `repeated` marks a RepeatedRowError."""
 
+    output: str
     result: MergeResult | None = None
     error: str | None = None
     repeated: bool = False
 
 
 class TaskRunner(Protocol):
-    """A runner of tasks that returns their outcomes in the order of the tasks."""
+    """A runner of tasks."""
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        """Return the outcome of each piece of work, in order."""
+        """Return the outcome of each task."""
         ...
 
 
@@ -49,7 +50,7 @@ class LocalRunner:
     """A runner that executes the tasks one after another in this process."""
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        """Return the outcome of each piece of work, in order."""
+        """Return the outcome of each task."""
         outcomes = []
         size = 0
         for piece in work:
@@ -73,7 +74,7 @@ class SparkRunner:
         self._context: Any = None
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        """Return the outcome of each piece of work, in order."""
+        """Return the outcome of each task."""
         if not work:
             return []
         if self._context is None:
@@ -95,7 +96,7 @@ class SparkRunner:
             outcomes: list[Outcome] = collected.result()
         return outcomes
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
@@ -115,9 +116,9 @@ def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
 def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
     """Run a task. A file that cannot be read or does not add up gives an outcome whose error names the file."""
     try:
-        return Outcome(result=_merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
+        return Outcome(task.output, _merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
     except OrcError as error:
-        return Outcome(error=str(error), repeated=isinstance(error, RepeatedRowError))
+        return Outcome(task.output, error=str(error), repeated=isinstance(error, RepeatedRowError))
 
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:
@@ -130,7 +131,7 @@ def _merge(task: MergeTask, attempt: int) -> MergeResult:
 
 
 def _stitch(task: StitchTask, attempt: int) -> MergeResult:
-    output = _attempt_output(task.whole, attempt)
+    output = _attempt_output(task, attempt)
     size = stitch_parts(task.parts, output)
     verify_stitched(output, task.parts)
     result = replace(combined(task.parts, output=output), bytes_out=size)
@@ -138,7 +139,7 @@ def _stitch(task: StitchTask, attempt: int) -> MergeResult:
     return result
 
 
-def _attempt_output(task: MergeTask, attempt: int) -> str:
+def _attempt_output(task: MergeTask | StitchTask, attempt: int) -> str:
     """Return the output path of this task attempt, so that a second attempt never finds the first one's file."""
     return f"{task.output}.{attempt}"
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from compaction_operator.acid.names import AcidDirectory, bucket_file_name
 from compaction_operator.orc import MergeResult, MergeTask
 
 
@@ -11,16 +12,21 @@ from compaction_operator.orc import MergeResult, MergeTask
 class StitchTask:
     """A task that joins the parts of a cut bucket into one file, in the order of their keys.
 
-    `whole` is the task that would have written the file without a cut; its output is the file's path.
+    `whole` is the task that would have written the file without a cut.
     """
 
     whole: MergeTask
     parts: tuple[MergeResult, ...]
 
+    @property
+    def output(self) -> str:
+        """The path of the file."""
+        return self.whole.output
+
 
 @dataclass(frozen=True, slots=True)
 class SizedTask:
-    """A task and the bytes of input that it will read, as far as known in advance."""
+    """A task and the bytes of input that it will read, as far as known in advance. No two tasks have one output."""
 
     task: MergeTask | StitchTask
     bytes: int
@@ -34,12 +40,19 @@ class BucketWork:
     consecutive key ranges without a gap. A StitchTask then joins their files.
     """
 
+    directory: AcidDirectory
     whole: MergeTask
     parts: tuple[SizedTask, ...]
 
-    def stitching(self, results: Sequence[MergeResult]) -> SizedTask:
+    @property
+    def name(self) -> str:
+        """The name of the published file."""
+        return bucket_file_name(self.whole.bucket)
+
+    def stitching(self, results: Iterable[MergeResult]) -> SizedTask:
         """Return the work that joins the written parts."""
-        return SizedTask(StitchTask(self.whole, tuple(results)), sum(result.bytes_out for result in results))
+        parts = tuple(results)
+        return SizedTask(StitchTask(self.whole, parts), sum(part.bytes_out for part in parts))
 
 
 def task_bytes(memory: int) -> int:
