@@ -13,7 +13,7 @@ from sandbox.hudi.zookeeper import LOCK_KEY
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi.errors import HudiLockError
-from compaction_operator.hudi.jvm.client import HudiClient
+from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.hudi.log_blocks import Block
 from compaction_operator.hudi.options import write_options
 from compaction_operator.hudi.plans import Operation

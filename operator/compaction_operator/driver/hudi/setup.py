@@ -15,7 +15,7 @@ from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
-from compaction_operator.hudi.jvm.client import HudiClient
+from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.hudi.options import threshold, write_options
 from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
 from compaction_operator.storage import StorageError, local_path, open_storage

@@ -1,6 +1,6 @@
 """Conversions between Python and Java by py4j: lists, options and maps, and Hudi's exceptions as HudiError."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,14 @@ def items(java_list: Any) -> list[Any]:
 def streamed(jvm: Any, stream: Any) -> list[Any]:
     """Return the elements of a Java stream."""
     return items(stream.collect(jvm.java.util.stream.Collectors.toList()))
+
+
+def java_list(jvm: Any, values: Iterable[Any] = ()) -> Any:
+    """Return a java.util.ArrayList."""
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return found
 
 
 def java_map(jvm: Any, values: Mapping[str, str]) -> Any:
