@@ -14,6 +14,7 @@ from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
 
@@ -22,7 +23,7 @@ from .support import REQUEST, Reports
 MINE = f"team/{REQUEST.uid}/1"
 
 
-class Timeline:
+class Timeline(HudiClient):
     """A client of a table in memory: one file group with `blocks` log files, of 10 bytes each."""
 
     def __init__(self, *instants: Instant, blocks: int = 5, first_scanner: bool = False) -> None:

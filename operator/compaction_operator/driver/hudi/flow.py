@@ -15,73 +15,14 @@ from compaction_operator.driver.progress import Report
 from compaction_operator.hudi.choice import Choice
 from compaction_operator.hudi.errors import HudiError
 from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
-from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Plan, Written
+from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.hudi.plans import FileGroup, Plan, Written
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
 LOOKS = 100
 """How often to poll the timeline for a moment without a pending delta commit. A busy writer leaves short ones."""
-
-
-class Client(Protocol):
-    """The part of `HudiClient` that the flow uses. Each method raises HudiError."""
-
-    def instants(self) -> tuple[Instant, ...]:
-        """Return the relevant instants of the timeline."""
-        ...
-
-    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
-        """Plan the chosen blocks, even `beside` newer pending delta commits; None when no block is chosen."""
-        ...
-
-    def plan_compaction(self, *, owner: str) -> Plan | None:
-        """Plan a compaction; None when there is nothing to compact."""
-        ...
-
-    def plan_of(self, instant: Instant) -> Plan:
-        """Return the plan of a pending instant."""
-        ...
-
-    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
-        """Execute a plan, call `confirm`, and commit."""
-        ...
-
-    def roll_back(self, instant: Instant) -> None:
-        """Roll back an inflight log compaction."""
-        ...
-
-    def remove(self, instant: Instant) -> None:
-        """Remove a plan that can never run."""
-        ...
-
-    def remove_empty_plans(self) -> tuple[str, ...]:
-        """Remove plans without content, and return their instants."""
-        ...
-
-    def cut_short(self) -> tuple[Instant, ...]:
-        """Return the log compactions and compactions whose commit has no content."""
-        ...
-
-    def reopen(self, instant: Instant) -> bool:
-        """Make such a commit inflight again; False when a later instant depends on it."""
-        ...
-
-    def clean(self) -> Cleaned | None:
-        """Run Hudi's cleaner; None when it found nothing."""
-        ...
-
-    def archive(self) -> None:
-        """Run Hudi's archiver."""
-        ...
-
-    def file_groups(self) -> tuple[FileGroup, ...]:
-        """Return the newest slice of each file group."""
-        ...
-
-    def written(self, *, besides: str) -> tuple[int, int]:
-        """Return writers' bytes and total bytes since the last full compaction other than `besides`."""
-        ...
 
 
 class HeldLease(Protocol):
@@ -102,7 +43,7 @@ class HudiCompaction:
 
     def __init__(
         self,
-        client: Client,
+        client: HudiClient,
         request: JobRequest,
         *,
         choice: Choice,
