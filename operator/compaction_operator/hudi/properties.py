@@ -81,15 +81,14 @@ def bundle_for(table: HudiTable, wanted: str | None) -> str:
 
     Raises UnsupportedVersionError when the wanted bundle does not support the table version, or no bundle does.
     """
-    known = wanted is None or wanted in BUNDLES
-    for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():
-        if table.table_version in BUNDLES[version]:
+    for version, supported in BUNDLES.items():
+        if wanted in (None, version) and table.table_version in supported:
             return version
     what = f"{table.location} has table version {table.table_version}"
     served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
     problem = "no bundle supports it"
     if wanted is not None:
-        problem = f"hudi.bundle {wanted} {'does not support it' if known else 'is unknown'}"
+        problem = f"hudi.bundle {wanted} {'does not support it' if wanted in BUNDLES else 'is unknown'}"
     raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 from compaction_operator.hudi.jvm.file_groups import FileGroups
 from compaction_operator.hudi.jvm.java import hudi_errors, java_map
 from compaction_operator.hudi.jvm.planner import Planner
-from compaction_operator.hudi.jvm.release import Release
 from compaction_operator.hudi.jvm.repairs import Repairs
 from compaction_operator.hudi.jvm.writes import Writes
 from compaction_operator.hudi.plans import Cleaned
@@ -27,7 +26,7 @@ class HudiClient(Planner, Repairs, Writes, FileGroups):
             return cls(
                 jvm,
                 create(spark._jsparkSession, table.location, scala, jvm.scala.Option.apply(None)),
-                release=Release(bundle),
+                bundle=bundle,
                 names_have_instants=not table.numbers_log_files,
                 replays_last=table.replays_merged_blocks_last,
             )
@@ -59,7 +58,8 @@ class HudiClient(Planner, Repairs, Writes, FileGroups):
         loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         self._jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
         policy = self._hudi.common.model.HoodieFailedWritesCleaningPolicy.LAZY
+        version = () if self._is_1_0 else (self._meta().getTableConfig().getTableVersion(),)
         utils = self._hudi.metadata.HoodieMetadataWriteUtils
-        config = self._release.metadata_write_config(utils, self._config, policy, self._meta)
+        config = utils.createMetadataWriteConfig(self._config, policy, *version)
         client = self._hudi.client.SparkRDDWriteClient(self._context, config)
-        return HudiClient(self._jvm, client, release=self._release, names_have_instants=False)
+        return HudiClient(self._jvm, client, bundle=self._bundle, names_have_instants=False)

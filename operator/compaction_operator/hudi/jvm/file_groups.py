@@ -38,7 +38,8 @@ class FileGroups(JavaTable):
 
     def _partitions(self, meta: Any) -> tuple[str, ...]:
         settings = self._config.getMetadataConfig()
-        found = self._release.partition_paths(self._hudi.common.fs.FSUtils, self._context, meta, settings)
+        where = (meta.getStorage(), settings, meta.getBasePath()) if self._is_1_0 else (meta, settings)
+        found = self._hudi.common.fs.FSUtils.getAllPartitionPaths(self._context, *where)
         return tuple(str(partition) for partition in items(found))
 
     def _busy(self, view: Any) -> dict[tuple[str, str], str]:

@@ -34,8 +34,10 @@ class Repairs(Timeline):
             if earlier is not None:
                 time = earlier.getRollbackInstant().requestedTime()
                 table.rollback(self._context, time, inflight, True, False)
+            elif self._is_1_0:
+                table.rollbackInflightLogCompaction(inflight)
             else:
-                self._release.roll_back_log_compaction(self._client, table, inflight)
+                table.rollbackInflightLogCompaction(inflight, self._client.getTransactionManager())
 
     @hudi_errors("removing plans without content")
     def remove_empty_plans(self) -> tuple[str, ...]:

@@ -6,23 +6,24 @@ from typing import Any
 
 from compaction_operator.hudi.jvm.java import hudi_errors
 from compaction_operator.hudi.jvm.log_files import LogFiles
-from compaction_operator.hudi.jvm.release import Release
 
 
 class JavaTable:
     """What every part of `HudiClient` needs in order to call Hudi for one table, or for its metadata table.
 
-    `names_have_instants`: the names of log files contain the instant of their delta commit (table version 8 or later).
+    `bundle` is the release of Hudi, such as `1.0.2`. `names_have_instants`: the names of log files contain the instant
+    of their delta commit (table version 8 or later).
     `replays_last` is HudiTable.replays_merged_blocks_last.
     """
 
     def __init__(
-        self, jvm: Any, client: Any, *, release: Release, names_have_instants: bool, replays_last: bool = False
+        self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool, replays_last: bool = False
     ) -> None:
         self._jvm = jvm
         self._hudi = jvm.org.apache.hudi
         self._client = client
-        self._release = release
+        self._bundle = bundle
+        self._is_1_0 = bundle.startswith("1.0.")
         self._replays_last = replays_last
         self._config = client.getConfig()
         self._context = client.getEngineContext()
@@ -34,7 +35,10 @@ class JavaTable:
     def locked(self) -> Iterator[None]:
         """Hold the table's lock. NB: the lock is not re-entrant. Call nothing meanwhile that takes it itself."""
         manager = self._hudi.client.transaction.TransactionManager(self._config, self._meta().getStorage())
-        begin, end = self._release.transaction(manager)
+        if self._is_1_0:
+            begin, end = manager.beginTransaction, manager.endTransaction
+        else:
+            begin, end = manager.beginStateChange, manager.endStateChange
         with hudi_errors("taking the table's lock"):
             # NB: do not close a manager that failed to get the lock: the file system's provider would delete the lock.
             begin(self._none(), self._none())

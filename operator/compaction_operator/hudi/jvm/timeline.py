@@ -1,6 +1,6 @@
 """The active timeline of a table: its instants, their plans, its files, and the clocks that wrote it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,15 +10,8 @@ from compaction_operator.hudi.jvm.java import hudi_errors, items
 from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.plans import Operation, Plan
 
-ACTIONS: Mapping[str, Action] = {
-    "logcompaction": Action.LOG_COMPACTION,
-    "compaction": Action.COMPACTION,
-    # In a merge-on-read table only a compaction makes a commit.
-    "commit": Action.COMPACTION,
-    "clustering": Action.CLUSTERING,
-    "replacecommit": Action.CLUSTERING,
-    "deltacommit": Action.DELTA_COMMIT,
-}
+# In a merge-on-read table only a compaction makes a commit.
+ACTIONS = {str(action): action for action in Action} | {"commit": Action.COMPACTION, "replacecommit": Action.CLUSTERING}
 """The relevant actions by their names in HoodieTimeline."""
 
 

@@ -19,7 +19,7 @@ class Writes(JavaTable):
     def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
         """Execute a plan and commit it. `confirm` is called before the commit and may raise to prevent it."""
         with hudi_errors(f"running {plan.action} {plan.instant}"):
-            client, release = self._client, self._release
+            client = self._client
             merged = plan.action is Action.LOG_COMPACTION
             run = client.logCompact if merged else client.compact
             commit = client.commitLogCompaction if merged else client.commitCompaction
@@ -27,10 +27,15 @@ class Writes(JavaTable):
                 metadata = run(plan.instant)
                 require_all_written(plan, metadata)
                 confirm()
-                commit(plan.instant, release.commit_argument(metadata), self._none())
+                # 1.0 takes the HoodieCommitMetadata that the HoodieWriteMetadata holds.
+                written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
+                commit(plan.instant, written, self._none())
             except BaseException:
-                if plan.action is Action.COMPACTION:
-                    release.end_compaction_heartbeat(client, plan.instant)
+                if plan.action is Action.COMPACTION and not self._is_1_0:
+                    # 1.2 refuses a compaction whose heartbeat says that it still runs. Let the next attempt run it.
+                    # NB: the heartbeat of another process is never in this client's own list, so it stays. The client
+                    # for table services has a list of its own.
+                    client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
                 raise
             return self._written(plan)
 
