@@ -2,8 +2,7 @@
 
 from sandbox.harness.wait import wait_until
 
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish, MetastoreUnavailable
 from tests.crash.scenarios import Presence
 from tests.crash.table import Snapshot, Table
 

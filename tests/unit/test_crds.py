@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from compaction_operator.acid.names import may_become_obsolete, parse_directory
 from compaction_operator.api import cleanup, compaction
 from compaction_operator.api.model import DURATION_PATTERN, GROUP, VERSION
-from compaction_operator.metastore.partition_names import name_of, parse_spec
+from compaction_operator.metastore.partition_specs import name_of, parse_spec
 
 CRDS = Path(__file__).parents[2] / "crds"
 Schema = dict[str, Any]

@@ -25,9 +25,7 @@ from compaction_operator.cleanup.recorded import (
     resolve_now,
     volume_of,
 )
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import Generation, MetastoreCalls, QueueEntry, QueueState
 from compaction_operator.storage import Storage, StorageError
 
 READERS_BUSY = "ReadersBusy"

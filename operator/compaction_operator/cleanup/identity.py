@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
-from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.interface import MetastoreCalls
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import MetastoreCalls, Table, TableNotFound
 
 
 class Place(Protocol):

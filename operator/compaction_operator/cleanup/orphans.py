@@ -8,7 +8,7 @@ from datetime import datetime
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_attempt
 from compaction_operator.cleanup.attempt import Attempt, Holdings
-from compaction_operator.metastore.locks import LockInfo, TxnInfo
+from compaction_operator.metastore import LockInfo, TxnInfo
 
 
 @dataclass(frozen=True, slots=True)

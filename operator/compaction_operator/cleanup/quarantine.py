@@ -13,7 +13,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.cleanup.deletion import HeldOff, PartitionDeletion, held_off, result_of, visit_entries
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, names_in
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import MetastoreCalls
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"

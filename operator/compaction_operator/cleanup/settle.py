@@ -22,7 +22,7 @@ from compaction_operator.cleanup.recorded import (
     resolve_now,
     volume_of,
 )
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import MetastoreCalls
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)

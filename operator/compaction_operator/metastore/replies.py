@@ -16,7 +16,7 @@ from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partition_names import lock_name, values_of
+from compaction_operator.metastore.partition_specs import lock_name, values_of
 from compaction_operator.metastore.tables import Partition, Table
 
 NO_OPEN_ID = 2**63 - 1

@@ -11,12 +11,20 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action, Instant, State
+from compaction_operator.hudi import (
+    Action,
+    Choice,
+    FileGroup,
+    HudiError,
+    Instant,
+    LogFile,
+    Operation,
+    Plan,
+    State,
+    Written,
+)
 from compaction_operator.hudi.jvm import HudiClient
-from compaction_operator.hudi.log_blocks import LogFile
-from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.plans import Choose, Cleaned
 
 from .support import REQUEST, Reports
 

@@ -1,8 +1,6 @@
 """What is chosen of Hudi's own plan, and what is said when nothing is."""
 
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.log_blocks import LogFile
-from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi import Choice, LogFile, Operation
 
 
 def operation(*sizes: int, partition: str = "dt=1") -> Operation:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks_of
+from compaction_operator.hudi import Block, LogFile
+from compaction_operator.hudi.log_blocks import best_run, blocks_of
 
 
 def file(instant: int, size: int = 10, *, replaces: tuple[int, ...] = (), number: int = 1) -> LogFile:

@@ -18,7 +18,7 @@ from compaction_operator.driver.hive.publish import needs_exclusive, publish
 from compaction_operator.driver.hive.queue_guard import refuse_queued
 from compaction_operator.driver.hive.unchanged import changes
 from compaction_operator.driver.merge.partition import Prepared, prepare
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Target
 from compaction_operator.storage import StorageError, open_storage
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.protocol import GiveUp, Staged
 from compaction_operator.driver.hive.publish import leave, move_outputs
 from compaction_operator.driver.merge.partition import Prepared, Request, prepare
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, Target
 from compaction_operator.storage import join, open_storage
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from compaction_operator.driver.errors import JobError, RepeatedRow, job_error
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.protocol import Staged
 from compaction_operator.driver.hive.queue_guard import in_queue
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import QueueEntry, Target
 from compaction_operator.storage import StorageError, join, open_storage
 
 FRESH_SECONDS = 1.0

@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry
 from compaction_operator.api.compaction import Totals
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.partition import Prepared
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Target
 
 
 @dataclass(frozen=True)

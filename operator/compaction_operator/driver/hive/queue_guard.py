@@ -5,9 +5,7 @@ from collections.abc import Iterable, Sequence
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import MetastoreClient, QueueEntry, Target, say_queued
 
 
 def refuse_queued(client: MetastoreClient, table: TableRef, targets: Sequence[Target]) -> None:

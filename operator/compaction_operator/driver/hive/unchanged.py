@@ -10,7 +10,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.identity import TableGoneError, resolve_today
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.context import DriverContext
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Target
 
 
 class TableChanged(JobError):  # noqa: N818 - a verdict on the table

@@ -12,11 +12,21 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.progress import Report
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
+from compaction_operator.hudi import (
+    Action,
+    Choice,
+    FileGroup,
+    HudiError,
+    Instant,
+    Plan,
+    Todo,
+    Written,
+    decide,
+    is_own,
+    late,
+    stale,
+)
 from compaction_operator.hudi.jvm import HudiClient
-from compaction_operator.hudi.plans import FileGroup, Plan, Written
 
 log = logging.getLogger(__name__)
 
