@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
-from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.admin import MetastoreAdmin, name_of
 
 from compaction_operator.metastore import (
     Generation,
@@ -16,7 +16,6 @@ from compaction_operator.metastore import (
     TransactionLost,
     lock_name,
 )
-from compaction_operator.metastore.partition_specs import name_of
 
 SHARED, EXCLUSIVE = LockKind.SHARED_READ, LockKind.EXCLUSIVE
 

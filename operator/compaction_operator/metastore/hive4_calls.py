@@ -6,7 +6,6 @@ calls with an error.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -19,13 +18,9 @@ ThriftType = tuple[int, Any]
 I64 = (TType.I64, None)
 ENUM = (TType.I32, None)
 STRING = (TType.STRING, "UTF8")
-STRINGS = (TType.LIST, (TType.STRING, "UTF8", False))
 
-
-class TxnType(IntEnum):
-    """Types of transactions, limited to those used here."""
-
-    COMPACTION = 3
+COMPACTION_TXN = 3
+"""Hive's TxnType.COMPACTION."""
 
 
 def struct(type_: Any) -> ThriftType:
