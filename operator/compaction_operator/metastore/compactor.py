@@ -15,10 +15,7 @@ from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob,
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.generation import Generation
 
-_TYPES = {
-    CompactionType.MINOR: ttypes.CompactionType.MINOR,
-    CompactionType.MAJOR: ttypes.CompactionType.MAJOR,
-}
+_TYPES = {type_: number for number, type_ in replies.COMPACTION_TYPES.items()}
 
 _POSTGRES_FAILED = "25P02"  # PostgreSQL's "in failed sql transaction"
 

@@ -76,7 +76,7 @@ class ConnectionPool:
         except NO_ANSWER as error:
             self._abandon(connection)
             kind = HungUp if getattr(error, "type", None) in HANG_UPS else MetastoreUnavailable
-            raise kind(self._told(connection.endpoint, error)) from error
+            raise kind(self._describe(connection.endpoint, error)) from error
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
@@ -117,7 +117,7 @@ class ConnectionPool:
             except NO_ANSWER as error:
                 failures.append((endpoint, error))
                 self._put_last(endpoint)
-        raise MetastoreUnavailable("; ".join(starmap(self._told, failures))) from failures[-1][1]
+        raise MetastoreUnavailable("; ".join(starmap(self._describe, failures))) from failures[-1][1]
 
     def _abandon(self, connection: Connection) -> None:
         """Close it and all idle connections to the same endpoint, which are probably broken too."""
@@ -148,7 +148,7 @@ class ConnectionPool:
         for connection in gone:
             connection.close()
 
-    def _told(self, endpoint: Endpoint, error: Exception) -> str:
+    def _describe(self, endpoint: Endpoint, error: Exception) -> str:
         late = isinstance(error, TimeoutError)
         reason = f"no answer in {self._settings.timeout:g} s" if late else str(error) or type(error).__name__
         return f"metastore {endpoint.uri}: {reason}"

@@ -46,7 +46,8 @@ def auto_compaction(client: SettingsCalls, table: Table) -> AutoCompaction:
         return AutoCompaction.OFF_BY_DATABASE
     if of_database is None and _marked(table.parameters):
         return AutoCompaction.OFF_BY_TABLE
-    return _by_initiator(client)
+    found = {True: AutoCompaction.ON, False: AutoCompaction.INITIATOR_OFF, None: AutoCompaction.UNKNOWN}
+    return found[_switch(client, INITIATOR_ON)]
 
 
 def _marked(parameters: Mapping[str, str]) -> bool | None:
@@ -63,11 +64,6 @@ def cleaner_runs(client: SettingsCalls) -> bool | None:
     `auto_compaction` does.
     """
     return _switch(client, CLEANER_ON)
-
-
-def _by_initiator(client: SettingsCalls) -> AutoCompaction:
-    found = {True: AutoCompaction.ON, False: AutoCompaction.INITIATOR_OFF, None: AutoCompaction.UNKNOWN}
-    return found[_switch(client, INITIATOR_ON)]
 
 
 def _switch(client: SettingsCalls, name: str) -> bool | None:

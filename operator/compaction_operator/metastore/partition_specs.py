@@ -40,7 +40,9 @@ def select(specs: Sequence[str], *, keys: Sequence[str], names: Iterable[str]) -
     if not specs:
         return Selection(tuple(values), ())
     prefixes = {spec: parse_spec(spec, keys) for spec in specs}
-    hits = {spec: {name for name in values if _starts_with(values[name], prefix)} for spec, prefix in prefixes.items()}
+    hits = {
+        spec: {name for name in values if values[name][: len(prefix)] == prefix} for spec, prefix in prefixes.items()
+    }
     wanted = set().union(*hits.values())
     return Selection(tuple(name for name in values if name in wanted), tuple(s for s, hit in hits.items() if not hit))
 
@@ -91,10 +93,6 @@ def _escaped_once(pair: str) -> str:
     while (plain := unescape(value)) != value:
         value = plain
     return f"{key}{equals}{escape(value)}"
-
-
-def _starts_with(values: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
-    return values[: len(prefix)] == prefix
 
 
 def _pairs(spec: str) -> Mapping[str, str]:

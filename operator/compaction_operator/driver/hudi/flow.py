@@ -97,7 +97,7 @@ class HudiCompaction:
             for instant in todo.run:
                 self._execute(self._client.plan_of(instant))
         elif earlier := next((one for one in todo.run if self._is_mine(one)), None):
-            self._requested(self._client.plan_of(earlier))
+            self._tell(self._client.plan_of(earlier), "Requested")
         if mode is not HudiMode.EXECUTE and not (mode is HudiMode.SCHEDULE and self._status.instant):
             self._plan(execute=mode is HudiMode.SCHEDULE_AND_EXECUTE)
         try:
@@ -140,7 +140,7 @@ class HudiCompaction:
         if execute:
             self._execute(plan)
         else:
-            self._requested(plan)
+            self._tell(plan, "Requested")
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
         """Plan now or, if a pending delta commit prevents it, between that commit and the writer's next.
@@ -170,9 +170,6 @@ class HudiCompaction:
             if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
                 return True
         return False
-
-    def _requested(self, plan: Plan) -> None:
-        self._tell(plan, "Requested")
 
     def _execute(self, plan: Plan) -> None:
         """Run a plan. If writers overtook it, roll it back, so that the next attempt makes a new plan."""
@@ -210,7 +207,8 @@ class HudiCompaction:
         late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
-            raise OvertakenError(f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}")
+            message = f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}"
+            raise OvertakenError(Reason.WAITING_FOR_INSTANT, message)
 
     def _tell(self, plan: Plan, state: str, written: Written | None = None) -> None:
         known = self._status
@@ -286,9 +284,6 @@ class HudiCompaction:
 
 class OvertakenError(JobError):
     """Writers overtook the plan: its merged blocks must not be committed."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.WAITING_FOR_INSTANT, message)
 
 
 def _why_no_compaction(groups: Collection[FileGroup]) -> str:

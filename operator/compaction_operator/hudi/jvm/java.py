@@ -55,7 +55,8 @@ def hudi_errors(what: str) -> Iterator[None]:
     except (Py4JJavaError, CapturedException) as error:
         thrown = error._origin if isinstance(error, CapturedException) else error.java_exception
         causes = _causes(thrown) or [(type(error).__name__, str(error))]
-        message = f"{what}: {_deepest(causes)}"
+        name, text = causes[-1]
+        message = f"{what}: {name}: {' '.join(text.split())[:_MESSAGE_LENGTH]}"
         if any("heartbeat" in text for name, text in causes if name == "HoodieLockException"):
             raise WaitingForInstantError(message) from error
         if any(name == "HoodieLockException" for name, _ in causes):
@@ -70,8 +71,3 @@ def _causes(thrown: Any) -> list[tuple[str, str]]:
         found.append((str(thrown.getClass().getSimpleName()), str(thrown.getMessage())))
         thrown = thrown.getCause()
     return found
-
-
-def _deepest(causes: list[tuple[str, str]]) -> str:
-    name, text = causes[-1]
-    return f"{name}: {' '.join(text.split())[:_MESSAGE_LENGTH]}"
