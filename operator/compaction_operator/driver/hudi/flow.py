@@ -78,7 +78,7 @@ class HudiCompaction:
 
     def run(self) -> DriverResult:
         """Compact and return the result; raises JobError or HudiError when the compaction fails."""
-        mode = self._request.hudi.mode
+        mode, mine = self._request.hudi.mode, f"{self._request.namespace}/{self._request.uid}"
         self._lease.confirm()
         self._update(removed=self._client.remove_empty_plans())
         for instant in self._client.cut_short():
@@ -96,7 +96,7 @@ class HudiCompaction:
         if mode is not HudiMode.SCHEDULE:
             for instant in todo.run:
                 self._execute(self._client.plan_of(instant))
-        elif earlier := next((one for one in todo.run if self._is_mine(one)), None):
+        elif earlier := next((one for one in todo.run if is_own(one, mine)), None):
             self._tell(self._client.plan_of(earlier), "Requested")
         if mode is not HudiMode.EXECUTE and not (mode is HudiMode.SCHEDULE and self._status.instant):
             self._plan(execute=mode is HudiMode.SCHEDULE_AND_EXECUTE)
@@ -274,9 +274,6 @@ class HudiCompaction:
         pending = tuple(str(one) for one in services if one.is_pending)
         self._update(pending=pending, stale=tuple(str(one) for one in stale(found)))
         return DriverResult(reason=reason, message=message, hudi=self._status)
-
-    def _is_mine(self, instant: Instant) -> bool:
-        return (instant.owner or "").startswith(f"{self._request.namespace}/{self._request.uid}/")
 
     def _update(self, **fields: object) -> None:
         self._status = self._status.model_copy(update=fields)
