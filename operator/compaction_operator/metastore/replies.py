@@ -10,6 +10,7 @@ from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
+from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX
@@ -18,9 +19,6 @@ from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partition_specs import lock_name, values_of
 from compaction_operator.metastore.tables import Partition, Table
-
-NO_OPEN_ID = 2**63 - 1
-"""Hive's value for the lowest open id if none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
 
 COMPACTION_TYPES = {
     ttypes.CompactionType.MINOR: CompactionType.MINOR,
@@ -210,7 +208,7 @@ def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
     flagged = [(id_, _is_set(aborted_bits, position)) for position, id_ in enumerate(ids)]
     aborted = sorted(id_ for id_, is_aborted in flagged if is_aborted)
     opened = sorted(id_ for id_, is_aborted in flagged if not is_aborted)
-    lowest = opened[0] if opened else NO_OPEN_ID
+    lowest = opened[0] if opened else INT64_MAX  # as in ValidReadTxnList.writeToString
     return f"{mark}:{lowest}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
 
 
