@@ -12,7 +12,8 @@ class Choice:
     """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
 
     `limit` is in bytes, None for no limit. `partitions` are partition paths or leading parts of them; an empty
-    sequence means all partitions. `newest_only` is that of `best_run`.
+    sequence means all partitions. `newest_only` is that of `best_run`. `held_up_by` names the pending delta commits
+    that prevented the plan of a file group.
     """
 
     def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
@@ -25,7 +26,7 @@ class Choice:
     def forget(self) -> None:
         """Forget the skipped file groups, before another plan is made."""
         self._longest: int | None = None
-        self._held_up: str | None = None
+        self.held_up_by: str | None = None
         self._partial: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
@@ -37,7 +38,7 @@ class Choice:
         if found := chosen(pending=pending):
             return found
         if chosen(pending=()):
-            self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
+            self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
         if names := [file.name for file in operation.files if file.partial]:
             self._partial = f"file group {operation.file_id}: {names[-1]}"
         longest = runs(threshold=1, pending=(), newest_only=False)
@@ -47,10 +48,6 @@ class Choice:
     def covers(self, partition: str) -> bool:
         """Whether a partition is among the requested ones."""
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
-
-    def held_up_by(self) -> str | None:
-        """Return the pending delta commits that prevented the plan of a file group, None if none did."""
-        return self._held_up
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` is the number of blocks of each file group."""

@@ -80,14 +80,13 @@ class ConnectionPool:
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
-        except MetastoreError as error:  # raised while converting a complete reply
+        except (MetastoreError, TException) as error:
+            # Raised while converting a reply, or declared by Hive's interface: the reply was read completely, so the
+            # connection is usable.
             self._give_back(connection)
             if type(error) is not MetastoreError:
                 raise
             raise MetastoreError(f"metastore {connection.endpoint.uri}: {error}") from error
-        except TException:  # declared by Hive's interface: the reply was read completely, so the connection is usable
-            self._give_back(connection)
-            raise
         except BaseException:
             connection.close()
             raise
@@ -101,11 +100,12 @@ class ConnectionPool:
         return connection
 
     def _reusable(self) -> Connection | None:
-        while connection := self._pop_idle():
-            if connection.is_reusable():
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None or connection.is_reusable():
                 return connection
             connection.close()
-        return None
 
     def _open(self, deadline: Deadline) -> Connection:
         """Connect to the first reachable URI, with a share of the time for each. This sends no call."""
@@ -129,10 +129,6 @@ class ConnectionPool:
         with self._lock:
             self._endpoints.remove(endpoint)
             self._endpoints.append(endpoint)
-
-    def _pop_idle(self) -> Connection | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:

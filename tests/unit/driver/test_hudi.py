@@ -140,7 +140,6 @@ def compact(
     *,
     lease: Lease | None = None,
     report: Reports | None = None,
-    exclusive: bool = False,
     pause: Callable[[float], None] = lambda _: None,
     cleaner_held: bool = False,
     numbered: bool = False,
@@ -157,7 +156,6 @@ def compact(
         lease=lease or Lease(),
         report=report or Reports(),
         status=status,
-        exclusive=exclusive,
         numbered=numbered,
         pause=pause,
     )
@@ -427,12 +425,12 @@ def test_an_empty_compaction_says_why() -> None:
 def test_on_the_metadata_table_nothing_is_planned_while_anything_is_pending() -> None:
     """Its index of records takes them in the order in which they were planned."""
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
-    result = compact(timeline, exclusive=True)
+    result = compact(timeline, metadata_table=True)
     assert (result.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
 
 
 def test_on_the_metadata_table_no_pending_commit_is_waited_for_as_none_can_end_under_its_lock() -> None:
     pauses: list[float] = []
     timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
-    assert compact(timeline, exclusive=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
+    assert compact(timeline, metadata_table=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
     assert not pauses

@@ -46,9 +46,7 @@ class HeldLease(Protocol):
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` holds what the driver knows about the table beforehand. `exclusive`: no other service may be pending,
-    because the metadata table's record index depends on the order of its services. `numbered` is
-    HudiTable.numbers_log_files.
+    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class HudiCompaction:
         lease: HeldLease,
         report: Report,
         status: HudiStatus,
-        exclusive: bool = False,
         numbered: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -70,7 +67,8 @@ class HudiCompaction:
         self._lease = lease
         self._report = report
         self._status = status
-        self._exclusive = exclusive
+        # The metadata table's record index depends on the order of its services: no other one may be pending.
+        self._exclusive = request.hudi.metadata_table
         self._numbered = numbered
         self._pause = pause
         merges_logs = request.type is CompactionType.LOG_COMPACTION
@@ -152,7 +150,7 @@ class HudiCompaction:
         looks = iter(range(0 if self._exclusive else LOOKS))
         while True:
             plan = self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=False)
-            if plan is not None or not self._choice.held_up_by():
+            if plan is not None or not self._choice.held_up_by:
                 return plan
             if not self._quiet(looks):
                 break
@@ -249,7 +247,7 @@ class HudiCompaction:
     def _why_nothing(self, todo: Todo) -> tuple[Reason, str]:
         if self._request.hudi.mode is HudiMode.EXECUTE:
             return Reason.NOTHING_TO_COMPACT, f"no {self._action} of this operator is pending"
-        if why := self._choice.held_up_by():
+        if why := self._choice.held_up_by:
             return Reason.WAITING_FOR_INSTANT, why
         groups = [group for group in self._client.file_groups() if self._choice.covers(group.partition)]
         busy: dict[str, int] = {}

@@ -117,7 +117,6 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         lease=held,
         report=report,
         status=status,
-        exclusive=own.metadata_table,
         numbered=job.table.numbers_log_files,
     )
 
