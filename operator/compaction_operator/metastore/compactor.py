@@ -114,7 +114,8 @@ class CompactorCalls(Caller):
         except MetastoreUnavailable:
             raise
         except MetastoreError:
-            if self._is_queued(job):
+            entries = self.compactions(job.database, job.table)
+            if any(entry.queue_id == job.queue_id and not entry.is_ended for entry in entries):
                 raise
 
     def mark_refused(self, job: QueueJob, message: str) -> None:
@@ -176,7 +177,3 @@ class CompactorCalls(Caller):
             errorMessage=message,
         )
         self._call(lambda client: call(client, entry, *more))
-
-    def _is_queued(self, job: QueueJob) -> bool:
-        entries = self.compactions(job.database, job.table)
-        return any(entry.queue_id == job.queue_id and not entry.is_ended for entry in entries)

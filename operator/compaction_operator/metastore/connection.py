@@ -61,7 +61,9 @@ class ConnectionPool:
             busy = f"all {self._settings.connections} connections were busy for {self._settings.timeout:g} s"
             raise MetastoreUnavailable(f"metastore {', '.join(self._settings.uris)}: {busy}")
         try:
-            return self._use(self._take(deadline), request)
+            connection = self._reusable() or self._open(deadline)
+            connection.allow(deadline)
+            return self._use(connection, request)
         finally:
             self._free.release()
 
@@ -92,12 +94,6 @@ class ConnectionPool:
             raise
         self._give_back(connection)
         return answer
-
-    def _take(self, deadline: Deadline) -> Connection:
-        """Return a connection for use until the deadline: an idle one, or else a new one to the first URI."""
-        connection = self._reusable() or self._open(deadline)
-        connection.allow(deadline)
-        return connection
 
     def _reusable(self) -> Connection | None:
         while True:
