@@ -67,10 +67,10 @@ class Play:
         """Create the tables with their writes."""
         with self._story.step(
             "A Hive writer creates three tables",
-            """Files that real Hive 3.1.3 wrote, each write under a transaction and write id of the metastore:
-            table_txn_001 (three inserts), try_it (three partitions; inserts, updates, a delete: six
-            transactions) and table_txn_002 (three inserts and an update). Each write left a directory, a
-            delta, in each partition it touched. The tables say NO_AUTO_COMPACTION: Hive leaves them to the
+            """Real Hive 3.1.3 wrote the files. Each write has a transaction and a write id of the metastore:
+            table_txn_001 (three inserts), try_it (three partitions; inserts, updates and a delete in six
+            transactions) and table_txn_002 (three inserts and an update). Each write left a delta directory in
+            each partition that it changed. The tables set NO_AUTO_COMPACTION, so Hive leaves them to the
             operator.""",
         ):
             self._inserts = self._create(TABLE_TXN_001)
@@ -87,7 +87,7 @@ class Play:
         with self._story.step(
             f"A reader, {READER}, starts a long query on table_txn_001 and try_it",
             """Her transaction and her SHARED_READ locks are in the metastore. She may read any of these
-            directories until she is done, so none of them may go before.""",
+            directories until she has finished, so none of them may be deleted before.""",
         ):
             reader = self._warehouse.reader(READER)
             reader.lock(self._inserts).lock(self._try_it, self._try_it.partitions)
@@ -98,10 +98,11 @@ class Play:
         """Compact both tables while the reader reads."""
         with self._story.step(
             "kubectl apply: compact table_txn_001 (Minor) and try_it (Major)",
-            """For each the controller creates a Job, whose pod is a Spark driver; the second also asks for an
-            executor pod. They write the merged files aside, record in a CompactionCleanup what becomes
-            obsolete, and publish by renaming. Readers are not disturbed: where a first base would be too new for a
-            snapshot that is in use, an empty base that every snapshot may use goes first.""",
+            """The controller creates a Job for each. The Job's pod is a Spark driver, and the second one also
+            requests an executor pod. The drivers write the merged files to a staging folder, record in a
+            CompactionCleanup what becomes obsolete, and publish by renaming. Readers are not disturbed: if a first
+            base would be too new for a snapshot in use, the driver first publishes the empty guard base, which
+            every snapshot may use.""",
         ):
             self._apply("minor-of-inserts", "major-of-partitions")
             self._stage.compactions.wait_executor()
@@ -113,7 +114,7 @@ class Play:
         """Compact the minor compaction's output, still under the reader."""
         with self._story.step(
             "kubectl apply: compact table_txn_001 again (Major)",
-            "The minor compaction's delta and what it was made of are obsolete now, in favour of one base.",
+            "One new base replaces the minor compaction's delta and the deltas that it was made of.",
         ):
             self._apply("major-after-minor")
             obsolete = guarded({"": expected.INSERTS | expected.AFTER_INSERTS_MINOR})
@@ -123,8 +124,8 @@ class Play:
         """Show that the cleanups wait for the reader, and name her."""
         with self._story.step(
             f"While {READER} reads, nothing is deleted",
-            """The metastore is asked every two seconds; each cleanup says whom it waits for. Old and new
-            directories lie side by side.""",
+            """The controller asks the metastore every two seconds. Each cleanup names the reader it waits for.
+            Old and new directories lie side by side.""",
         ):
             for compaction in UNDER_THE_READER:
                 self._check_blockers(compaction)
@@ -138,10 +139,10 @@ class Play:
     def release(self, reader: Reader) -> None:
         """Let the reader go while a later one stays."""
         with self._story.step(
-            f"{LATE_READER} starts to read, then {READER} is done",
-            f"""{LATE_READER} came after the compactions: he reads the new directories and is not waited for. When
-            {READER}'s transaction ends, the next look at the metastore finds no reader from before, and the old
-            directories go, in a moment in which nobody begins to read.""",
+            f"{LATE_READER} starts to read, then {READER} finishes",
+            f"""{LATE_READER} came after the compactions: he reads the new directories, and no cleanup waits for
+            him. When {READER}'s transaction ends, the next look at the metastore finds no older reader. The
+            controller hides the old directories under a lock that briefly holds off new readers, and deletes them.""",
         ):
             cleanups = [cleanup for name in UNDER_THE_READER for cleanup in self._stage.compactions.cleanups(name)]
             with self._warehouse.reader(LATE_READER).lock(self._inserts):
@@ -149,7 +150,7 @@ class Play:
                 released = time.monotonic()
                 for cleanup in cleanups:
                     self._stage.compactions.wait_cleaned(cleanup)
-                self._story.say(f"deleted within {time.monotonic() - released:.1f} s of her leaving:")
+                self._story.say(f"deleted within {time.monotonic() - released:.1f} s after she finished:")
             self._show_resources()
             self._show_files(self._inserts)
             self._show_files(self._try_it)
@@ -160,8 +161,8 @@ class Play:
         """Compact inserts and deletes together, which takes an exclusive lock."""
         with self._story.step(
             "kubectl apply: compact table_txn_002, which has a delete (Minor)",
-            """A delta and a delete delta must appear together, or rows would come back: on Hive 3 they are
-            published under an exclusive lock, for a moment, which is why no reader may be there.""",
+            """A delta and a delete delta must appear together, or deleted rows would come back. On Hive 3.1 the
+            driver publishes them under an EXCLUSIVE lock, so it needs a moment without readers.""",
         ):
             self._apply("minor-with-deletes")
             obsolete = {"": expected.INSERTS | expected.UPDATE}
@@ -174,7 +175,7 @@ class Play:
     def same_rows(self) -> None:
         """Read all rows back."""
         with self._story.step(
-            "The rows are the same", "Read back from what is left: every row with the ROW__ID it had at the beginning."
+            "The rows are the same", "Every row that is read back has the ROW__ID that it had at the beginning."
         ):
             before = dict(self._rows)
             self._rows = {table: self._warehouse.rows(table) for table in before}
