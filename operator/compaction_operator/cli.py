@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import click
 
 from compaction_operator.acid.plan import CompactionPlan, Layout
-from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import format_size, parse_size
@@ -19,7 +18,7 @@ from compaction_operator.driver.offline import Compacted, compact_directory, pla
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.storage import StorageError, resolve_location
 
-BAD_INPUT = (StorageError, OrcError, UnsupportedLayout, NotEnoughHistory, JobError, ValueError, OSError)
+BAD_INPUT = (StorageError, OrcError, JobError, ValueError, OSError)
 """Errors that a user can fix. They are reported in one line, without a traceback."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"

@@ -30,6 +30,11 @@ class Listing:
     directories: tuple[Directory, ...]
     files: tuple[File, ...]
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all children."""
+        return {directory.name for directory in self.directories} | {file.name for file in self.files}
+
     def directory(self, name: str) -> Directory | None:
         """Return the directory of that name, or None."""
         return next((directory for directory in self.directories if directory.name == name), None)

@@ -16,11 +16,12 @@ from compaction_operator.acid.names import (
     parse_original_path,
 )
 from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
+from compaction_operator.errors import OperatorError
 
 Visibility = Callable[[AcidDirectory], bool]
 
 
-class NotEnoughHistory(ValueError):  # noqa: N818 - Hive's own name for it
+class NotEnoughHistory(OperatorError, ValueError):  # noqa: N818 - Hive's own name for it
     """There are bases, but this snapshot may use none of them (Hive's ACID_NOT_ENOUGH_HISTORY)."""
 
 
@@ -28,7 +29,7 @@ class OpenWriteBelow(NotEnoughHistory):
     """Readers start from a base that lies above an open write. Nothing can be decided until that write has ended."""
 
 
-class UnsupportedLayout(ValueError):  # noqa: N818 - a verdict on the directory
+class UnsupportedLayout(OperatorError, ValueError):  # noqa: N818 - a verdict on the directory
     """The directory contains something that must be read or judged, but is not understood."""
 
 

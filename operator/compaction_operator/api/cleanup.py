@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CleanupMode, Readers, TableRef, Totals
+from compaction_operator.api.compaction import CleanupOptions, TableRef, Totals
 from compaction_operator.api.conditions import Condition
-from compaction_operator.api.model import Duration, ReadModel
+from compaction_operator.api.model import ReadModel
 
 KIND = "CompactionCleanup"
 PLURAL = "compactioncleanups"
@@ -66,21 +66,20 @@ class PartitionEntry(ReadModel):
     obsolete: tuple[ObsoleteEntry, ...]
     totals: Totals = Totals()
 
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The names recorded as obsolete."""
+        return tuple(one.name for one in self.obsolete)
 
-class CompactionCleanupSpec(ReadModel):
-    """The journal. Immutable except for `suspend` and `approved`."""
+
+class CompactionCleanupSpec(CleanupOptions):
+    """The journal, with the options of its compaction. Immutable except for `suspend` and `approved`."""
 
     warehouse: str
     table: TableIdentity
     compaction: CompactionRef
     partitions: tuple[PartitionEntry, ...]
     lock_ids: tuple[int, ...] = ()
-    mode: CleanupMode = CleanupMode.AUTO
-    readers: Readers = Readers.LOCKS_AND_TRANSACTIONS
-    interval: Duration | None = None
-    grace_period: Duration = 0.0
-    deadline: Duration | None = None
-    quarantine: Duration | None = None
     suspend: bool = False
     approved: bool = False
 

@@ -46,17 +46,3 @@ class Condition(ReadModel):
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """Return the condition of that type, or None."""
     return next((condition for condition in conditions if condition.type == type_), None)
-
-
-def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """Return the conditions with `new` replacing the condition of its type, or appended.
-
-    The order of types is kept. The old transition time is kept if the status did not change.
-    """
-    kept = tuple(conditions)
-    old = find_condition(kept, new.type)
-    if old is None:
-        return (*kept, new)
-    if old.status == new.status:
-        new = new.model_copy(update={"last_transition_time": old.last_transition_time})
-    return tuple(new if condition.type == new.type else condition for condition in kept)

@@ -30,7 +30,7 @@ class Model(BaseModel):
 class ReadModel(Model):
     """A model of an object read from the API server. It ignores unknown fields, which a newer version may add."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(extra="ignore")
 
 
 def counted(number: int, noun: str) -> str:

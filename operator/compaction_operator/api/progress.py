@@ -42,9 +42,4 @@ class Progress(ReadModel):
 
     def completed(self) -> "Progress":
         """Return the same progress as completed."""
-        return Progress(
-            partitions_done=self.partitions_total,
-            partitions_total=self.partitions_total,
-            bytes_done=self.bytes_total,
-            bytes_total=self.bytes_total,
-        )
+        return Progress(**self.numbers() | {"partitions_done": self.partitions_total, "bytes_done": self.bytes_total})

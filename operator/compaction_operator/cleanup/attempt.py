@@ -6,6 +6,7 @@ another owner's.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from functools import partial
 
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.compaction import CompactionType, TableRef
-from compaction_operator.api.request import agent_info, pool_owner, queue_pool
+from compaction_operator.api.request import agent_attempt, agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.fence import fence_those
 from compaction_operator.cleanup.identity import Place
 from compaction_operator.cleanup.staging import StagingFolder
@@ -232,6 +233,34 @@ def holdings(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> Ho
     return Holdings(own_locks, tuple(txn for txn in txns if attempt.holds(txn.agent)))
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An attempt without an owner, and the table on which it holds a lock.
+
+    Its compaction was deleted, and its driver died while holding the lock.
+    """
+
+    attempt: Attempt
+    table: TableRef
+
+
+def orphans(
+    locks: Iterable[LockInfo], txns: Iterable[TxnInfo], *, known: Collection[str], now: datetime
+) -> tuple[Orphan, ...]:
+    """Return the lost attempts among the metastore's locks whose compaction UID is unknown, each with its tables.
+
+    Compactions of another cluster are unknown, too, so only an attempt without a recent heartbeat counts.
+    """
+    held: defaultdict[Orphan, list[LockInfo]] = defaultdict(list)
+    for lock in locks:
+        owner = agent_attempt(lock.agent)
+        if owner is not None and owner[0] not in known and lock.table is not None:
+            held[Orphan(Attempt(*owner), TableRef(database=lock.database, name=lock.table))].append(lock)
+    opened = tuple(txns)
+    own = {orphan: tuple(txn for txn in opened if orphan.attempt.holds(txn.agent)) for orphan in held}
+    return tuple(one for one, locks in held.items() if Holdings(tuple(locks), own[one]).silence(now) is not None)
+
+
 class Watch:
     """Judges drivers look by look.
 
@@ -268,7 +297,8 @@ def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attemp
     metastore itself shows that nothing more can be published, or no transaction has appeared for long. Raises the
     client's errors.
     """
-    for number in sorted({owner.number for _, owner in _unpublished(metastore, table) if _is_over(owner, last)}):
+    own = (owner.number for _, owner in _unpublished(metastore, table) if owner.uid == last.uid)
+    for number in sorted({number for number in own if number <= last.number}):
         # NB: their staging was removed when they were judged.
         end_attempt(open_storage, metastore, Attempt(last.uid, number), table, ())
     if not (before := dict(_unpublished(metastore, table))):
@@ -285,10 +315,6 @@ def _unpublished(metastore: MetastoreCalls, table: TableRef) -> Sequence[tuple[Q
     left = (entry for entry in entries if not entry.is_ended and entry.committed is None)
     owned = ((entry, Attempt(*owner)) for entry in left if (owner := pool_owner(entry.pool)))
     return [(entry, owner) for entry, owner in owned if owner.queued(entry)]
-
-
-def _is_over(owner: Attempt, last: Attempt) -> bool:
-    return owner.uid == last.uid and owner.number <= last.number
 
 
 def _is_dead(entry: QueueEntry, owner: Attempt, opened: Sequence[TxnInfo], now: datetime) -> bool:

@@ -4,7 +4,7 @@ A name must be recorded, be a direct child of the location that the metastore gi
 obsolete by the current write ids. So no resource can make the operator delete a directory just by naming it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,18 +13,9 @@ from types import MappingProxyType
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.identity import Change, TableGoneError
+from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, LockPolicy, ReadersBusyError
-from compaction_operator.cleanup.recorded import (
-    Now,
-    empty_trash,
-    hide,
-    list_directory,
-    names_in,
-    needed_of,
-    resolve_now,
-    volume_of,
-)
+from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
 from compaction_operator.metastore import Generation, MetastoreCalls, QueueEntry, QueueState
 from compaction_operator.storage import Storage, StorageError
 
@@ -64,57 +55,87 @@ class PartitionDeletion:
     final: bool = False
 
 
-HeldOff = Callable[[Storage, PartitionEntry], AbstractContextManager[dict[str, str]]]
+HeldOff = Callable[[PartitionEntry], AbstractContextManager[dict[str, str]]]
 """Holds readers off an entry's partition, and yields what is obsolete while no other client can change it."""
 
 Visit = Callable[[Storage, Now, PartitionEntry], PartitionDeletion]
 
 
-def delete_obsolete(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    *,
-    policy: LockPolicy = DEFAULT_LOCK_POLICY,
-) -> tuple[PartitionDeletion, ...]:
-    """Make one pass over a journal whose readers are gone; return one result per entry, in the journal's order.
+Deletions = tuple[PartitionDeletion, ...]
+"""One result per entry, in the journal's order."""
 
-    `states` has the computed state of each partition. A storage error in one partition is that partition's result.
-    Errors of the metastore are raised: nothing is deleted on a guess.
+
+@dataclass(frozen=True, slots=True)
+class JournalPass:
+    """One pass over a journal with the computed state of each partition, in a storage and a metastore."""
+
+    storage: Storage
+    metastore: MetastoreCalls
+    spec: CompactionCleanupSpec
+    states: Mapping[str, PublishedState]
+
+    def visit_entries(self, visit: Visit) -> Deletions:
+        """Visit each entry that was published and whose partition is still the recorded one.
+
+        Raises the metastore's errors.
+        """
+        storage, spec = self.storage, self.spec
+        try:
+            now = resolve_now(self.metastore, spec.table, spec.partitions)
+        except TableGoneError as gone:
+            return tuple(_skip(entry, gone.change) for entry in spec.partitions)
+        at_work = open_worker_entries(self.metastore, spec.table.ref())
+
+        def checked(entry: PartitionEntry) -> PartitionDeletion:
+            if self.states[entry.partition] is PublishedState.NOT_PUBLISHED:
+                return _skip(entry, Change("NotPublished", not_published(entry)))
+            if changed := now.what_changed(entry):
+                return _skip(entry, changed)
+            place = volume_of(entry, now.today.location)
+            if not storage.exists(place):
+                raise StorageError(f"{place} does not exist: is its volume there?")
+            if worker := next((one for one in at_work if one.concerns([entry.partition])), None):
+                why = f"Hive compacts it and may have started before this was published: {worker}"
+                return _skip(entry, Change(HIVE_AT_WORK, why), final=False)
+            return visit(storage, now, entry)
+
+        return tuple(_skip_unless_possible(entry, checked) for entry in spec.partitions)
+
+    def held_off(self, policy: LockPolicy) -> HeldOff:
+        """Return how a pass holds off readers, after the locks that an earlier pass left are released.
+
+        Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
+        """
+        holding = Holding(self.metastore, self.spec, policy)
+        holding.give_back_left()
+
+        @contextmanager
+        def hold(entry: PartitionEntry) -> Iterator[dict[str, str]]:
+            with holding.hold_off(entry.partition):
+                # NB: looked up again, because a pass may be long (hazard H11).
+                now = resolve_now(self.metastore, self.spec.table, [entry])
+                if changed := now.what_changed(entry):
+                    raise TableGoneError(changed)
+                yield now.obsolete(entry, list_directory(self.storage, entry.location))
+
+        return hold
+
+
+def delete_obsolete(given: JournalPass, *, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Deletions:
+    """Make one pass over a journal whose readers are gone.
+
+    A storage error in one partition is that partition's result. Errors of the metastore are raised: nothing is deleted
+    on a guess.
     """
-    visit = partial(_delete_recorded, held_off=held_off(metastore, spec, policy))
-    return visit_entries(storage, metastore, spec, states, visit)
+    return given.visit_entries(partial(_delete_recorded, held_off=given.held_off(policy)))
 
 
-def plan_deletion(
-    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
-) -> tuple[PartitionDeletion, ...]:
+def plan_deletion(given: JournalPass) -> Deletions:
     """Return what a `delete_obsolete` pass would find, but change nothing.
 
     `remaining` has what would be deleted, with the reason why it is obsolete; it omits what would be kept.
     """
-    return visit_entries(storage, metastore, spec, states, _plan_recorded)
-
-
-def visit_entries(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    visit: Visit,
-) -> tuple[PartitionDeletion, ...]:
-    """Visit each entry that was published and whose partition is still the recorded one.
-
-    Returns one result per entry, in the journal's order. Raises the metastore's errors.
-    """
-    try:
-        now = resolve_now(metastore, spec.table, spec.partitions)
-    except TableGoneError as gone:
-        return tuple(_skip(entry, gone.change) for entry in spec.partitions)
-    at_work = open_worker_entries(metastore, spec.table.ref())
-    checked = partial(_unless_at_work, at_work, partial(visit, storage, now))
-    return tuple(_visit(storage, now, entry, states[entry.partition], checked) for entry in spec.partitions)
+    return given.visit_entries(_plan_recorded)
 
 
 def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[QueueEntry, ...]:
@@ -128,35 +149,6 @@ def open_worker_entries(metastore: MetastoreCalls, table: TableRef) -> tuple[Que
         return ()
     entries = metastore.compactions(table.database, table.name)
     return tuple(entry for entry in entries if entry.is_open and entry.state is not QueueState.INITIATED)
-
-
-def _unless_at_work(
-    at_work: Iterable[QueueEntry], visit: Callable[[PartitionEntry], PartitionDeletion], entry: PartitionEntry
-) -> PartitionDeletion:
-    if found := [one for one in at_work if one.concerns([entry.partition])]:
-        why = f"Hive compacts it and may have started before this was published: {found[0]}"
-        return PartitionDeletion(entry.partition, reason=HIVE_AT_WORK, skipped=why)
-    return visit(entry)
-
-
-def held_off(metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> HeldOff:
-    """Return how a pass holds off readers, after the locks that an earlier pass left are released.
-
-    Entering it raises TableGoneError, ReadersBusyError, StorageError, ValueError and the metastore's errors.
-    """
-    holding = Holding(metastore, spec, policy)
-    holding.give_back_left()
-
-    @contextmanager
-    def hold(storage: Storage, entry: PartitionEntry) -> Iterator[dict[str, str]]:
-        with holding.hold_off(entry.partition):
-            # NB: looked up again, because a pass may be long (hazard H11).
-            now = resolve_now(metastore, spec.table, [entry])
-            if changed := now.what_changed(entry):
-                raise TableGoneError(changed)
-            yield now.obsolete(entry, list_directory(storage, entry.location))
-
-    return hold
 
 
 def result_of(
@@ -174,15 +166,14 @@ def result_of(
     `freed` has what it deleted, `taken` maps names that it could not move to the reason, `held` are the names in
     quarantine.
     """
-    recorded = [one.name for one in entry.obsolete]
-    remaining = {name: CAME_BACK for name in recorded if name in there and name in obsolete} | dict(taken)
+    remaining = {name: CAME_BACK for name in entry.recorded if name in there and name in obsolete} | dict(taken)
     needed = needed_of(entry, there=there, obsolete=obsolete)
     stays = {*there, *held, *restored, *remaining, *needed}
     return PartitionDeletion(
         entry.partition,
-        deleted=tuple(name for name in recorded if name in freed and name not in stays),
-        gone=tuple(name for name in recorded if name not in freed and name not in stays),
-        quarantined=tuple(name for name in recorded if name in held and may_become_obsolete(name)),
+        deleted=tuple(name for name in entry.recorded if name in freed and name not in stays),
+        gone=tuple(name for name in entry.recorded if name not in freed and name not in stays),
+        quarantined=tuple(name for name in entry.recorded if name in held and may_become_obsolete(name)),
         restored=tuple(restored),
         remaining=remaining,
         needed=needed,
@@ -191,55 +182,43 @@ def result_of(
     )
 
 
-def _skip(entry: PartitionEntry, change: Change) -> PartitionDeletion:
-    return PartitionDeletion(entry.partition, reason=change.reason, skipped=change.message, final=True)
+def not_published(entry: PartitionEntry) -> str:
+    """Return why nothing of an unpublished entry is deleted."""
+    return f"{', '.join(entry.outputs)} was not published, so it makes nothing obsolete"
 
 
-def _visit(
-    storage: Storage,
-    now: Now,
-    entry: PartitionEntry,
-    state: PublishedState,
-    visit: Callable[[PartitionEntry], PartitionDeletion],
+def _skip(entry: PartitionEntry, change: Change, *, final: bool = True) -> PartitionDeletion:
+    return PartitionDeletion(entry.partition, reason=change.reason, skipped=change.message, final=final)
+
+
+def _skip_unless_possible(
+    entry: PartitionEntry, visit: Callable[[PartitionEntry], PartitionDeletion]
 ) -> PartitionDeletion:
-    if state is PublishedState.NOT_PUBLISHED:
-        why = f"{', '.join(entry.outputs)} was not published, so it makes nothing obsolete"
-        return _skip(entry, Change("NotPublished", why))
-    changed = now.what_changed(entry)
-    if changed:
-        return _skip(entry, changed)
     try:
-        _require_volume(storage, volume_of(entry, now.today.location))
         return visit(entry)
     except TableGoneError as gone:
         return _skip(entry, gone.change)
     except ReadersBusyError as busy:
-        return PartitionDeletion(entry.partition, reason=READERS_BUSY, skipped=str(busy))
+        return _skip(entry, Change(READERS_BUSY, str(busy)), final=False)
     except (StorageError, ValueError) as error:
         reason = "UnsupportedLayout" if isinstance(error, ValueError) else "StorageError"
-        return PartitionDeletion(entry.partition, reason=reason, skipped=str(error))
-
-
-def _require_volume(storage: Storage, place: str) -> None:
-    if not storage.exists(place):
-        raise StorageError(f"{place} does not exist: is its volume there?")
+        return _skip(entry, Change(reason, str(error)), final=False)
 
 
 def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
     """Hide all names at once while no reader can start, then delete them leaf by leaf, and list again."""
-    recorded = [obsolete.name for obsolete in entry.obsolete]
-    freed = empty_trash(storage, entry.location, recorded)
+    freed = empty_trash(storage, entry.location, entry.recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
-    if any(name in obsolete for name in recorded):
-        with held_off(storage, entry) as obsolete:
-            doomed = [name for name in recorded if name in obsolete]
+    if any(name in obsolete for name in entry.recorded):
+        with held_off(entry) as obsolete:
+            doomed = [name for name in entry.recorded if name in obsolete]
             hide(storage, entry.location, doomed)
         freed.update(empty_trash(storage, entry.location, doomed))
-    there = names_in(list_directory(storage, entry.location))
+    there = list_directory(storage, entry.location).names
     return result_of(entry, there=there, obsolete=obsolete, freed=freed)
 
 
 def _plan_recorded(storage: Storage, now: Now, entry: PartitionEntry) -> PartitionDeletion:
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
-    recorded = (one.name for one in entry.obsolete)
-    return PartitionDeletion(entry.partition, remaining={name: obsolete[name] for name in recorded if name in obsolete})
+    remaining = {name: obsolete[name] for name in entry.recorded if name in obsolete}
+    return PartitionDeletion(entry.partition, remaining=remaining)

@@ -101,17 +101,12 @@ def _roll_forward(storage: Storage, location: str, fenced: str) -> list[str]:
         return []
     for name in outputs:
         if name not in waiting and not storage.exists(join(location, name)):
-            return _other_half_missing(storage, name, fenced)
+            if storage.exists(join(fenced, INTENT)):
+                raise StorageError(f"{fenced}: {name} is neither here nor published; the rest of its pair is kept")
+            return []  # another fence is deleting this folder
     for name in waiting:
         _publish(storage, source=join(fenced, name), target=join(location, name))
     return waiting
-
-
-def _other_half_missing(storage: Storage, name: str, fenced: str) -> list[str]:
-    """Handle a missing output: another fence is deleting this folder, or the output's fate is unknown."""
-    if storage.exists(join(fenced, INTENT)):
-        raise StorageError(f"{fenced}: {name} is neither here nor published; the rest of its pair is kept")
-    return []
 
 
 def _publish(storage: Storage, *, source: str, target: str) -> None:

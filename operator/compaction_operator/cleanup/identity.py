@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore import MetastoreCalls, Table, TableNotFound
+from compaction_operator.storage import is_below
 
 
 class Place(Protocol):
@@ -27,6 +29,11 @@ class Place(Protocol):
         ...
 
 
+def volume_of(entry: Place, table_location: str) -> str:
+    """Return the directory without which a partition's content is unknown: the table's, or its own if outside."""
+    return table_location if is_below(entry.location, table_location) else entry.location
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Why a table or partition is no longer the recorded one: a reason in one word, and a sentence."""
@@ -35,7 +42,7 @@ class Change:
     message: str
 
 
-class TableGoneError(Exception):
+class TableGoneError(OperatorError):
     """The table is no longer the recorded one."""
 
     def __init__(self, change: Change) -> None:

@@ -6,10 +6,11 @@ from enum import StrEnum
 from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore import QueueEntry
 
 
-class UndecidedError(Exception):
+class UndecidedError(OperatorError):
     """It is not known yet whether something is published: nothing is decided until a retry finds out."""
 
 

@@ -6,14 +6,14 @@ its first character, and purged from there. A name that a user moved back is not
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry, PublishedState
-from compaction_operator.cleanup.deletion import HeldOff, PartitionDeletion, held_off, result_of, visit_entries
+from compaction_operator.api.cleanup import CompactionRef, PartitionEntry
+from compaction_operator.cleanup.deletion import Deletions, HeldOff, JournalPass, PartitionDeletion, result_of
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
-from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, names_in
-from compaction_operator.metastore import MetastoreCalls
+from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 QUARANTINE = "_compaction_quarantine"
@@ -30,34 +30,24 @@ def quarantine_name(compaction: CompactionRef) -> str:
 
 
 def quarantine_obsolete(
-    storage: Storage,
-    metastore: MetastoreCalls,
-    spec: CompactionCleanupSpec,
-    states: Mapping[str, PublishedState],
-    *,
-    known: Mapping[str, Collection[str]],
-    policy: LockPolicy = DEFAULT_LOCK_POLICY,
-) -> tuple[PartitionDeletion, ...]:
+    given: JournalPass, *, known: Mapping[str, Collection[str]], policy: LockPolicy = DEFAULT_LOCK_POLICY
+) -> Deletions:
     """Move what `delete_obsolete` would delete into the quarantine, by the same rules.
 
     `known` has the names of each partition that were seen in quarantine before: a user moved back those that are in the
     table again, and they stay.
     """
-    own, held = quarantine_name(spec.compaction), held_off(metastore, spec, policy)
-    visit = partial(_quarantine_recorded, held_off=held, own=own, known=known)
-    return visit_entries(storage, metastore, spec, states, visit)
+    own, held = quarantine_name(given.spec.compaction), given.held_off(policy)
+    return given.visit_entries(partial(_quarantine_recorded, held_off=held, own=own, known=known))
 
 
-def purge_quarantined(
-    storage: Storage, metastore: MetastoreCalls, spec: CompactionCleanupSpec, states: Mapping[str, PublishedState]
-) -> tuple[PartitionDeletion, ...]:
+def purge_quarantined(given: JournalPass) -> Deletions:
     """Delete the recorded names from the attempt's own quarantine folder; do not touch those in the table itself.
 
     Each name is judged as if it were still in the table. If an undo has begun and the output was removed, the names in
     quarantine are needed again, and stay.
     """
-    visit = partial(_purge_recorded, own=quarantine_name(spec.compaction))
-    return visit_entries(storage, metastore, spec, states, visit)
+    return given.visit_entries(partial(_purge_recorded, own=quarantine_name(given.spec.compaction)))
 
 
 def _quarantine_recorded(
@@ -69,24 +59,19 @@ def _quarantine_recorded(
     own: str,
     known: Mapping[str, Collection[str]],
 ) -> PartitionDeletion:
-    recorded = [one.name for one in entry.obsolete]
     listing = list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, listing)
-    restored = [name for name in recorded if name in names_in(listing) and name in known.get(entry.partition, ())]
-    waiting = [name for name in recorded if name in obsolete and name not in restored]
+    restored = [name for name in entry.recorded if name in listing.names and name in known.get(entry.partition, ())]
+    waiting = [name for name in entry.recorded if name in obsolete and name not in restored]
     taken: dict[str, str] = {}
     if waiting:
-        _make_folder(storage, entry.location, own)
-        with held_off(storage, entry) as obsolete:
+        storage.make_directory(join(entry.location, QUARANTINE))
+        storage.make_directory(join(entry.location, QUARANTINE, own))
+        with held_off(entry) as obsolete:
             taken = _move_away(storage, entry.location, own, [name for name in waiting if name in obsolete])
-    there = names_in(list_directory(storage, entry.location)) - set(restored)
-    held = names_in(list_directory(storage, join(entry.location, QUARANTINE, own)))
+    there = list_directory(storage, entry.location).names - set(restored)
+    held = list_directory(storage, join(entry.location, QUARANTINE, own)).names
     return result_of(entry, there=there, obsolete=obsolete, taken=taken, held=held, restored=restored)
-
-
-def _make_folder(storage: Storage, location: str, own: str) -> None:
-    storage.make_directory(join(location, QUARANTINE))
-    storage.make_directory(join(location, QUARANTINE, own))
 
 
 def _move_away(storage: Storage, location: str, own: str, names: Collection[str]) -> dict[str, str]:
@@ -94,39 +79,31 @@ def _move_away(storage: Storage, location: str, own: str, names: Collection[str]
     taken = {}
     for name in names:
         try:
-            storage.rename(join(location, name), join(location, QUARANTINE, own, name))
+            with suppress(NotFoundError):
+                storage.rename(join(location, name), join(location, QUARANTINE, own, name))
         except AlreadyExistsError:
             taken[name] = f"{QUARANTINE}/{own} already contains this name"
-        except NotFoundError:
-            continue
     return taken
 
 
 def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
     """Delete from the folder that no reader looks into: no reader needs to be held off."""
-    recorded = [one.name for one in entry.obsolete]
     folder = join(entry.location, QUARANTINE, own)
-    freed = empty_trash(storage, folder, recorded)
+    freed = empty_trash(storage, folder, entry.recorded)
     held, listing = list_directory(storage, folder), list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, _as_if_restored(held, listing))
-    doomed = [name for name in recorded if name in names_in(held) and name in obsolete]
+    doomed = [name for name in entry.recorded if name in held.names and name in obsolete]
     hide(storage, folder, doomed)
     freed.update(empty_trash(storage, folder, doomed))
-    left = names_in(list_directory(storage, folder))
-    restored = [name for name in recorded if name in names_in(listing)]
-    _leave(storage, entry.location, own)
+    left = list_directory(storage, folder).names
+    restored = [name for name in entry.recorded if name in listing.names]
+    storage.remove_if_empty(folder)
+    storage.remove_if_empty(join(entry.location, QUARANTINE))
     return result_of(entry, there=left, obsolete=obsolete, freed=freed, held=left, restored=restored)
 
 
 def _as_if_restored(held: Listing, listing: Listing) -> Listing:
-    there = names_in(listing)
-    return Listing(
-        directories=(*listing.directories, *(one for one in held.directories if one.name not in there)),
-        files=(*listing.files, *(one for one in held.files if one.name not in there)),
-    )
-
-
-def _leave(storage: Storage, location: str, own: str) -> None:
-    """Remove the empty folders."""
-    storage.remove_if_empty(join(location, QUARANTINE, own))
-    storage.remove_if_empty(join(location, QUARANTINE))
+    there = listing.names
+    directories = (one for one in held.directories if one.name not in there)
+    files = (one for one in held.files if one.name not in there)
+    return Listing(directories=(*listing.directories, *directories), files=(*listing.files, *files))

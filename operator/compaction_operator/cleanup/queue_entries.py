@@ -11,12 +11,13 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntr
 from compaction_operator.cleanup.attempt import Attempt, queue_job
 from compaction_operator.cleanup.identity import TableGoneError
 from compaction_operator.cleanup.quarantine import QUARANTINE
-from compaction_operator.cleanup.recorded import Now, list_directory, names_in, resolve_now
+from compaction_operator.cleanup.recorded import Now, list_directory, resolve_now
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore import Generation, MetastoreCalls, QueueEntry
 from compaction_operator.storage import NotFoundError, Storage, join
 
 
-class StillThereError(Exception):
+class StillThereError(OperatorError):
     """A directory is left whose aborted state the metastore would forget."""
 
 
@@ -70,11 +71,11 @@ def _mark_cleaned(
     # The metastore trusts the write id in the call, so the call covers no more than what is checked here.
     highest = min(entry.highest_write_id, found.highest_write_id or entry.highest_write_id)
     listings = {place: list_directory(storage, place) for place in _places(storage, entry.location)}
-    if not names_in(listings[entry.location]):
+    if not listings[entry.location].names:
         # NB: forgetting aborted write ids would revive their rows when the volume is back.
         raise StillThereError(f"{entry.location}: not even the published output is there: is its volume there?")
     for place, listing in listings.items():
-        recorded = names_in(listing) & {one.name for one in entry.obsolete}
+        recorded = listing.names.intersection(entry.recorded)
         left = sorted({*recorded, *aborted_left(listing, now.write_ids, now.valid_txns, highest_write_id=highest)})
         if left:
             raise StillThereError(f"{place}: {left[0]} is left, so queue entry {found.queue_id} cannot be ended yet")

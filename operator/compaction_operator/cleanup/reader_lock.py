@@ -15,6 +15,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.readers import concerns
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore import LockInfo, LockKind, LockWish, MetastoreCalls
 
 POLL_SECONDS = 0.1
@@ -71,7 +72,7 @@ HoldOff = Callable[[str], AbstractContextManager[None]]
 """Holds off readers of one partition ('' for the table); raises ReadersBusyError if that is not possible now."""
 
 
-class ReadersBusyError(Exception):
+class ReadersBusyError(OperatorError):
     """Readers are active all the time: to be retried."""
 
 
@@ -140,12 +141,9 @@ class Holding:
             if (lock.lock_id < lock_id or self._policy.shares)
             and concerns(lock, [partition])
             and not (lock.agent or "").startswith(AGENT_PREFIX)
-            and not self._has_listed(lock)
+            # It has listed if it was held long enough; a waiting query has not started.
+            and self._seen.seconds(self._table, lock) <= self._policy.planning
         ]
-
-    def _has_listed(self, lock: LockInfo) -> bool:
-        """Whether a lock has been held so long that its query has listed; a waiting query has not started."""
-        return self._seen.seconds(self._table, lock) > self._policy.planning
 
 
 def cleanup_agent(compaction: CompactionRef, owner: str) -> str:

@@ -1,7 +1,7 @@
 """The reader gate: who still reads what a compaction made obsolete, by one look at the metastore for many tables."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
@@ -69,7 +69,7 @@ def blockers(
     older = [] if readers is Readers.LOCKS else _older_transactions(baseline, world, readers)
     return (
         *(_lock_blocker(held[lock_id], by_txn.get(held[lock_id].txn), now) for lock_id in sorted(held)),
-        *(_txn_blocker(by_txn[txn], now) for txn in older),
+        *(_blocker(BlockerKind.TRANSACTION, txn, by_txn[txn], since=by_txn[txn].started, now=now) for txn in older),
     )
 
 
@@ -130,23 +130,14 @@ def _values(name: str) -> dict[str, str]:
 
 def _lock_blocker(lock: LockInfo, txn: TxnInfo | None, now: datetime) -> Blocker:
     # The metastore keeps the heartbeats of a transaction's locks with the transaction, and reports 0 for the locks.
-    heartbeat = lock.last_heartbeat or (txn.last_heartbeat if txn else None)
-    return _blocker(BlockerKind.LOCK, lock.lock_id, lock, since=lock.acquired_at, heartbeat=heartbeat, now=now)
-
-
-def _txn_blocker(txn: TxnInfo, now: datetime) -> Blocker:
-    return _blocker(BlockerKind.TRANSACTION, txn.txn, txn, since=txn.started, heartbeat=txn.last_heartbeat, now=now)
+    held = replace(lock, last_heartbeat=txn.last_heartbeat) if txn and not lock.last_heartbeat else lock
+    return _blocker(BlockerKind.LOCK, lock.lock_id, held, since=lock.acquired_at, now=now)
 
 
 def _blocker(
-    kind: BlockerKind,
-    number: int,
-    held: LockInfo | TxnInfo,
-    *,
-    since: datetime | None,
-    heartbeat: datetime | None,
-    now: datetime,
+    kind: BlockerKind, number: int, held: LockInfo | TxnInfo, *, since: datetime | None, now: datetime
 ) -> Blocker:
+    heartbeat = held.last_heartbeat
     return Blocker(
         kind=kind,
         id=number,

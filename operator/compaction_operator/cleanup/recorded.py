@@ -14,7 +14,7 @@ from compaction_operator.api.cleanup import PartitionEntry, TableIdentity
 from compaction_operator.cleanup.identity import Change, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
 from compaction_operator.metastore import MetastoreCalls
-from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, is_below, join
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +59,12 @@ def resolve_now(metastore: MetastoreCalls, recorded: TableIdentity, entries: Ite
     return Now(today, write_ids, txns)
 
 
-def volume_of(entry: PartitionEntry, table_location: str) -> str:
-    """Return the directory without which a partition's content is unknown: the table's, or its own if outside."""
-    return table_location if is_below(entry.location, table_location) else entry.location
-
-
 def list_directory(storage: Storage, location: str) -> Listing:
     """List a directory; a missing one has nothing left to delete."""
     try:
         return storage.list_partition(location)
     except NotFoundError:
         return Listing(directories=(), files=())
-
-
-def names_in(listing: Listing) -> set[str]:
-    """Return the names of a listing's directories and files."""
-    return {directory.name for directory in listing.directories} | {file.name for file in listing.files}
 
 
 def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
@@ -97,5 +87,5 @@ def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Cou
 
 def needed_of(entry: PartitionEntry, *, there: Collection[str], obsolete: Collection[str]) -> tuple[str, ...]:
     """Return the recorded names that exist and are not obsolete, and those that can never become obsolete."""
-    recorded = (one.name for one in entry.obsolete if one.name not in obsolete)
-    return tuple(name for name in recorded if name in there or not may_become_obsolete(name))
+    kept = (name for name in entry.recorded if name not in obsolete)
+    return tuple(name for name in kept if name in there or not may_become_obsolete(name))

@@ -8,20 +8,11 @@ from datetime import datetime
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings
-from compaction_operator.cleanup.identity import Change, TableGoneError, what_changed
+from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of, what_changed
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.readers import look, take_baseline
-from compaction_operator.cleanup.recorded import (
-    Now,
-    empty_trash,
-    hide,
-    list_directory,
-    names_in,
-    needed_of,
-    resolve_now,
-    volume_of,
-)
+from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
 from compaction_operator.metastore import MetastoreCalls
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
@@ -151,8 +142,8 @@ def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, 
         obsolete = now.obsolete(entry, listing)
     except (StorageError, ValueError) as unclear:
         log.warning("%s: deleting nothing: %s", entry.location, unclear)
-        return tuple(one.name for one in entry.obsolete)
-    return needed_of(entry, there=names_in(listing), obsolete=obsolete)
+        return entry.recorded
+    return needed_of(entry, there=listing.names, obsolete=obsolete)
 
 
 def _state(

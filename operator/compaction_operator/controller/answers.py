@@ -43,7 +43,7 @@ class Automatic:
             return ConditionStatus.UNKNOWN
         return ConditionStatus.FALSE if self.found.may_happen else ConditionStatus.TRUE
 
-    def said(self, table: TableRef) -> tuple[str, str]:
+    def explain(self, table: TableRef) -> tuple[str, str]:
         """Return the condition's reason and message, with the statement that prevents Hive from compacting."""
         if self.found in _OFF:
             reason, why = _OFF[self.found]

@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import kopf
 import yaml
@@ -22,7 +22,7 @@ from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.work import RealWork
+from compaction_operator.controller.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,8 @@ def run(config_path: str) -> None:
         if config.metrics.enabled:
             metrics.serve(config.metrics.port)
     except (ValueError, OSError, KubeError) as error:
-        _refuse(str(error))
+        sys.stderr.write(f"compaction-operator run: {error}\n")
+        sys.exit(BAD_CONFIGURATION)
     registry, settings = kopf.OperatorRegistry(), operator_settings()
     pools = Pools.of(
         (warehouse.name for warehouse in config.warehouses),
@@ -55,7 +56,7 @@ def run(config_path: str) -> None:
         polling=config.cleanup.threads,
         deletion=config.cleanup.deletion_threads,
     )
-    work = RealWork(config, clock=utc_now)
+    work = Work(config, clock=utc_now)
     controller = Controller(
         config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic, metrics=metrics
     )
@@ -147,8 +148,3 @@ def _problems(error: ValidationError) -> str:
     first = ".".join(str(part) for part in found[0]["loc"]) or "the file"
     more = f" (and {len(found) - 1} more problems)" if len(found) > 1 else ""
     return f"{first}: {found[0]['msg']}{more}"
-
-
-def _refuse(message: str) -> NoReturn:
-    sys.stderr.write(f"compaction-operator run: {message}\n")
-    raise SystemExit(BAD_CONFIGURATION)

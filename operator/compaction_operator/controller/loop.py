@@ -9,10 +9,8 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
-from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
-from compaction_operator.controller.cleanup.reconcile import CleanupReconciler
-from compaction_operator.controller.compaction.reconcile import CompactionReconciler
-from compaction_operator.controller.compaction.turns import Turns
+from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
+from compaction_operator.controller.compaction import CompactionReconciler, Turns
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
@@ -114,11 +112,6 @@ class Controller:
         for coroutine in due:
             self._start(coroutine)
         return len(due)
-
-    async def idle(self) -> None:
-        """Wait until all started tasks are over."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
 
     def next_due(self) -> float:
         """Return the time at which something is due next."""

@@ -29,18 +29,16 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.lock_queries = self._counter("lock_queries", "Tables whose locks were queried", "warehouse")
-        self.errors = self._counter(
-            "errors", "Failed calls to a warehouse's metastore or storage", "warehouse", "operation"
-        )
-        self.directories_deleted = self._counter(
-            "directories_deleted", "Directories and original files deleted", "warehouse"
-        )
-        self.bytes_deleted = self._counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
-        self.deletions_refused = self._counter(
-            "deletions_refused", "Recorded entries that a pass did not delete", "reason"
-        )
-        self.attempts = self._counter("attempts", "Attempts of compactions that have ended", "outcome")
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        self.lock_queries = counter("lock_queries", "Tables whose locks were queried", "warehouse")
+        self.errors = counter("errors", "Failed calls to a warehouse's metastore or storage", "warehouse", "operation")
+        self.directories_deleted = counter("directories_deleted", "Directories and original files deleted", "warehouse")
+        self.bytes_deleted = counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
+        self.deletions_refused = counter("deletions_refused", "Recorded entries that a pass did not delete", "reason")
+        self.attempts = counter("attempts", "Attempts of compactions that have ended", "outcome")
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
             "Duration of a look at a warehouse's readers",
@@ -97,9 +95,6 @@ class Metrics:
         condition = find_condition(after.status.conditions, SUCCEEDED)
         if before.attempt_running and not after.attempt_running and condition is not None:
             self.attempts.labels(condition.reason).inc()
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
 
 class _Known(Collector):

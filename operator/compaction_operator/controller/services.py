@@ -10,13 +10,12 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import ResourceT
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
-ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,6 @@ class Services:
         """Run a blocking call in a worker thread, and count it if it failed."""
         warehouse = resource.spec.warehouse
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
-        self.metrics.not_answered(warehouse, operation, _is_trouble(answer))
+        unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
+        self.metrics.not_answered(warehouse, operation, unavailable or isinstance(answer, Trouble))
         return answer
-
-
-def _is_trouble(answer: object) -> bool:
-    unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
-    return unavailable or isinstance(answer, Trouble)

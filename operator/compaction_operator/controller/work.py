@@ -5,16 +5,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
-from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
+from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.orphans import orphans
+from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
+from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.places import require_allowed
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -51,10 +50,6 @@ log = logging.getLogger(__name__)
 TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
 """Errors that a retry may resolve."""
 
-Deletion = Callable[
-    [Storage, MetastoreClient, CompactionCleanupSpec, Mapping[str, PublishedState]], tuple[PartitionDeletion, ...]
-]
-
 
 class UnknownWarehouseError(MetastoreError):
     """The configuration has no warehouse of that name, or no longer has one."""
@@ -62,52 +57,6 @@ class UnknownWarehouseError(MetastoreError):
 
 class NotAllowedError(MetastoreError):
     """The configuration does not, or no longer, allow this namespace to use that warehouse or database."""
-
-
-class Work(Protocol):
-    """The blocking operations that the controller needs.
-
-    They return errors that a retry may resolve; they do not raise them.
-    """
-
-    def preflight(self, compaction: Compaction) -> Preflight:
-        """Determine whether the compaction's table and partitions can be compacted as requested."""
-
-    def end_attempt(self, compaction: Compaction) -> Trouble | None:
-        """End the compaction's current attempt; return the obstacle, if any."""
-
-    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
-        """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any."""
-
-    def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
-        """Return what the metastore now holds for the attempt of a compaction or cleanup, or why that is unknown."""
-
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
-        """End the attempt, compute what is published, then take the reader baseline.
-
-        Without `driver_ended`, the metastore must show that the driver is not working on the cleanup's partitions.
-        """
-
-    def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
-        """Return the current readers of each of a warehouse's tables, or why they are unknown."""
-
-    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
-        """Return what a deletion pass over some of a cleanup's partitions would delete now, as `remaining`."""
-
-    def delete(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
-    ) -> tuple[PartitionDeletion, ...] | Trouble:
-        """Make one deletion pass over some of a cleanup's partitions.
-
-        With `spec.quarantine` the pass moves names into the quarantine; with `purge` it deletes from there. With
-        `insist` new readers wait for as long as earlier ones may still be listing.
-        """
-
-    def release(self, cleanup: Cleanup) -> Trouble | None:
-        """Release the locks that a cleanup's passes left; return the obstacle, if any."""
-
-    def finish(self, cleanup: Cleanup) -> Trouble | None:
-        """Report to the metastore that a cleanup's work is done; return the obstacle, if any."""
 
 
 P = ParamSpec("P")
@@ -127,8 +76,11 @@ def _answering(work: Callable[P, A]) -> Callable[P, A | Trouble]:
     return answer
 
 
-class RealWork:
-    """The work on the warehouses' metastores and files."""
+class Work:
+    """The blocking operations that the controller needs, on the warehouses' metastores and files.
+
+    They return errors that a retry may resolve, as a Trouble; they do not raise them.
+    """
 
     def __init__(
         self,
@@ -147,7 +99,7 @@ class RealWork:
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Preflight:
-        """Return the verdict of the metastore, or of the Hudi table itself, before a pod starts in vain."""
+        """Determine whether the compaction's table and partitions can be compacted as requested."""
         return self._preflight_hudi(compaction.spec) if compaction.is_hudi else self._preflight_hive(compaction)
 
     def _preflight_hudi(self, spec: TableCompactionSpec) -> Preflight:
@@ -224,7 +176,7 @@ class RealWork:
 
     @_answering
     def end_attempt(self, compaction: Compaction) -> None:
-        """End the current attempt, the only one that runs on its table.
+        """End the compaction's current attempt, the only one that runs on its table; return the obstacle, if any.
 
         For a Hudi table the next attempt does this: it finds on the timeline what it may roll back or continue.
         """
@@ -238,7 +190,10 @@ class RealWork:
 
     @_answering
     def sweep(self, warehouse: str, known: Collection[str]) -> None:
-        """Search all locks of the metastore for such attempts: a dead driver's lock remains for some minutes."""
+        """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
+
+        Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
+        """
         client = self._client(warehouse)
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
@@ -252,14 +207,15 @@ class RealWork:
 
     @_answering
     def held(self, resource: Compaction | Cleanup) -> Holdings:
-        """Query the attempt's locks and transactions, which bear its name."""
+        """Return what the metastore now holds for the attempt of a compaction or cleanup, or why that is unknown."""
         table = TableRef(database=resource.spec.table.database, name=resource.spec.table.name)
         return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
     @_answering
     def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
-        """Settle an attempt right after its end.
+        """End the attempt, compute what is published, then take the reader baseline.
 
+        Without `driver_ended`, the metastore must show that the driver is not working on the cleanup's partitions.
         NB: also where the configuration no longer allows the cleanup's reader rule: until it is settled it holds the
         table.
         """
@@ -276,7 +232,10 @@ class RealWork:
         return lost
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
-        """Query the locks of each table, or all locks where these may show more; then all transactions."""
+        """Return the current readers of each of a warehouse's tables, or why they are unknown.
+
+        Queries the locks of each table, or all locks where these may show more; then all transactions.
+        """
         refs = {TableRef(database=key.database, name=key.table): key for key in tables}
         try:
             own = Readers.LOCKS_AND_OWN_TRANSACTIONS in self._warehouse(warehouse).readers
@@ -289,15 +248,19 @@ class RealWork:
         }
 
     @_answering
-    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...]:
-        """Find what is recorded and obsolete now in these partitions."""
+    def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> Deletions:
+        """Return what a deletion pass over some of a cleanup's partitions would delete now, as `remaining`."""
         return self._pass(cleanup, partitions, plan_deletion)
 
     @_answering
     def delete(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], *, purge: bool, insist: bool = False
-    ) -> tuple[PartitionDeletion, ...]:
-        """Delete what is recorded and obsolete now in these partitions, through the quarantine if there is one."""
+    ) -> Deletions:
+        """Make one deletion pass over some of a cleanup's partitions.
+
+        With `spec.quarantine` the pass moves names into the quarantine; with `purge` it deletes from there. With
+        `insist` new readers wait for as long as earlier ones may still be listing.
+        """
         policy = self._policy(cleanup).insisting() if insist else self._policy(cleanup)
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
@@ -308,19 +271,22 @@ class RealWork:
 
     def _policy(self, cleanup: Cleanup) -> LockPolicy:
         seen = self._seen[cleanup.spec.warehouse]
-        known = self._config.warehouse(cleanup.spec.warehouse)
-        shares = known is not None and known.hiding_lock is HidingLock.SHARED_READ
+        shares = self._warehouse(cleanup.spec.warehouse).hiding_lock is HidingLock.SHARED_READ
         return LockPolicy(owner=cleanup.meta.uid, planning=self._config.cleanup.planning_time, shares=shares, seen=seen)
 
     @_answering
     def release(self, cleanup: Cleanup) -> None:
-        """Find the locks by the cleanup's own agent name: an answer may have been lost, or the process killed."""
+        """Release the locks that a cleanup's passes left; return the obstacle, if any.
+
+        They are found by the cleanup's own agent name: an answer may have been lost, or the process killed.
+        """
         Holding(self._client_for(cleanup), cleanup.spec, self._policy(cleanup)).give_back_left()
 
     @_answering
     def finish(self, cleanup: Cleanup) -> None:
         """End the attempt's entries in the metastore's compaction queue for all that was published and cleaned up.
 
+        Returns the obstacle, if any.
         What stays for good, for whatever reason, is left to Hive's own Cleaner.
         """
         done = {found.partition for found in cleanup.status.partitions if found.message is None and not found.kept}
@@ -328,13 +294,13 @@ class RealWork:
         finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
-        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Deletion
-    ) -> tuple[PartitionDeletion, ...]:
+        self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[JournalPass], Deletions]
+    ) -> Deletions:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(self._storage(part.table.location), client, part, states)
+        return visit(JournalPass(self._storage(part.table.location), client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)

@@ -2,6 +2,7 @@
 
 from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.errors import OperatorError
 from compaction_operator.orc import OrcError
 from compaction_operator.storage import StorageError
 
@@ -9,7 +10,7 @@ PARTITION_ERRORS = (UnsupportedLayout, NotEnoughHistory, OrcError, StorageError)
 """Errors that make one partition impossible to compact and do not affect the others."""
 
 
-class JobError(Exception):
+class JobError(OperatorError):
     """The attempt, or one partition of it, cannot continue."""
 
     def __init__(self, reason: Reason, message: str) -> None:

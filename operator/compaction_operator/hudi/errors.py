@@ -3,9 +3,10 @@
 from typing import ClassVar
 
 from compaction_operator.api.request import Reason
+from compaction_operator.errors import OperatorError
 
 
-class HudiError(Exception):
+class HudiError(OperatorError):
     """A Hudi table cannot be compacted as requested. The message names the table or option and the remedy."""
 
     reason: ClassVar[Reason] = Reason.UNSUPPORTED_TABLE

@@ -1,7 +1,9 @@
 """Errors of calls to a Hive metastore."""
 
+from compaction_operator.errors import OperatorError
 
-class MetastoreError(Exception):
+
+class MetastoreError(OperatorError):
     """The metastore refused a call, or its reply is unusable."""
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compaction_operator.errors import OperatorError
+
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNSAFE = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _PAIR = re.compile(
@@ -19,7 +21,7 @@ _PAIR = re.compile(
 )
 
 
-class PartitionSpecError(ValueError):
+class PartitionSpecError(OperatorError, ValueError):
     """A partition spec is malformed, or does not match the table's partition keys."""
 
 

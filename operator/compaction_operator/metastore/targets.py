@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
+from compaction_operator.errors import OperatorError
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import TableNotFound
 from compaction_operator.metastore.generation import Generation
@@ -16,7 +17,7 @@ from compaction_operator.metastore.partition_specs import PartitionSpecError, se
 from compaction_operator.metastore.tables import Table
 
 
-class Refused(Exception):  # noqa: N818 - a verdict, with the reason that the condition shows
+class Refused(OperatorError):  # noqa: N818 - a verdict, with the reason that the condition shows
     """The table or its partitions cannot be compacted, and a retry cannot help."""
 
     def __init__(self, reason: Reason, message: str) -> None:

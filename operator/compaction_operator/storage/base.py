@@ -5,12 +5,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
+from compaction_operator.errors import OperatorError
 
 CONTENT_BYTES = 4096
 """Maximum bytes read from a file whose content matters. Hive writes about 50 bytes."""
 
 
-class StorageError(Exception):
+class StorageError(OperatorError):
     """A path cannot be read or changed. The message names the path and the reason."""
 
 

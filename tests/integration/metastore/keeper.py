@@ -20,7 +20,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot, blockers
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Meta
-from compaction_operator.controller.work import RealWork
+from compaction_operator.controller.work import Work
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
 from compaction_operator.storage import LocalStorage, Storage
@@ -33,13 +33,13 @@ READ_ONLY_TXN = 2
 
 def real_work(
     lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta(), **warehouse_fields: Any
-) -> RealWork:
+) -> Work:
     """The controller's work, with the metastore of that URI; its clock may be ahead."""
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
     warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
     chosen = storage or LocalStorage()
-    return RealWork(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
+    return Work(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
 
 
 def cleanup_of(store: Store, **spec: Any) -> Cleanup:
@@ -57,7 +57,7 @@ def cleanup(spec: CompactionCleanupSpec) -> Cleanup:
 class Keeper:
     """One journal, and what is in its status so far."""
 
-    work: RealWork
+    work: Work
     cleanup: Cleanup
     readers: Readers = Readers.LOCKS_AND_TRANSACTIONS
 

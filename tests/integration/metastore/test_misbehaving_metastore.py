@@ -19,7 +19,7 @@ from compaction_operator.api.config import Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.request import agent_info
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, TableKey
-from compaction_operator.controller.work import RealWork
+from compaction_operator.controller.work import Work
 from compaction_operator.metastore import LockKind, LockWish
 from tests.unit.controller.sandbox import DELTAS, NOON, cleanup, entry_json
 
@@ -45,7 +45,7 @@ class Scene:
     database: str
     directory: Path
     journal: Cleanup
-    work: RealWork
+    work: Work
 
     def settle(self) -> Any:
         """Settle while a driver's lock is left to be given back."""
@@ -108,7 +108,7 @@ def stage(admin: MetastoreAdmin, server: MetastoreServer) -> Iterator[Scene]:
         warehouse = Warehouse(name="lake", metastore=settings, namespaces=("default",))
         config = OperatorConfig(warehouses=(warehouse,), profiles=())
         journal = journal_of(admin, database, "t")
-        yield Scene(admin, proxy, database, directory, journal, RealWork(config, clock=lambda: NOON))
+        yield Scene(admin, proxy, database, directory, journal, Work(config, clock=lambda: NOON))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_state
 from compaction_operator.driver import offline
 from compaction_operator.driver.hive import flow, hive3
@@ -135,5 +135,5 @@ def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, 
     names = [path.name for path in table.directory.iterdir()]
     answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
     states = {entry.partition: published_state(entry, names) for entry in spec.partitions}
-    (result,) = delete_obsolete(storage, answers, spec, states)
+    (result,) = delete_obsolete(JournalPass(storage, answers, spec, states))
     return result

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import quarantine_obsolete
 from compaction_operator.metastore import Generation, LockState, LockWish, MetastoreError, Partition, QueueState
 from compaction_operator.storage import LocalStorage, Storage
@@ -50,7 +50,7 @@ def _delete(
     storage: Storage | None = None,
     states: dict[str, PublishedState] | None = None,
 ) -> PartitionDeletion:
-    (result,) = delete_obsolete(storage or LocalStorage(), source, spec, states or PUBLISHED)
+    (result,) = delete_obsolete(JournalPass(storage or LocalStorage(), source, spec, states or PUBLISHED))
     return result
 
 
@@ -140,7 +140,7 @@ def test_a_table_that_is_made_anew_in_the_middle_of_a_pass_is_left_alone(tmp_pat
             return freed
 
     states = dict.fromkeys(("prt=1", "prt=2"), PublishedState.PUBLISHED)
-    _, second = delete_obsolete(Recreated(), source, spec, states)
+    _, second = delete_obsolete(JournalPass(Recreated(), source, spec, states))
     assert second.deleted == ()
     assert names(places[1]) == {DELTAS[1]}
 
@@ -161,7 +161,7 @@ def test_what_changes_before_readers_are_held_off_is_seen(table: Path, take: Pas
 
     there = (Partition("prt=p1", ("p1",), str(table), 7),)
     source = Changing(**vars(metastore(table, partitions=there)))
-    (result,) = take(LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED})
+    (result,) = take(JournalPass(LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED}))
     assert result.reason == ("PartitionDropped" if dropped else None)
     assert names(table) >= set(DELTAS)
 
@@ -450,10 +450,12 @@ def test_one_partition_in_trouble_does_not_hold_up_the_others(tmp_path: Path) ->
     entries = [entry(place, partition=place.name) for place in places]
     there = tuple(Partition(place.name, (place.name[-1],), str(place), 100) for place in places)
     first, second = delete_obsolete(
-        LocalStorage(),
-        metastore(tmp_path, partitions=there),
-        journal(tmp_path, *entries),
-        {place.name: PublishedState.PUBLISHED for place in places},
+        JournalPass(
+            LocalStorage(),
+            metastore(tmp_path, partitions=there),
+            journal(tmp_path, *entries),
+            {place.name: PublishedState.PUBLISHED for place in places},
+        )
     )
     assert "delta_0000009_0000009" in (first.skipped or "")
     assert (first.final, second.final) == (False, True)
@@ -491,10 +493,12 @@ def test_a_worker_holds_up_its_own_partition_alone(tmp_path: Path) -> None:
     there = tuple(Partition(place.name, (place.name[-1],), str(place), 100) for place in places)
     at_work = queued(5, partition="p=1", state=QueueState.WORKING, committed=None)
     held_up, done = delete_obsolete(
-        LocalStorage(),
-        metastore(tmp_path, partitions=there, queue=(at_work,)),
-        journal(tmp_path, *(entry(place, partition=place.name) for place in places)),
-        {place.name: PublishedState.PUBLISHED for place in places},
+        JournalPass(
+            LocalStorage(),
+            metastore(tmp_path, partitions=there, queue=(at_work,)),
+            journal(tmp_path, *(entry(place, partition=place.name) for place in places)),
+            {place.name: PublishedState.PUBLISHED for place in places},
+        )
     )
     assert (held_up.reason, done.final) == ("InCompactionQueue", True)
     assert [names(place) for place in places] == [{*DELTAS, MINOR}, {MINOR}]

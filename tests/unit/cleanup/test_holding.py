@@ -9,7 +9,7 @@ import pytest
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import agent_info
 from compaction_operator.cleanup import reader_lock as holding
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, ReadersBusyError
 from compaction_operator.metastore import LockKind, MetastoreError
 from compaction_operator.storage import LocalStorage
@@ -46,9 +46,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
-    return delete_obsolete(
-        storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED}, policy=IMPATIENT
-    )[0]
+    given = JournalPass(storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})
+    return delete_obsolete(given, policy=IMPATIENT)[0]
 
 
 class _Watching(LocalStorage):
@@ -153,7 +152,9 @@ SHARING = LockPolicy(queue=0.0, planning=30.0, shares=True)
 def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_dropped(table: Path) -> None:
     source = metastore(table)
     storage = _Watching(source)
-    (result,) = delete_obsolete(storage, source, journal(table), {"": PublishedState.PUBLISHED}, policy=SHARING)
+    (result,) = delete_obsolete(
+        JournalPass(storage, source, journal(table), {"": PublishedState.PUBLISHED}), policy=SHARING
+    )
     assert result.final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
     assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ]

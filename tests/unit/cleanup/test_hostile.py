@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import finish
 from compaction_operator.cleanup.settle import settle
@@ -66,10 +66,10 @@ def everything(spec: CompactionCleanupSpec, source: FakeMetastore) -> list[Parti
     results: list[PartitionDeletion] = []
     for step in (
         lambda: settle(lambda _: storage, source, spec, clock=lambda: NOON),
-        lambda: results.extend(delete_obsolete(storage, source, spec, states)),
-        lambda: results.extend(quarantine_obsolete(storage, source, spec, states, known={})),
-        lambda: results.extend(quarantine_obsolete(storage, source, spec, states, known=known)),
-        lambda: results.extend(purge_quarantined(storage, source, spec, states)),
+        lambda: results.extend(delete_obsolete(JournalPass(storage, source, spec, states))),
+        lambda: results.extend(quarantine_obsolete(JournalPass(storage, source, spec, states), known={})),
+        lambda: results.extend(quarantine_obsolete(JournalPass(storage, source, spec, states), known=known)),
+        lambda: results.extend(purge_quarantined(JournalPass(storage, source, spec, states))),
         lambda: finish(lambda _: storage, source, spec, spec.partitions),
     ):
         try:
@@ -218,8 +218,8 @@ def test_a_quarantine_that_is_a_link_is_neither_filled_nor_purged(table: Path, o
     (table / level).parent.mkdir(exist_ok=True)
     (table / level).symlink_to(outside / level, target_is_directory=True)
     source, states = metastore(table), {"": PublishedState.PUBLISHED}
-    (put,) = quarantine_obsolete(LocalStorage(), source, journal(table), states, known={})
-    (purged,) = purge_quarantined(LocalStorage(), source, journal(table), states)
+    (put,) = quarantine_obsolete(JournalPass(LocalStorage(), source, journal(table), states), known={})
+    (purged,) = purge_quarantined(JournalPass(LocalStorage(), source, journal(table), states))
     assert "symbolic link" in (put.skipped or "")
     assert "symbolic link" in (purged.skipped or "")
     assert not put.final
@@ -230,7 +230,9 @@ def test_a_link_in_quarantine_is_not_followed(table: Path, outside: Path) -> Non
     folder = table / "_compaction_quarantine" / "u-1"
     folder.mkdir(parents=True)
     (folder / DELTAS[0]).symlink_to(outside / DELTAS[0], target_is_directory=True)
-    (purged,) = purge_quarantined(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
+    (purged,) = purge_quarantined(
+        JournalPass(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
+    )
     assert not purged.final
     assert (folder / DELTAS[0]).is_symlink()
 
@@ -240,9 +242,11 @@ def test_a_compaction_with_an_odd_uid_has_no_quarantine(table: Path, outside: Pa
     spec = journal(table)
     odd = spec.model_copy(update={"compaction": spec.compaction.model_copy(update={"uid": uid})})
     with pytest.raises(ValueError, match="quarantine folder"):
-        quarantine_obsolete(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}, known={})
+        quarantine_obsolete(
+            JournalPass(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}), known={}
+        )
     with pytest.raises(ValueError, match="quarantine folder"):
-        purge_quarantined(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED})
+        purge_quarantined(JournalPass(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}))
     assert names(table) == {MINOR, *DELTAS}
 
 
@@ -260,7 +264,7 @@ def test_a_purge_takes_no_name_from_another_attempts_folder(table: Path) -> None
     for folder in ("u-2", "v-1"):
         make_directory(table / "_compaction_quarantine" / folder, DELTAS[0])
     before = contents(table / "_compaction_quarantine")
-    purge_quarantined(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
+    purge_quarantined(JournalPass(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED}))
     assert contents(table / "_compaction_quarantine") == before
 
 

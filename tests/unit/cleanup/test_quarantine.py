@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.storage import LocalStorage, Storage
 from tests.unit.cleanup.worlds import (
@@ -44,12 +44,14 @@ def _quarantine(
     spec: CompactionCleanupSpec | None = None,
 ) -> PartitionDeletion:
     journaled = spec or journal(place)
-    found = quarantine_obsolete(storage or LocalStorage(), metastore(place), journaled, PUBLISHED, known={"": known})
+    found = quarantine_obsolete(
+        JournalPass(storage or LocalStorage(), metastore(place), journaled, PUBLISHED), known={"": known}
+    )
     return found[0]
 
 
 def _purge(place: Path, *, storage: Storage | None = None) -> PartitionDeletion:
-    return purge_quarantined(storage or LocalStorage(), metastore(place), journal(place), PUBLISHED)[0]
+    return purge_quarantined(JournalPass(storage or LocalStorage(), metastore(place), journal(place), PUBLISHED))[0]
 
 
 def test_what_would_be_deleted_is_hidden_instead(table: Path) -> None:

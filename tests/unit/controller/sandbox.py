@@ -26,7 +26,7 @@ from compaction_operator.cleanup.identity import Change
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
-from compaction_operator.controller.kube.client import ConflictError, GoneError, Raw, ResourceExistsError
+from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, Raw, ResourceExistsError
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import (
     Cleanup,
@@ -39,7 +39,7 @@ from compaction_operator.controller.kube.resources import (
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.work import attempt_of
+from compaction_operator.controller.work import Work, attempt_of
 from compaction_operator.metastore import LockInfo, OpenTransactions
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -214,7 +214,7 @@ class Time:
 
 
 @dataclass
-class FakeKube:
+class FakeKube(Kube):
     """An API server: resource versions, conflicts, generated events; it can kill its caller at the n-th change."""
 
     objects: dict[tuple[ResourceKind, str, str], Raw] = field(default_factory=dict)
@@ -362,7 +362,7 @@ REFUSED = Trouble(Reason.METASTORE_UNAVAILABLE, "connection refused")
 
 
 @dataclass
-class FakeWork:
+class FakeWork(Work):
     """A metastore and a file system that answer with their fields, and count what they are asked."""
 
     time: Time
@@ -510,7 +510,12 @@ class Sandbox:
 
     async def run(self) -> None:
         while self.controller.step():
-            await self.controller.idle()
+            await self.idle()
+
+    async def idle(self) -> None:
+        """Wait until all started tasks are over."""
+        while self.controller._tasks:
+            await asyncio.gather(*self.controller._tasks)
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, stopping wherever something is due."""

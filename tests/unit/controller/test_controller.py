@@ -179,7 +179,7 @@ async def test_a_slow_metastore_is_not_swept_twice_at_a_time() -> None:
     for _ in range(3):
         box.time.seconds += 30
         box.controller.step()
-    await box.controller.idle()
+    await box.idle()
     assert len(box.work.swept) == 1
     await box.pass_time(30)
     assert len(box.work.swept) == 2
@@ -695,7 +695,7 @@ async def test_a_talkative_driver_costs_no_more_than_others() -> None:
         assert box.controller.step() == 0
     box.time.seconds += 1
     assert box.controller.step() == 1
-    await box.controller.idle()
+    await box.idle()
     assert box.compaction()["progress"]["partitionsDone"] == 99
 
 

@@ -24,7 +24,7 @@ from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView, job_manifest, job_name, job_request
 from compaction_operator.controller.kube.resources import ResourceKind, TableKey
 from compaction_operator.controller.policy import refusal
-from compaction_operator.controller.work import RealWork
+from compaction_operator.controller.work import Work
 from compaction_operator.metastore import MetastoreClient, MetastoreUnavailable, Table
 from tests.unit.controller.sandbox import (
     CONFIG,
@@ -173,7 +173,7 @@ def hudi_table(place: Path, **properties: str) -> Path:
 def preflight(
     place: Path | str, *, hudi: dict[str, Any] | None = None, config: OperatorConfig = CONFIG, metastore: Any = None
 ) -> Preflight:
-    work = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore or Metastore(None)))
+    work = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore or Metastore(None)))
     table = BY_NAME["table"] if metastore else {"location": str(place)}
     return work.preflight(compaction(table=table, type="LogCompaction", **({"hudi": hudi} if hudi else {})))
 
@@ -323,7 +323,7 @@ def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
     """Its dead instants are the next attempt's to deal with: nothing in the table's folder is touched."""
     place = hudi_table(tmp_path)
     (place / "_compaction_uid-default-nightly-1-pod").mkdir()
-    work = RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
+    work = Work(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
     assert work.end_attempt(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
     assert work.end_attempt(compaction(**BY_NAME, status=RUNNING)) is None
     assert (place / "_compaction_uid-default-nightly-1-pod").exists()

@@ -11,7 +11,7 @@ from kubernetes.client.exceptions import ApiException
 from compaction_operator.controller.kube.client import (
     ConflictError,
     GoneError,
-    KubeClient,
+    Kube,
     KubeError,
     ResourceExistsError,
     _call,
@@ -50,7 +50,7 @@ def test_every_call_has_a_timeout() -> None:
 def test_a_cleanup_is_deleted_as_it_was_seen_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the same name that was made since, or that somebody changed, stays."""
     api, sent = client.ApiClient(), []
-    kube = KubeClient(api)
+    kube = Kube(api)
     monkeypatch.setattr(kube._custom, "delete_namespaced_custom_object", lambda *args, **options: sent.append(options))
     kube.delete_cleanup({"metadata": {"namespace": "n", "name": "c", "uid": "u", "resourceVersion": "7"}})
     (options,) = sent
@@ -59,7 +59,7 @@ def test_a_cleanup_is_deleted_as_it_was_seen_or_not_at_all(monkeypatch: pytest.M
 
 def test_a_jobs_pods_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a policy the API server would leave them: of a lost driver nobody may run on."""
-    kube, sent = KubeClient(client.ApiClient()), []
+    kube, sent = Kube(client.ApiClient()), []
 
     def delete(name: str, namespace: str, **options: object) -> Any:
         sent.append((namespace, name, options["propagation_policy"]))
@@ -72,7 +72,7 @@ def test_a_jobs_pods_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_newest_version_is_that_of_a_list_which_is_read_from_etcd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any version that it were asked for could be answered from a cache of before a restore."""
-    kube, sent = KubeClient(client.ApiClient()), []
+    kube, sent = Kube(client.ApiClient()), []
 
     def page(*args: str, **options: object) -> dict[str, Any]:
         sent.append((args[-1], set(options)))

@@ -15,7 +15,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
-from compaction_operator.controller.work import RealWork
+from compaction_operator.controller.work import Work
 from compaction_operator.metastore import (
     ORC_INPUT_FORMAT,
     ORC_SERDE,
@@ -75,8 +75,8 @@ class Metastore(FakeMetastore):
         super()._answer(call)
 
 
-def work(metastore: Metastore) -> RealWork:
-    return RealWork(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+def work(metastore: Metastore) -> Work:
+    return Work(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
 
 
 def journal(place: Path, *, entry: dict[str, Any] | None = None, **changes: Any) -> Cleanup:
@@ -157,7 +157,7 @@ def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Pat
     warehouse = CONFIG.warehouses[0].model_copy(update={"locations": ()})
     metastore = Metastore(table(tmp_path))
     config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
-    narrow = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    narrow = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
     verdict = narrow.preflight(compaction())
     assert verdict.reason is Reason.NOT_ALLOWED
     assert f"table sales.orders may not be compacted: it lies at {tmp_path}" in verdict.message
@@ -242,7 +242,7 @@ def test_preflight_says_what_hive_does_by_itself(
     )
     automatic = work(metastore).preflight(compaction()).automatic
     assert automatic is not None
-    reason, message = automatic.said(compaction().spec.table)
+    reason, message = automatic.explain(compaction().spec.table)
     expected, _, named = told.partition(": ")
     assert f"{automatic.outcome} {reason}" == expected
     assert named in message
@@ -302,7 +302,7 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     metastore = Metastore(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO), reader(12)))
     warehouse = CONFIG.warehouses[0].model_copy(update={"databases": databases})
     config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
-    sweeping = RealWork(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    sweeping = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
     assert sweeping.sweep("lake", frozenset()) is None
     assert (metastore.unlocked, names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 

@@ -138,24 +138,18 @@ def _nothing() -> None:
     """Take no answer: for phases that only wait."""
 
 
-class _CleanupStep:
-    """One decision in progress: its inputs, and the parts of each phase in phase order."""
+class _CleanupStep(Draft[CompactionCleanupStatus]):
+    """One decision: the draft of the status to write, the inputs, and the parts of each phase in phase order."""
 
     def __init__(
         self, cleanup: Cleanup, observed: CleanupObservation, settings: CleanupSettings, now: datetime
     ) -> None:
+        super().__init__(cleanup, now)
         self._cleanup = cleanup
         self._spec = cleanup.spec
         self._observed = observed
         self._settings = settings
-        self._now = now
-        self._draft = Draft(cleanup, now)
         self.phase = cleanup.status.phase
-
-    @property
-    def status(self) -> CompactionCleanupStatus:
-        """The status as decided so far."""
-        return self._draft.status
 
     # --- Until the published state is known
 
@@ -188,11 +182,11 @@ class _CleanupStep:
         if settled.unreachable and self._observed.failures < UNREACHABLE_TRIES:
             return Trouble(STORAGE_ERROR, next(change.message for change in settled.unreachable.values()))
         partitions = tuple(outcomes.first_status(entry, settled) for entry in self._spec.partitions)
-        self._draft.update(baseline=settled.baseline, partitions=partitions)
-        self._draft.set(PUBLISHED, *outcomes.published_condition(partitions))
+        self.update(baseline=settled.baseline, partitions=partitions)
+        self.set(PUBLISHED, *outcomes.published_condition(partitions))
         locks, mark = len(settled.baseline.lock_ids), settled.baseline.txn_high_water_mark
         who = f"older readers: {counted(locks, 'lock')}, and transactions up to {mark}"
-        self._draft.event("BaselineTaken", who)
+        self.event("BaselineTaken", who)
         self._observed = self._observed.since_baseline()
         self.note_approval()
         return None
@@ -200,9 +194,9 @@ class _CleanupStep:
     def ask_to_settle(self) -> CleanupDecision:
         lost = self._observed.lost
         if lost is not None and self.status.driver_lost_time is None:
-            self._draft.update(driver_lost_time=rfc3339(self._now))
+            self.update(driver_lost_time=rfc3339(self.now))
             message = f"job {self._spec.compaction.job} is running, but {lost}; determining now what it published"
-            self._draft.event("DriverLost", message, EventType.WARNING)
+            self.event("DriverLost", message, EventType.WARNING)
         return self._decision(CleanupAction.SETTLE)
 
     # --- What blocks every deletion
@@ -215,12 +209,9 @@ class _CleanupStep:
         return self.nothing_is_left() or not (self._settings.suspend or self._spec.suspend)
 
     def stay_suspended(self) -> CleanupDecision:
-        message = "nothing is deleted while " + (
-            "spec.suspend is set" if self._spec.suspend else "the operator's cleanup.suspend is set"
-        )
-        return self._stay(
-            "Suspended", message, action=CleanupAction.RELEASE if self._observed.left else CleanupAction.NONE
-        )
+        setting = "spec.suspend" if self._spec.suspend else "the operator's cleanup.suspend"
+        action = CleanupAction.RELEASE if self._observed.left else CleanupAction.NONE
+        return self._stay("Suspended", f"nothing is deleted while {setting} is set", action=action)
 
     def readers_are_gone(self) -> bool:
         """Whether the older readers were once seen to be gone. That is final: no reader joins the baseline."""
@@ -235,15 +226,15 @@ class _CleanupStep:
         if look is None or look.error is not None:  # An error is never "no readers".
             return
         if not look.blockers:
-            self._draft.update(readers_gone_time=rfc3339(self._now), blockers=(), blocker_count=0)
-            self._draft.set(READERS_GONE, _TRUE, "ReadersGone", "all older readers have finished")
-            self._draft.event("ReadersGone", "all older readers have finished")
+            self.update(readers_gone_time=rfc3339(self.now), blockers=(), blocker_count=0)
+            self.set(READERS_GONE, _TRUE, "ReadersGone", "all older readers have finished")
+            self.event("ReadersGone", "all older readers have finished")
             return
         if not self.status.blocker_count:
-            self._draft.event("WaitingForReaders", _waiting_for(look.blockers[0], len(look.blockers)))
+            self.event("WaitingForReaders", _waiting_for(look.blockers[0], len(look.blockers)))
         if identities(self.status.blockers) != identities(look.blockers[:MAX_BLOCKERS]):
-            self._draft.update(blockers=look.blockers[:MAX_BLOCKERS])
-        self._draft.update(blocker_count=len(look.blockers))
+            self.update(blockers=look.blockers[:MAX_BLOCKERS])
+        self.update(blocker_count=len(look.blockers))
 
     def ask_for_readers(self) -> CleanupDecision:
         """Report which readers block, or why they are unknown, and continue to watch."""
@@ -254,7 +245,7 @@ class _CleanupStep:
             verdict = _FALSE, "ReadersFromBefore", _waiting_for(self.status.blockers[0], self.status.blocker_count)
         else:
             verdict = _NOT_ASKED
-        self._draft.set(READERS_GONE, *verdict)
+        self.set(READERS_GONE, *verdict)
         return self._stay(*verdict[1:], action=CleanupAction.WATCH)
 
     def grace_is_over(self) -> bool:
@@ -266,7 +257,7 @@ class _CleanupStep:
 
     def _grace_left(self) -> float:
         assert self.status.baseline is not None
-        return grace_left(self.status.baseline, grace_period=self._spec.grace_period, now=self._now)
+        return grace_left(self.status.baseline, grace_period=self._spec.grace_period, now=self.now)
 
     def is_approved(self) -> bool:
         return self.nothing_is_left() or self._spec.mode is not CleanupMode.PLAN or self._spec.approved
@@ -276,11 +267,11 @@ class _CleanupStep:
         if self._spec.mode is not CleanupMode.PLAN or not self.is_settled() or self.nothing_is_left():
             return
         if self._spec.approved:
-            self._draft.update(listed_time=None)
-            if self._draft.set(APPROVED, _TRUE, "Approved", "spec.approved is set"):
-                self._draft.event("Approved", "spec.approved is set")
+            self.update(listed_time=None)
+            if self.set(APPROVED, _TRUE, "Approved", "spec.approved is set"):
+                self.event("Approved", "spec.approved is set")
         elif self.status.listed_time is None:
-            self._draft.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
+            self.set(APPROVED, _FALSE, "NotListedYet", self._how_to_approve())
 
     def take_plan(self) -> Trouble | None:
         """Store what would be deleted, and ask for approval once. NB: the deletion itself computes it again."""
@@ -289,10 +280,10 @@ class _CleanupStep:
             return planned
         by_name = {result.partition: result for result in planned}
         partitions = tuple(outcomes.expected(part, by_name) for part in self.status.partitions)
-        self._draft.update(partitions=partitions, listed_time=rfc3339(self._now))
+        self.update(partitions=partitions, listed_time=rfc3339(self.now))
         if not self.nothing_is_left():
-            self._draft.set(APPROVED, _FALSE, "WaitingForApproval", self._what_is_asked())
-            self._draft.event("WaitingForApproval", self._what_is_asked())
+            self.set(APPROVED, _FALSE, "WaitingForApproval", self._what_is_asked())
+            self.event("WaitingForApproval", self._what_is_asked())
         return None
 
     def ask_for_approval(self) -> CleanupDecision:
@@ -330,7 +321,7 @@ class _CleanupStep:
         old = self.status.partitions
         partitions = tuple(outcomes.progressed(part, by_name.get(part.partition)) for part in old)
         gained = sum(len(new.deleted) - len(before.deleted) for new, before in zip(partitions, old, strict=True))
-        self._draft.update(
+        self.update(
             partitions=partitions,
             directories_deleted=self.status.directories_deleted + gained,
             bytes_deleted=self.status.bytes_deleted + sum(result.bytes_deleted for result in results),
@@ -341,7 +332,7 @@ class _CleanupStep:
         if partitions:
             more = f" (and {len(partitions) - 1} more)" if len(partitions) > 1 else ""
             first = f"{partitions[0].reason}: {partitions[0].partition or 'table'}: {partitions[0].message}"
-            self._draft.event("DeletionRefused", first + more, EventType.WARNING)
+            self.event("DeletionRefused", first + more, EventType.WARNING)
 
     def take_pass(self) -> Trouble | None:
         """Return the trouble once a pass is complete or was broken off; the next pass follows after a pause."""
@@ -349,8 +340,8 @@ class _CleanupStep:
         if going is None or not (going.broken_off or going.visited.issuperset(self._left())):
             return None
         trouble = going.trouble or Trouble(NOT_DELETED_YET, "the remaining names are checked again")
-        if self._draft.set(DELETED, _FALSE, trouble.reason, trouble.message):
-            self._draft.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
+        if self.set(DELETED, _FALSE, trouble.reason, trouble.message):
+            self.event("DeletionRefused", f"{trouble.reason}: {trouble.message}", EventType.WARNING)
         return trouble
 
     def ask_to_delete(self) -> CleanupDecision:
@@ -366,15 +357,15 @@ class _CleanupStep:
         NB: each chunk writes a new status first, so that an unseen suspension becomes a conflict.
         """
         if self.status.deletion_start_time is None:
-            self._draft.update(deletion_start_time=rfc3339(self._now))
+            self.update(deletion_start_time=rfc3339(self.now))
             names = sum(len(part.remaining) + len(part.quarantined) for part in self.status.partitions)
-            self._draft.event("Deleting", what.format(outcomes.paths(names)))
+            self.event("Deleting", what.format(outcomes.paths(names)))
         left, going = self._left(), self._observed.deletion or Pass()
         chunk = [name for name in left if name not in going.visited][:CHUNK]
         message = f"{len(left)} of {len(self.status.partitions)} partitions left, next: {chunk[0] or 'the table'}"
-        known = self._draft.find(DELETED)
+        known = self.find(DELETED)
         if known is None or known.status is not _FALSE:
-            self._draft.set(DELETED, _UNKNOWN, "Deleting", message)
+            self.set(DELETED, _UNKNOWN, "Deleting", message)
         entries = tuple(entry for entry in self._spec.partitions if entry.partition in chunk)
         insist = self._observed.failures >= INSIST_AFTER
         return self._stay("Deleting", message, action=action, partitions=entries, insist=insist)
@@ -383,21 +374,21 @@ class _CleanupStep:
         until = self.status.quarantined_until
         if self.nothing_is_left() or (until is None and self._spec.quarantine is None):
             return True
-        return until is not None and seconds_until(parse_time(until), self._now) <= 0
+        return until is not None and seconds_until(parse_time(until), self.now) <= 0
 
     def begin_quarantine(self) -> None:
         if self.status.quarantined_until is None and self._spec.quarantine is not None:
-            until = rfc3339(self._now + timedelta(seconds=self._spec.quarantine))
-            self._draft.update(quarantined_until=until, deletion_start_time=None)
+            until = rfc3339(self.now + timedelta(seconds=self._spec.quarantine))
+            self.update(quarantined_until=until, deletion_start_time=None)
             self._overdue_no_more()
             names = sum(len(partition.quarantined) for partition in self.status.partitions)
-            self._draft.event("Quarantined", f"{outcomes.paths(names)} until {until}")
+            self.event("Quarantined", f"{outcomes.paths(names)} until {until}")
 
     def sit_out_quarantine(self) -> CleanupDecision:
         until = self.status.quarantined_until or ""
         message = f"the obsolete directories stay in the quarantine until {until}"
-        self._draft.set(DELETED, _UNKNOWN, "Quarantined", message)
-        return self._stay("Quarantined", message, requeue_after=seconds_until(parse_time(until), self._now))
+        self.set(DELETED, _UNKNOWN, "Quarantined", message)
+        return self._stay("Quarantined", message, requeue_after=seconds_until(parse_time(until), self.now))
 
     # --- The end
 
@@ -429,26 +420,26 @@ class _CleanupStep:
     def end(self) -> CleanupDecision:
         """Record the final outcome."""
         outcome, reason, message = self._verdict()
-        self._draft.update(completion_time=rfc3339(self._now), blockers=(), blocker_count=0)
+        self.update(completion_time=rfc3339(self.now), blockers=(), blocker_count=0)
         self._overdue_no_more()
-        self._draft.set(SUCCEEDED, outcome, reason, message)
-        self._draft.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
-        self._draft.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
+        self.set(SUCCEEDED, outcome, reason, message)
+        self.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
+        self.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
         return self._decision()
 
     def _verdict(self) -> Verdict:
         if self._spec.mode is CleanupMode.NEVER:
             return outcomes.left_in_place(self.status, self._spec.partitions)
         verdict = outcomes.ending(self.status)
-        self._draft.set(DELETED, *verdict)
+        self.set(DELETED, *verdict)
         return verdict
 
     def after_the_end(self) -> CleanupDecision:
         """Handle an ended cleanup: discard its record once nothing needs it any more."""
-        ended, outcome = self.status.completion_time, self._draft.find(SUCCEEDED)
+        ended, outcome = self.status.completion_time, self.find(SUCCEEDED)
         if ended is None or outcome is None or outcome.status is not _TRUE or outcomes.kept(self.status.partitions):
             return CleanupDecision(self.status)
-        left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self._now)
+        left = seconds_until(parse_time(ended) + timedelta(seconds=self._settings.ttl), self.now)
         if left > 0:
             return CleanupDecision(self.status, requeue_after=left)
         if self._observed.needed:
@@ -464,37 +455,37 @@ class _CleanupStep:
         return self._stay(trouble.reason, trouble.message, requeue_after=pause, failed=True)
 
     def _stay(self, reason: str, message: str, **more: Any) -> CleanupDecision:
-        self._draft.set(SUCCEEDED, _UNKNOWN, reason, message)
+        self.set(SUCCEEDED, _UNKNOWN, reason, message)
         if not self.is_settled():
-            self._draft.set(PUBLISHED, _UNKNOWN, reason, message)
-        self._draft.update(phase=self.phase)
+            self.set(PUBLISHED, _UNKNOWN, reason, message)
+        self.update(phase=self.phase)
         return self._decision(**more)
 
     def _decision(
         self, action: CleanupAction = CleanupAction.NONE, *, requeue_after: float | None = None, **more: Any
     ) -> CleanupDecision:
         dues = [due for due in (requeue_after, self._deadline()) if due is not None]
-        events = tuple(self._draft.events)
+        events = tuple(self.events)
         return CleanupDecision(self.status, action, requeue_after=min(dues, default=None), events=events, **more)
 
     def _overdue_no_more(self) -> None:
-        if self._draft.find(OVERDUE) is not None:
-            self._draft.set(OVERDUE, _FALSE, "Done", "the cleanup took longer than spec.deadline")
+        if self.find(OVERDUE) is not None:
+            self.set(OVERDUE, _FALSE, "Done", "the cleanup took longer than spec.deadline")
 
     def _deadline(self) -> float | None:
         """Report a passed deadline once; return the seconds until it otherwise. NB: it never causes a deletion."""
         if self._spec.deadline is None or self.status.completion_time or self.status.quarantined_until:
             return None
         since = parse_time(self.status.baseline.time) if self.status.baseline else self._cleanup.meta.created
-        left = seconds_until(since + timedelta(seconds=self._spec.deadline), self._now)
+        left = seconds_until(since + timedelta(seconds=self._spec.deadline), self.now)
         if left > 0:
             return left
-        known, waits = self._draft.find(OVERDUE), self._draft.find(SUCCEEDED)
+        known, waits = self.find(OVERDUE), self.find(SUCCEEDED)
         who = "; ".join(str(blocker) for blocker in self.status.blockers) or (waits.message if waits else "")
         message = f"not finished {format_duration(self._spec.deadline)} after {rfc3339(since)}: {who}"
         if known is None or known.status is not _TRUE:
-            self._draft.event(OVERDUE, message, EventType.WARNING)
-        self._draft.set(OVERDUE, _TRUE, "DeadlinePassed", message)
+            self.event(OVERDUE, message, EventType.WARNING)
+        self.set(OVERDUE, _TRUE, "DeadlinePassed", message)
         return None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import Deletions
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.partitions import Pass
@@ -42,7 +42,7 @@ class CleanupObservation:
     lost: str | None = None
     settled: Settlement | Trouble | None = None
     look: Look | None = None
-    planned: tuple[PartitionDeletion, ...] | Trouble | None = None
+    planned: Deletions | Trouble | None = None
     deletion: Pass | None = None
     finished: bool | Trouble = False
     left: bool | Trouble = False

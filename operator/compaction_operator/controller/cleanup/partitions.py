@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from compaction_operator.api.cleanup import CompactionCleanupStatus, PartitionEntry, PartitionStatus, PublishedState
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import Deletions, PartitionDeletion, not_published
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import STILL_NEEDED, Trouble
 
@@ -25,11 +25,11 @@ class Pass:
     """One deletion pass over the journal in progress: partitions visited, latest results, and the first trouble."""
 
     visited: frozenset[str] = frozenset()
-    latest: tuple[PartitionDeletion, ...] = ()
+    latest: Deletions = ()
     trouble: Trouble | None = None
     broken_off: bool = False
 
-    def after(self, chunk: Iterable[PartitionEntry], outcome: tuple[PartitionDeletion, ...] | Trouble) -> "Pass":
+    def after(self, chunk: Iterable[PartitionEntry], outcome: Deletions | Trouble) -> "Pass":
         """Return the pass after one more chunk. A metastore error breaks it off."""
         if isinstance(outcome, Trouble):
             return replace(self, latest=(), trouble=outcome, broken_off=True)
@@ -52,19 +52,17 @@ def first_status(entry: PartitionEntry, settled: Settlement) -> PartitionStatus:
     changed = {**settled.gone, **settled.unreachable}
     state, change = settled.states[entry.partition], changed.get(entry.partition)
     needed = settled.needed.get(entry.partition, ())
-    recorded = tuple(obsolete.name for obsolete in entry.obsolete)
     status = PartitionStatus(
         partition=entry.partition,
         state=state,
-        kept=tuple(name for name in recorded if name in needed),
-        remaining=tuple(name for name in recorded if name not in needed),
+        kept=tuple(name for name in entry.recorded if name in needed),
+        remaining=tuple(name for name in entry.recorded if name not in needed),
     )
     if change is not None:
         return status.model_copy(update={"reason": change.reason, "message": change.message})
     if state is not PublishedState.NOT_PUBLISHED:
         return status
-    kept = f"{', '.join(entry.outputs)} was not published, so it makes nothing obsolete"
-    return status.model_copy(update={"reason": NOT_PUBLISHED, "message": kept})
+    return status.model_copy(update={"reason": NOT_PUBLISHED, "message": not_published(entry)})
 
 
 def progressed(old: PartitionStatus, result: PartitionDeletion | None) -> PartitionStatus:

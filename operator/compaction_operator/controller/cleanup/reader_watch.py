@@ -118,12 +118,8 @@ class ReaderWatch:
         table.busy = False
         table.failures = table.failures + 1 if isinstance(answer, Trouble) else 0
         started = table.started or 0.0
-        served = [
-            (cleanup, waiting)
-            for cleanup, waiting in table.waiting.items()
-            if waiting.due <= started and waiting.since <= started
-        ]
-        changed = [cleanup for cleanup, waiting in served if _tell(waiting, answer, table.failures, started, now)]
+        served = [pair for pair in table.waiting.items() if max(pair[1].due, pair[1].since) <= started]
+        changed = [cleanup for cleanup, waiting in served if _update(waiting, answer, table.failures, started, now)]
         self._plan(key)
         return changed
 
@@ -135,15 +131,16 @@ class ReaderWatch:
             del self._tables[key]
 
 
-def _tell(waiting: _Waiting, answer: ReaderSnapshot | Trouble, failures: int, started: float, now: datetime) -> bool:
+def _update(waiting: _Waiting, answer: ReaderSnapshot | Trouble, failures: int, started: float, now: datetime) -> bool:
+    """Give a waiting cleanup the answer; return whether its result changed."""
     waiting.due = _next(waiting.interval, failures, started)
-    look = _meaning(waiting, answer, now)
+    look = _look_of(waiting, answer, now)
     changed = not look.same_as(waiting.look)
     waiting.look = look
     return changed
 
 
-def _meaning(waiting: _Waiting, answer: ReaderSnapshot | Trouble, now: datetime) -> Look:
+def _look_of(waiting: _Waiting, answer: ReaderSnapshot | Trouble, now: datetime) -> Look:
     if isinstance(answer, Trouble):
         return Look(error=answer.message)
     strange = distrust(waiting.baseline, answer)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from compaction_operator.cleanup.deletion import PartitionDeletion
+from compaction_operator.cleanup.deletion import Deletions
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.decide import CleanupDecision, decide
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
@@ -32,10 +32,10 @@ class CleanupReconciler:
         if cleanup is None:
             self._reader_watch.forget(key)
             return None, False
-        observed = await self._look(cleanup, failures)
+        observed = await self._observe(cleanup, failures)
         while True:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
-            before, cleanup = cleanup, await self._cluster.write_cleanup(cleanup, decision.status)
+            before, cleanup = cleanup, await self._cluster.write(cleanup, decision.status)
             self._services.metrics.deleted(before, cleanup)
             await self._cluster.emit(decision.events, cleanup.raw)
             self._watch(cleanup, decision.action)
@@ -45,7 +45,7 @@ class CleanupReconciler:
                 return decision.requeue_after, decision.failed
             observed = await self._act(decision, cleanup, observed)
 
-    async def _look(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
+    async def _observe(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
         if cleanup.ended:
             return CleanupObservation(needed=self._needed(cleanup))
         if cleanup.settled:
@@ -80,44 +80,33 @@ class CleanupReconciler:
         if action is not CleanupAction.WATCH or baseline is None:
             self._reader_watch.forget(cleanup.key)
             return
-        interval = (
-            cleanup.spec.interval if cleanup.spec.interval is not None else self._services.config.cleanup.interval
-        )
+        own, now = cleanup.spec.interval, self._services.ticks()
+        interval = self._services.config.cleanup.interval if own is None else own
         self._reader_watch.watch(
-            cleanup.key,
-            cleanup.table,
-            baseline,
-            readers=cleanup.spec.readers,
-            interval=interval,
-            now=self._services.ticks(),
+            cleanup.key, cleanup.table, baseline, readers=cleanup.spec.readers, interval=interval, now=now
         )
 
     async def _act(
         self, decision: CleanupDecision, cleanup: Cleanup, observed: CleanupObservation
     ) -> CleanupObservation:
+        ask, work = self._services.ask, self._services.work
         if decision.action is CleanupAction.SETTLE:
             ended = (observed.job is None or observed.job.ended) and self._owner(cleanup) is not None
-            settle = partial(self._services.work.settle, driver_ended=ended)
-            return observed.answered(settled=await self._services.ask(cleanup, "settle", settle))
+            settled = await ask(cleanup, "settle", partial(work.settle, driver_ended=ended))
+            return observed.answered(settled=settled)
         if decision.action is CleanupAction.PLAN:
-            plan = partial(self._services.work.plan, partitions=cleanup.spec.partitions)
-            return observed.answered(planned=await self._services.ask(cleanup, "plan", plan))
+            plan = partial(work.plan, partitions=cleanup.spec.partitions)
+            return observed.answered(planned=await ask(cleanup, "plan", plan))
         if decision.action is CleanupAction.FINISH:
-            return observed.answered(
-                finished=await self._services.ask(cleanup, "finish", self._services.work.finish) or True
-            )
+            return observed.answered(finished=await ask(cleanup, "finish", work.finish) or True)
         if decision.action is CleanupAction.RELEASE:
-            return observed.answered(
-                left=await self._services.ask(cleanup, "release", self._services.work.release) or False
-            )
+            return observed.answered(left=await ask(cleanup, "release", work.release) or False)
         going = observed.deletion or Pass()
         return observed.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
 
-    async def _delete(self, decision: CleanupDecision, cleanup: Cleanup) -> tuple[PartitionDeletion, ...] | Trouble:
-        purge = decision.action is CleanupAction.PURGE
-        delete = partial(
-            self._services.work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist
-        )
+    async def _delete(self, decision: CleanupDecision, cleanup: Cleanup) -> Deletions | Trouble:
+        work, purge = self._services.work, decision.action is CleanupAction.PURGE
+        delete = partial(work.delete, partitions=decision.partitions, purge=purge, insist=decision.insist)
         pool = self._services.pools.of_warehouse(cleanup.spec.warehouse).deletion
         outcome = await self._services.ask(cleanup, "delete", delete, pool=pool)
         if not isinstance(outcome, Trouble):

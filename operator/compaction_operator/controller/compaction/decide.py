@@ -6,7 +6,7 @@ of any earlier moment. Where `decide` lacks information, it asks for an action; 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
@@ -102,7 +102,7 @@ class CompactionDecision:
     status: TableCompactionStatus
     action: CompactionAction = CompactionAction.NONE
     requeue_after: float | None = None
-    events: tuple[Event, ...] = field(default=())
+    events: tuple[Event, ...] = ()
 
 
 def decide(
@@ -122,30 +122,23 @@ def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime
     return None if since is None or most is None else parse_time(since) + timedelta(seconds=most)
 
 
-class _CompactionStep:
-    """One decision: the arguments of `decide` and the parts of its result."""
+class _CompactionStep(Draft[TableCompactionStatus]):
+    """One decision: the draft of the status to write, and the arguments of `decide`."""
 
     def __init__(
         self, compaction: Compaction, observed: CompactionObservation, config: OperatorConfig, now: datetime
     ) -> None:
+        super().__init__(compaction, now)
         self._compaction = compaction
         self._spec = compaction.spec
         self._observed = observed
         self._config = config
-        self._now = now
-        self._draft = Draft(compaction, now)
         self._deadline = attempt_deadline(compaction, config)
-
-    @property
-    def status(self) -> TableCompactionStatus:
-        """The status as decided so far."""
-        return self._draft.status
 
     def decision(
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
     ) -> CompactionDecision:
-        """Return the decision made so far, with the action that follows."""
-        return CompactionDecision(self.status, action, requeue_after, tuple(self._draft.events))
+        return CompactionDecision(self.status, action, requeue_after, tuple(self.events))
 
     def between_attempts(self) -> CompactionDecision:
         """Handle a compaction without a running attempt: fail, wait, or start the next attempt."""
@@ -155,22 +148,21 @@ class _CompactionStep:
         if self._spec.suspend:
             return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
         due = self.status.next_attempt_time
-        if due is not None and parse_time(due) > self._now:
+        if due is not None and parse_time(due) > self.now:
             return self._back_off(parse_time(due))
         if self._observed.waits_for is not None:
-            return self._wait(
-                Phase.QUEUED, "Queued", f"waiting for {self._observed.waits_for}", requeue_after=QUEUE_CHECK
-            )
+            message = f"waiting for {self._observed.waits_for}"
+            return self._wait(Phase.QUEUED, "Queued", message, requeue_after=QUEUE_CHECK)
         return self._preflight()
 
     def attempt_running(self) -> CompactionDecision:
         """Handle a recorded attempt: ensure that its Job exists, and judge the attempt once the Job has ended."""
         job, recorded = self._observed.job, self.status.job is not None
         if self.status.attempt_start_time is None:  # written by an older version: count from now on
-            self._draft.update(attempt_start_time=rfc3339(self._now))
+            self.update(attempt_start_time=rfc3339(self.now))
         if job is None and not recorded and self.status.ending is None:
             return self._create_job()
-        self._draft.update(job=current_job(self._compaction))
+        self.update(job=current_job(self._compaction))
         if job is not None and not job.ended:
             return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
         if self._observed.end is None:
@@ -207,16 +199,16 @@ class _CompactionStep:
 
     def _note_location(self, verdict: Preflight) -> CompactionDecision:
         """Record the table's location before anything starts: others may use another name of the same table."""
-        self._draft.update(location=verdict.location)
+        self.update(location=verdict.location)
         return self._wait(Phase.QUEUED, "Queued", f"the table is at {verdict.location}", requeue_after=0.0)
 
     def _report_automatic(self, automatic: Automatic) -> None:
         """Report whether Hive compacts the table by itself; if it may, emit an event on each change."""
-        outcome, (reason, message) = automatic.outcome, automatic.said(self._spec.table)
-        known = self._draft.find(AUTO_COMPACTION_OFF)
+        outcome, (reason, message) = automatic.outcome, automatic.explain(self._spec.table)
+        known = self.find(AUTO_COMPACTION_OFF)
         if outcome is not ConditionStatus.TRUE and (known is None or known.status is not outcome):
-            self._draft.event(reason, message, EventType.WARNING)
-        self._draft.set(AUTO_COMPACTION_OFF, outcome, reason, message)
+            self.event(reason, message, EventType.WARNING)
+        self.set(AUTO_COMPACTION_OFF, outcome, reason, message)
 
     def _start(self) -> CompactionDecision:
         """Record the next attempt.
@@ -224,18 +216,18 @@ class _CompactionStep:
         NB: its Job is created only afterwards, so that every Job belongs to a counted attempt.
         """
         attempt = self.status.attempt + 1
-        self._draft.update(
+        self.update(
             attempt=attempt,
             job=None,
             progress=None,
             next_attempt_time=None,
             back_off=None,
-            attempt_start_time=rfc3339(self._now),
-            start_time=self.status.start_time or rfc3339(self._now),
+            attempt_start_time=rfc3339(self.now),
+            start_time=self.status.start_time or rfc3339(self.now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
-        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
-        self._draft.event("Started", message)
+        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
+        self.event("Started", message)
         return self.decision(CompactionAction.CREATE_JOB)
 
     def _create_job(self) -> CompactionDecision:
@@ -257,12 +249,12 @@ class _CompactionStep:
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(self._seen_of_driver()))
         requeue_after = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
         if self._deadline is not None:
-            requeue_after = min(requeue_after, seconds_until(self._deadline, self._now))
+            requeue_after = min(requeue_after, seconds_until(self._deadline, self.now))
         trouble = self._observed.pod
         what = f"is waiting: {trouble}" if trouble else "is running"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
         if trouble is None or trouble.passing:
-            self._draft.update(pod_trouble=None)
+            self.update(pod_trouble=None)
             return self._wait(Phase.RUNNING, "Running", message, requeue_after=requeue_after)
         return self._cannot_start(trouble, message, requeue_after)
 
@@ -272,15 +264,15 @@ class _CompactionStep:
         NB: one cause has several reasons (ErrImagePull, ImagePullBackOff).
         """
         if self.status.pod_trouble is None:
-            self._draft.event(trouble.reason, message, EventType.WARNING)
-        self._draft.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
+            self.event(trouble.reason, message, EventType.WARNING)
+        self.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
         return self._wait(Phase.WAITING, trouble.reason, message, requeue_after=requeue_after)
 
     def _is_overdue(self) -> bool:
-        return self._deadline is not None and self._deadline <= self._now
+        return self._deadline is not None and self._deadline <= self.now
 
     def _overdue(self, seen: str) -> str:
-        return f"deadline {rfc3339(self._deadline or self._now)} exceeded: {seen}"
+        return f"deadline {rfc3339(self._deadline or self.now)} exceeded: {seen}"
 
     def _seen_of_driver(self) -> str:
         """Describe the state of an attempt at its deadline."""
@@ -293,13 +285,13 @@ class _CompactionStep:
     def _give_up(self, reason: Reason, why: str) -> CompactionDecision:
         """Record why the attempt ends. NB: its Job is deleted only afterwards, so that a restart can continue."""
         ending = Why(reason=reason, message=why)
-        self._draft.update(ending=ending, job=current_job(self._compaction))
-        self._draft.event(reason, f"ending attempt {self.status.attempt}: {why}", EventType.WARNING)
+        self.update(ending=ending, job=current_job(self._compaction))
+        self.event(reason, f"ending attempt {self.status.attempt}: {why}", EventType.WARNING)
         return self._delete_job(ending)
 
     def _delete_job(self, ending: Why) -> CompactionDecision:
         """Delete the Job, and poll until it is gone; finalizers of other controllers may delay that."""
-        self._set(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"ending the attempt: {ending.message}")
+        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"ending the attempt: {ending.message}")
         if self._observed.job_deleted:
             return self.decision(requeue_after=STARTING_CHECK)
         return self.decision(CompactionAction.DELETE_JOB)
@@ -311,26 +303,23 @@ class _CompactionStep:
             return JOB_CHECK
         if shown is not None:
             due = parse_time(shown.last_update_time) + timedelta(seconds=PROGRESS_PAUSE)
-            if due > self._now:
-                return seconds_until(due, self._now)
+            if due > self.now:
+                return seconds_until(due, self.now)
         self._show(seen)
         return JOB_CHECK
 
     def _show(self, progress: Progress) -> None:
         shown = self.status.progress
         if shown is None or not shown.shows(progress):
-            self._draft.update(progress=ProgressStatus.of(progress, at=rfc3339(self._now)))
+            self.update(progress=ProgressStatus.of(progress, at=rfc3339(self.now)))
 
     def _judge(self, end: End) -> CompactionDecision:
         if end.driver.progress is not None:
             self._show(end.driver.progress)
-        if self._compaction.is_hudi:
-            self._record_hudi(end)
-        else:
-            self._record(end)
+        self._record(end)
         failure = self._failure(end)
         if failure is None:
-            return self._succeed(self._done_hudi(end) if self._compaction.is_hudi else self._done(end))
+            return self._succeed(self._done(end))
         if self._observed.attempt_ended is not True:
             return self._end_attempt(self._observed.attempt_ended)
         if failure.reason in FINAL_REASONS:
@@ -338,14 +327,11 @@ class _CompactionStep:
         return self._pause(failure) if failure.reason in WAITING_REASONS else self._count(failure, end)
 
     def _record(self, end: End) -> None:
-        self._draft.update(
-            cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
-            totals=sum((entry.totals for entry in end.published), Totals()),
-        )
-
-    def _record_hudi(self, end: End) -> None:
-        if end.driver.result is not None and end.driver.result.hudi is not None:
-            self._draft.update(hudi=end.driver.result.hudi)
+        if not self._compaction.is_hudi:
+            totals = sum((entry.totals for entry in end.published), Totals())
+            self.update(cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups), totals=totals)
+        elif end.driver.result is not None and end.driver.result.hudi is not None:
+            self.update(hudi=end.driver.result.hudi)
 
     def _failure(self, end: End) -> DriverResult | None:
         """Return why the attempt failed, None if it did not.
@@ -392,14 +378,13 @@ class _CompactionStep:
         return self._wait(Phase.WAITING, "CleaningUp", message, requeue_after=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:
+        """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded."""
+        if self._compaction.is_hudi:
+            lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
+            return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
         if not end.published:
             return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing to compact")
         return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
-
-    def _done_hudi(self, end: End) -> DriverResult:
-        """Return the driver's report of its success. A succeeded Job counts as success even if its report is lost."""
-        lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
-        return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:
@@ -413,9 +398,9 @@ class _CompactionStep:
 
     def _count(self, failure: DriverResult, end: End) -> CompactionDecision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
-        self._draft.update(failed_attempts=failed)
+        self.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
-        self._draft.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
+        self.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
         if failed >= most:
             reason = Reason.ATTEMPTS_EXHAUSTED if failure.reason is Reason.DRIVER_FAILED else failure.reason
             return self._fail(self._at_last(DriverResult(reason=reason, message=text), end))
@@ -424,8 +409,8 @@ class _CompactionStep:
 
     def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> CompactionDecision:
         """Start nothing for `pause` seconds, and record why."""
-        self._draft.update(
-            next_attempt_time=rfc3339(self._now + timedelta(seconds=pause)),
+        self.update(
+            next_attempt_time=rfc3339(self.now + timedelta(seconds=pause)),
             back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
             ending=None,
             pod_trouble=None,
@@ -446,28 +431,28 @@ class _CompactionStep:
         return self._end(Phase.FAILED, ConditionStatus.FALSE, why)
 
     def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> CompactionDecision:
-        self._draft.update(
-            completion_time=rfc3339(self._now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
+        self.update(
+            completion_time=rfc3339(self.now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
         )
-        self._set(phase, outcome, why.reason, why.message)
+        self._report(phase, outcome, why.reason, why.message)
         event_type = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
-        self._draft.event(why.reason, why.message, event_type)
+        self.event(why.reason, why.message, event_type)
         return self.decision()
 
     def _back_off(self, due: datetime) -> CompactionDecision:
         """Report why the compaction backs off. NB: a status written by an older version does not record the reason."""
         why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
-        return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self._now))
+        return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self.now))
 
     def _wait(
         self, phase: Phase, reason: str, message: str, *, requeue_after: float | None = None
     ) -> CompactionDecision:
-        self._set(phase, ConditionStatus.UNKNOWN, reason, message)
+        self._report(phase, ConditionStatus.UNKNOWN, reason, message)
         return self.decision(requeue_after=requeue_after)
 
-    def _set(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
-        self._draft.set(SUCCEEDED, outcome, reason, message)
-        self._draft.update(phase=phase)
+    def _report(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
+        self.set(SUCCEEDED, outcome, reason, message)
+        self.update(phase=phase)
 
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:

@@ -48,19 +48,19 @@ class CompactionReconciler:
             self._turns.release(compaction)
 
     async def _steps(self, compaction: Compaction) -> float | None:
-        observed = await self._look(compaction)
+        observed = await self._observe(compaction)
         while True:
             decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
             if decision.action is CompactionAction.PREFLIGHT:
                 self._turns.claim(compaction)
-            before, compaction = compaction, await self._cluster.write_compaction(compaction, decision.status)
+            before, compaction = compaction, await self._cluster.write(compaction, decision.status)
             self._services.metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after
             observed = await self._act(decision.action, compaction, observed)
 
-    async def _look(self, compaction: Compaction) -> CompactionObservation:
+    async def _observe(self, compaction: Compaction) -> CompactionObservation:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
             waits_for = None if compaction.ended else self._turns.waits_for(compaction, self._services.clock())
@@ -105,9 +105,8 @@ class CompactionReconciler:
         self, action: CompactionAction, compaction: Compaction, observed: CompactionObservation
     ) -> CompactionObservation:
         if action is CompactionAction.PREFLIGHT:
-            return replace(
-                observed, verdict=await self._services.ask(compaction, "preflight", self._services.work.preflight)
-            )
+            verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight)
+            return replace(observed, verdict=verdict)
         if action is CompactionAction.CREATE_JOB:
             return await self._create_job(compaction)
         if action is CompactionAction.DELETE_JOB:

@@ -10,6 +10,7 @@ from compaction_operator.controller.kube.resources import (
     Compaction,
     Key,
     ResourceKind,
+    ResourceT,
     TableKey,
     read_cleanup,
     read_compaction,
@@ -17,7 +18,6 @@ from compaction_operator.controller.kube.resources import (
 
 REMEMBERED_DELETIONS = 10_000
 
-T = TypeVar("T", Compaction, Cleanup)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -36,7 +36,7 @@ class Recent(OrderedDict[K, V]):
             self.popitem(last=False)
 
 
-class Store(Generic[T]):
+class Store(Generic[ResourceT]):
     """Objects of one kind, indexed by key and table. An older version never replaces a newer one, nor a deletion.
 
     `place` maps table keys that name the same table to one key.
@@ -44,11 +44,11 @@ class Store(Generic[T]):
 
     def __init__(self, place: Callable[[TableKey], TableKey]) -> None:
         self._place = place
-        self._objects: dict[Key, T] = {}
+        self._objects: dict[Key, ResourceT] = {}
         self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
-    def put(self, resource: T) -> bool:
+    def put(self, resource: ResourceT) -> bool:
         """Store an object; return False if a newer version of it, or its deletion, is known."""
         old = self._objects.get(resource.key)
         if resource.meta.uid in self._deleted:
@@ -61,7 +61,7 @@ class Store(Generic[T]):
         self._by_table[self._place(resource.table)].add(resource.key)
         return True
 
-    def drop(self, key: Key, uid: str) -> T | None:
+    def drop(self, key: Key, uid: str) -> ResourceT | None:
         """Remove a deleted object and return it. NB: later events with this uid are ignored from then on."""
         self._deleted[uid] = None
         old = self._objects.get(key)
@@ -71,19 +71,19 @@ class Store(Generic[T]):
         self._leave_table(old)
         return old
 
-    def get(self, key: Key) -> T | None:
+    def get(self, key: Key) -> ResourceT | None:
         """Return the object of that key, or None."""
         return self._objects.get(key)
 
-    def of_table(self, table: TableKey) -> list[T]:
+    def of_table(self, table: TableKey) -> list[ResourceT]:
         """Return the objects of a table, unordered."""
         return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
 
-    def all(self) -> list[T]:
+    def all(self) -> list[ResourceT]:
         """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
         return list(self._objects.values())
 
-    def _leave_table(self, resource: T) -> None:
+    def _leave_table(self, resource: ResourceT) -> None:
         table = self._place(resource.table)
         self._by_table[table].discard(resource.key)
         if not self._by_table[table]:
@@ -109,6 +109,10 @@ class Cache:
     def place(self, table: TableKey) -> TableKey:
         """Return the canonical key of a table, whichever warehouse names it."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
+
+    def of_kind(self, kind: ResourceKind) -> Store[Compaction] | Store[Cleanup]:
+        """Return the objects of one of our kinds."""
+        return self.compactions if kind is ResourceKind.COMPACTION else self.cleanups
 
     def put(self, kind: ResourceKind, raw: Mapping[str, Any]) -> Compaction | Cleanup | None:
         """Store one of our objects and return it, or None if a newer version is known."""

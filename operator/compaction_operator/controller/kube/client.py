@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -14,6 +14,7 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.errors import OperatorError
 
 Raw = dict[str, Any]
 
@@ -26,7 +27,7 @@ EXECUTORS = "spark-role=executor"
 _PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP: cleanup_api.PLURAL}
 
 
-class KubeError(Exception):
+class KubeError(OperatorError):
     """The API server could not be reached or refused the request; a retry may help."""
 
 
@@ -42,47 +43,7 @@ class ResourceExistsError(KubeError):
     """An object of that name already exists."""
 
 
-class Kube(Protocol):
-    """The calls that the controller makes to the API server."""
-
-    def list_all(self, kind: ResourceKind) -> list[Raw]:
-        """Return every TableCompaction or CompactionCleanup of the cluster."""
-
-    def newest(self, kind: ResourceKind) -> int:
-        """Return the current resource version of the list of one of our kinds."""
-
-    def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
-        """Return the cleanups written by a compaction's attempts."""
-
-    def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
-        """Write a status if the object still has `raw`'s version; return the updated object.
-
-        Raises ConflictError or GoneError otherwise.
-        """
-
-    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
-        """Delete a cleanup if it still has `raw`'s version. Raises ConflictError or GoneError otherwise."""
-
-    def create_job(self, manifest: Raw) -> Raw:
-        """Create a Job and return it. Raises ResourceExistsError."""
-
-    def delete_job(self, namespace: str, name: str) -> None:
-        """Delete a Job; its pods are deleted in the background. Raises GoneError."""
-
-    def get_job(self, namespace: str, name: str) -> Raw | None:
-        """Return a Job, or None if none has that name."""
-
-    def list_pods(self, namespace: str, job: str) -> list[Raw]:
-        """Return the pods of a Job."""
-
-    def list_executors(self, namespace: str) -> list[Raw]:
-        """Return the pods of Spark executors in a namespace."""
-
-    def create_event(self, event: Raw) -> None:
-        """Create a core/v1 Event."""
-
-
-class KubeClient:
+class Kube:
     """The API server, accessed with the `kubernetes` package. Thread-safe; every method raises KubeError on failure."""
 
     def __init__(self, api: client.ApiClient) -> None:
@@ -91,7 +52,7 @@ class KubeClient:
         self._core = client.CoreV1Api(api)
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
-        """Return every object of one of our kinds, fetched in pages."""
+        """Return every TableCompaction or CompactionCleanup of the cluster, fetched in pages."""
         items: list[Raw] = []
         more = ""
         while True:
@@ -104,12 +65,15 @@ class KubeClient:
                 return items
 
     def newest(self, kind: ResourceKind) -> int:
-        """Return a list's own resource version. NB: a request without a version is served from etcd."""
+        """Return the current resource version of one of our kinds' list.
+
+        NB: a request without a version is served from etcd.
+        """
         page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
         return int(page["metadata"]["resourceVersion"])
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
-        """Return the cleanups labelled with the compaction's uid."""
+        """Return the cleanups written by a compaction's attempts."""
         page = _call(
             self._custom.list_namespaced_custom_object,
             GROUP,
@@ -122,7 +86,10 @@ class KubeClient:
         return items
 
     def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
-        """Replace the status under the resource version of `raw`."""
+        """Write a status if the object still has `raw`'s version; return the updated object.
+
+        Raises ConflictError or GoneError otherwise.
+        """
         metadata = raw["metadata"]
         replaced: Raw = _call(
             self._custom.replace_namespaced_custom_object_status,
@@ -137,7 +104,7 @@ class KubeClient:
         return replaced
 
     def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
-        """Delete a cleanup under its uid and resource version."""
+        """Delete a cleanup if it still has `raw`'s uid and version. Raises ConflictError or GoneError otherwise."""
         metadata = raw["metadata"]
         only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         _call(
@@ -151,26 +118,29 @@ class KubeClient:
         )
 
     def create_job(self, manifest: Raw) -> Raw:
-        """Create a Job."""
+        """Create a Job and return it. Raises ResourceExistsError."""
         return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
 
     def delete_job(self, namespace: str, name: str) -> None:
-        """Delete a Job at once. NB: without a propagation policy, batch/v1 would orphan its pods."""
+        """Delete a Job; its pods are deleted in the background. Raises GoneError.
+
+        NB: without a propagation policy, batch/v1 would orphan its pods.
+        """
         _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
-        """Return a Job or None."""
+        """Return a Job, or None if none has that name."""
         try:
             return _raw(self._batch.read_namespaced_job, name, namespace)
         except GoneError:
             return None
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
-        """Return the pods labelled with the Job's name."""
+        """Return the pods of a Job."""
         return self._pods(namespace, f"{LABEL_JOB}={job}")
 
     def list_executors(self, namespace: str) -> list[Raw]:
-        """Return the pods that Spark labelled as executors."""
+        """Return the pods of Spark executors in a namespace."""
         return self._pods(namespace, EXECUTORS)
 
     def _pods(self, namespace: str, selector: str) -> list[Raw]:
@@ -182,7 +152,7 @@ class KubeClient:
         _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
 
 
-def connect() -> KubeClient:
+def connect() -> Kube:
     """Connect to the cluster that this process runs in, or else to the one that kubeconfig names.
 
     Raises KubeError if there is neither.
@@ -196,7 +166,7 @@ def connect() -> KubeClient:
             raise KubeError(f"no cluster is configured: {error}") from error
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = THREADS
-    return KubeClient(client.ApiClient(configuration))
+    return Kube(client.ApiClient(configuration))
 
 
 def _raw(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import chain
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
@@ -15,7 +15,7 @@ from compaction_operator.controller.kube.client import LABEL_JOB, GoneError, Kub
 from compaction_operator.controller.kube.driver_pod import driver_progress
 from compaction_operator.controller.kube.events import Event, event_manifest
 from compaction_operator.controller.kube.job import JobView, view_job
-from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceT
 from compaction_operator.controller.kube.times import Clock
 
 log = logging.getLogger(__name__)
@@ -84,19 +84,17 @@ class Cluster:
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
-    async def write_compaction(self, old: Compaction, status: TableCompactionStatus) -> Compaction:
-        """Write a status if it differs and the version still matches; return the updated compaction."""
+    async def write(self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus) -> ResourceT:
+        """Write a status if it differs and the version still matches; return the updated resource."""
         if status == old.status:
             return old
-        await self._write(old, status.to_json())
-        return self._cache.compactions.get(old.key) or old
-
-    async def write_cleanup(self, old: Cleanup, status: CompactionCleanupStatus) -> Cleanup:
-        """Write a status if it differs and the version still matches; return the updated cleanup."""
-        if status == old.status:
-            return old
-        await self._write(old, status.to_json())
-        return self._cache.cleanups.get(old.key) or old
+        try:
+            raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, status.to_json())
+        except GoneError:
+            self._cache.drop(old.key, old.meta.uid)
+            raise
+        self._cache.put(old.kind, raw)
+        return cast(ResourceT, self._cache.of_kind(old.kind).get(old.key) or old)
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""
@@ -196,14 +194,6 @@ class Cluster:
                 await run_in(self._pool, self._kube.create_event, manifest)
             except KubeError as error:
                 log.warning("event %s about %s not posted: %s", event.reason, name, error)
-
-    async def _write(self, old: Compaction | Cleanup, status: Raw) -> None:
-        try:
-            raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, status)
-        except GoneError:
-            self._cache.drop(old.key, old.meta.uid)
-            raise
-        self._cache.put(old.kind, raw)
 
 
 def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:

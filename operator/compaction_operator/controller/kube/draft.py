@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Generic
 
-from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition, with_condition
+from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.resources import Resource, StatusT
 from compaction_operator.controller.kube.times import rfc3339
@@ -29,15 +29,17 @@ class Draft(Generic[StatusT]):
     def set(self, type_: str, outcome: ConditionStatus, reason: str, message: str) -> bool:
         """Set a condition; its transition time changes only with its status. Return whether anything changed."""
         old = self.find(type_)
+        known: tuple[Condition, ...] = self.status.conditions
         condition = Condition(
             type=type_,
             status=outcome,
             reason=reason,
             message=message,
             observed_generation=self._generation,
-            last_transition_time=rfc3339(self.now),
+            last_transition_time=old.last_transition_time if old and old.status is outcome else rfc3339(self.now),
         )
-        self.update(conditions=with_condition(self.status.conditions, condition))
+        replaced = tuple(condition if one.type == type_ else one for one in known)
+        self.update(conditions=replaced if old else (*known, condition))
         return old is None or (old.status, old.reason, old.message) != (outcome, reason, condition.message)
 
     def event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:

@@ -12,11 +12,12 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import Kube
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
+from compaction_operator.errors import OperatorError
 
 KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
 
 
-class WentBackError(Exception):
+class WentBackError(OperatorError):
     """The API server shows an older state than before: no cached state is reliable."""
 
 
@@ -43,7 +44,7 @@ class History:
 
     async def _gone(self, kind: ResourceKind) -> list[Compaction | Cleanup]:
         # Objects that change from here on may be listed in either version.
-        known = {one.meta.uid: one for one in self._known(kind)}
+        known = {one.meta.uid: one for one in self._cache.of_kind(kind).all()}
         newest = await run_in(self._pool, self._kube.newest, kind)
         seen = max((one.meta.resource_version for one in known.values()), default=0)
         before = self._newest[kind]
@@ -59,6 +60,3 @@ class History:
             if version < known[uid].meta.resource_version:
                 raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than seen before")
         return [one for uid, one in known.items() if uid not in listed]
-
-    def _known(self, kind: ResourceKind) -> list[Compaction] | list[Cleanup]:
-        return self._cache.compactions.all() if kind is ResourceKind.COMPACTION else self._cache.cleanups.all()

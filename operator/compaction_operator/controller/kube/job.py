@@ -30,11 +30,7 @@ MEMORY_OVERHEAD_MINIMUM = 512
 
 _SIZE = re.compile(r"^([0-9]+)([kmgt]?)b?$")
 _MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-_POD_FIELDS = {
-    "POD_NAME": "metadata.name",
-    "POD_UID": "metadata.uid",
-    "POD_IP": "status.podIP",
-}
+_POD_FIELDS = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
 
 
 class JobState(StrEnum):
@@ -110,7 +106,20 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
 
     The Job itself never retries: an attempt is counted before it starts, so retries are up to the controller.
     """
-    labels = job_labels(request)
+    labels = {
+        "app.kubernetes.io/name": "compaction-operator",
+        "app.kubernetes.io/component": CONTAINER,
+        LABEL_COMPACTION_UID: request.uid,
+        LABEL_ATTEMPT: str(request.attempt),
+    }
+    owner = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": api.KIND,
+        "name": request.name,
+        "uid": request.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -119,7 +128,7 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
             "namespace": request.namespace,
             "labels": labels,
             "annotations": {ANNOTATION_COMPACTION: request.name},
-            "ownerReferences": [_owner(request)],
+            "ownerReferences": [owner],
         },
         "spec": {
             "backoffLimit": 0,
@@ -127,16 +136,6 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
             "ttlSecondsAfterFinished": math.ceil(ttl),
             "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request)},
         },
-    }
-
-
-def job_labels(request: JobRequest) -> dict[str, str]:
-    """Return the labels that identify a Job and its pod."""
-    return {
-        "app.kubernetes.io/name": "compaction-operator",
-        "app.kubernetes.io/component": CONTAINER,
-        LABEL_COMPACTION_UID: request.uid,
-        LABEL_ATTEMPT: str(request.attempt),
     }
 
 
@@ -189,17 +188,6 @@ def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
     return JobState.ACTIVE, ""
 
 
-def _owner(request: JobRequest) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": api.KIND,
-        "name": request.name,
-        "uid": request.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
-
-
 def _pod_spec(request: JobRequest) -> dict[str, Any]:
     profile, warehouse = request.profile, request.warehouse
     spec: dict[str, Any] = {
@@ -220,7 +208,8 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
 
 def _container(request: JobRequest) -> dict[str, Any]:
     warehouse = request.warehouse
-    variables = [*_pod_environment(), *metastore_environment(warehouse.metastore)]
+    of_pod = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
+    variables = [*of_pod, *metastore_environment(warehouse.metastore)]
     return {
         "name": CONTAINER,
         "image": request.profile.image,
@@ -232,7 +221,3 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "securityContext": container_security(),
         "volumeMounts": volume_mounts(warehouse.volume, warehouse.metastore.secret),
     }
-
-
-def _pod_environment() -> list[dict[str, Any]]:
-    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]

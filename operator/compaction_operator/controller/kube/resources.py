@@ -145,6 +145,9 @@ class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
         return self.status.baseline is not None
 
 
+ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
+
+
 def read_meta(raw: Mapping[str, Any]) -> Meta:
     """Return the metadata of an object in its API form."""
     metadata = raw["metadata"]

@@ -39,7 +39,10 @@ class WorkQueue(Generic[K]):
 
     def pop(self, now: float) -> K | None:
         """Return the next ready key, or None; the caller must call `done` for it."""
-        self._promote(now)
+        while (due := self.next_due()) is not None and due <= now:
+            _, _, late = heapq.heappop(self._heap)
+            del self._due[late]
+            self.add(late)
         if not self._ready:
             return None
         key, _ = self._ready.popitem(last=False)
@@ -58,11 +61,3 @@ class WorkQueue(Generic[K]):
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
-
-    def _promote(self, now: float) -> None:
-        due = self.next_due()
-        while due is not None and due <= now:
-            _, _, key = heapq.heappop(self._heap)
-            del self._due[key]
-            self.add(key)
-            due = self.next_due()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from compaction_operator.errors import OperatorError
 from compaction_operator.orc.spec.hive_types import spell
 from compaction_operator.orc.spec.messages import Kind
 from compaction_operator.orc.spec.physical import physical_type
@@ -21,7 +22,7 @@ _FLOATS = (Kind.FLOAT, Kind.DOUBLE)
 _POSITIONAL = re.compile(r"_col[0-9]+")
 
 
-class Incompatible(ValueError):  # noqa: N818 - a verdict on two types
+class Incompatible(OperatorError, ValueError):  # noqa: N818 - a verdict on two types
     """A file's column cannot be converted to the table's without possible loss."""
 
 

@@ -1,7 +1,9 @@
 """Errors about ORC files, each with a one-line message."""
 
+from compaction_operator.errors import OperatorError
 
-class OrcError(Exception):
+
+class OrcError(OperatorError):
     """A file cannot be read, written or preserved bit for bit; names the file and the reason."""
 
     def __init__(self, path: str, reason: str) -> None:

@@ -1,0 +1,55 @@
+"""The root of the project's exceptions. Each of them stays in the module that raises it; here is the whole tree.
+
+Beside an exception is the reason that a TableCompaction's condition shows when it ends a driver. Without a reason of
+its own it has that of the exception above it. Before an attempt, a MetastoreError is MetastoreUnavailable, and a
+StorageError is UnsupportedTable for a Hive table and StorageUnavailable for a Hudi table. A CompactionCleanup's
+condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehouse, and the names of other exceptions.
+
+    OperatorError
+        HudiError                       UnsupportedTable
+            HudiFailedError             DriverFailed
+            HudiLockError               WaitingForLock
+            NoLockProviderError         NoLockProvider
+            NotHudiError                TableNotFound
+            NotMergeOnReadError         NotMergeOnRead
+            RefusedOptionError          RefusedOption
+            UnsupportedVersionError
+            WaitingForInstantError      WaitingForInstant
+        Incompatible (ValueError)       UnreadableFile
+        JobError                        (its own)
+            JournalRefused              DriverFailed
+            OvertakenError              WaitingForInstant
+            RepeatedRow                 UnreadableFile, or OverlappingCompaction
+            TableChanged                TableChanged
+        KubeError
+            ConflictError
+            GoneError
+            ResourceExistsError
+        MetastoreError                  DriverFailed
+            LockLost                    LockLost
+            MetastoreUnavailable        MetastoreUnavailable
+                HungUp
+            NotAllowedError             NotAllowed
+            TableNotFound               TableNotFound
+            TransactionLost             TransactionLost
+            UnknownWarehouseError       UnknownWarehouse
+        NotEnoughHistory (ValueError)   UnsupportedTable
+            OpenWriteBelow              WaitingForOpenWrite
+        OrcError                        UnreadableFile
+            RepeatedRowError
+        PartitionSpecError (ValueError) PartitionNotFound
+        ReadersBusyError
+        Refused                         (its own)
+        StillThereError
+        StorageError                    UnreadableFile
+            AlreadyExistsError
+            NotFoundError
+        TableGoneError
+        UndecidedError
+        UnsupportedLayout (ValueError)  UnsupportedTable
+        WentBackError
+"""
+
+
+class OperatorError(Exception):
+    """Any error that this project raises on purpose, except a plain ValueError about one argument."""
