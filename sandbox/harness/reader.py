@@ -8,8 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish, MetastoreError
 from sandbox.harness.tables import HiveTable
 from sandbox.metastore.admin import MetastoreAdmin
 

@@ -13,7 +13,7 @@ from compaction_operator.acid.names import (
     AcidDirectory,
     parse_directory,
 )
-from compaction_operator.metastore.errors import TableNotFound
+from compaction_operator.metastore import TableNotFound
 from sandbox.harness.orcfile import delete_file, insert_file
 from sandbox.harness.settings import MOUNT
 from sandbox.harness.toolbox import Toolbox

@@ -4,17 +4,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.Thrift import TType
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore.client import BATCH, MetastoreClient
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.hive4_calls import I64, STRING, STRINGS, Call, Struct, get_table_req, spec_of, struct
-from compaction_operator.metastore.partition_names import name_of
+from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Generation, MetastoreClient, Table
+from compaction_operator.metastore.client import BATCH
+from compaction_operator.metastore.hive4_calls import I64, STRING, Call, Struct, get_table_req, spec_of, struct
+from compaction_operator.metastore.partition_specs import escape
 from compaction_operator.metastore.replies import required
-from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_OUTPUT_FORMAT, ORC_SERDE, Table
 
 CAPABILITIES = ["HIVEFULLACIDREAD", "HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE"]
 """What a Hive 4 metastore wants to hear of somebody who creates an ACID table."""
+
+ORC_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
+STRINGS = (TType.LIST, (TType.STRING, "UTF8", False))
+
+
+def name_of(keys: Sequence[str], values: Sequence[str]) -> str:
+    """Return the name of the partition with those values (Hive's Warehouse.makePartName)."""
+    return "/".join(f"{key.lower()}={escape(value)}" for key, value in zip(keys, values, strict=True))
 
 
 class CreateTableRequest(Struct):

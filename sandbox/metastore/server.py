@@ -12,8 +12,7 @@ from typing import Any, Literal, Self
 from xml.sax.saxutils import escape
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, TableNotFound
+from compaction_operator.metastore import MetastoreClient, MetastoreError, TableNotFound
 from sandbox.metastore.ports import free_port
 from sandbox.metastore.postgres import PostgresServer
 

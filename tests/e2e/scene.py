@@ -27,7 +27,7 @@ from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.config import Metastore
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish
 
 Names = dict[str, frozenset[str]]
 """Names by partition ('' for an unpartitioned table)."""

@@ -16,7 +16,7 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Row, SmallTable
 
 from compaction_operator.api.hudi import HudiStatus
-from compaction_operator.hudi.properties import BUNDLES
+from compaction_operator.hudi import BUNDLES
 from tests.e2e.scene import Scene
 
 UPSERTS = ((range(100), 10), (range(20), 20), (range(10, 30), 30), (range(40), 5), (range(30, 50), 40))

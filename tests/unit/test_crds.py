@@ -10,11 +10,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from sandbox.metastore.admin import name_of
 
 from compaction_operator.acid.names import may_become_obsolete, parse_directory
 from compaction_operator.api import cleanup, compaction
 from compaction_operator.api.model import DURATION_PATTERN, GROUP, VERSION
-from compaction_operator.metastore.partition_names import name_of, parse_spec
+from compaction_operator.metastore.partition_specs import parse_spec
 
 CRDS = Path(__file__).parents[2] / "crds"
 Schema = dict[str, Any]

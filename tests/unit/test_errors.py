@@ -12,8 +12,8 @@ from compaction_operator import errors
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.work import NotAllowedError, UnknownWarehouseError, _trouble
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, job_error
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.metastore.errors import MetastoreUnavailable
+from compaction_operator.hudi import HudiError
+from compaction_operator.metastore import MetastoreUnavailable
 from compaction_operator.orc import OrcError
 
 LINE = re.compile(r"(?P<indent> {4,})(?P<name>\w+)(?P<value_error> \(ValueError\))? *(?P<reason>.*)")

@@ -18,11 +18,16 @@ from compaction_operator.api.request import agent_attempt, agent_info, pool_owne
 from compaction_operator.cleanup.fence import fence_those
 from compaction_operator.cleanup.identity import Place
 from compaction_operator.cleanup.staging import StagingFolder
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import MetastoreCalls
-from compaction_operator.metastore.locks import LockInfo, TxnInfo
-from compaction_operator.metastore.partition_names import lock_name
+from compaction_operator.metastore import (
+    Generation,
+    LockInfo,
+    MetastoreCalls,
+    QueueEntry,
+    QueueJob,
+    QueueState,
+    TxnInfo,
+    lock_name,
+)
 from compaction_operator.storage import Storage, StorageError, open_storage
 
 log = logging.getLogger(__name__)

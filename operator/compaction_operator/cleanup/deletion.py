@@ -16,9 +16,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import Generation, MetastoreCalls, QueueEntry, QueueState
 from compaction_operator.storage import Storage, StorageError
 
 READERS_BUSY = "ReadersBusy"

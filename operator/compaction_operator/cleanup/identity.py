@@ -6,9 +6,7 @@ from typing import Protocol
 
 from compaction_operator.api.cleanup import TableIdentity
 from compaction_operator.errors import OperatorError
-from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.interface import MetastoreCalls
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import MetastoreCalls, Table, TableNotFound
 from compaction_operator.storage import is_below
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import Reason
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.resolve import Refused, Resolved
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import MetastoreClient, Refused, Resolved, Table
 from compaction_operator.storage import StorageError, local_path
 from compaction_operator.storage.uri import components
 

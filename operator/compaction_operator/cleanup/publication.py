@@ -7,7 +7,7 @@ from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.errors import OperatorError
-from compaction_operator.metastore.compaction_queue import QueueEntry
+from compaction_operator.metastore import QueueEntry
 
 
 class UndecidedError(OperatorError):

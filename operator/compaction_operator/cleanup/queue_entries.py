@@ -13,9 +13,7 @@ from compaction_operator.cleanup.identity import TableGoneError
 from compaction_operator.cleanup.quarantine import QUARANTINE
 from compaction_operator.cleanup.recorded import Now, list_directory, resolve_now
 from compaction_operator.errors import OperatorError
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import Generation, MetastoreCalls, QueueEntry
 from compaction_operator.storage import NotFoundError, Storage, join
 
 

@@ -16,8 +16,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cleanup.readers import concerns
 from compaction_operator.errors import OperatorError
-from compaction_operator.metastore.interface import MetastoreCalls
-from compaction_operator.metastore.locks import LockInfo, LockKind, LockWish
+from compaction_operator.metastore import LockInfo, LockKind, LockWish, MetastoreCalls
 
 POLL_SECONDS = 0.1
 NAMED = 5

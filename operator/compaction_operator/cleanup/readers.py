@@ -6,12 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind, ReaderBaseline
 from compaction_operator.api.compaction import Readers, TableRef
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.interface import MetastoreCalls
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partition_names import lock_name
+from compaction_operator.metastore import (
+    Generation,
+    LockInfo,
+    MetastoreCalls,
+    MetastoreError,
+    MetastoreUnavailable,
+    OpenTransactions,
+    QueueEntry,
+    TxnInfo,
+    lock_name,
+)
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=300)
 """Hive's default for hive.txn.timeout: a client without a heartbeat for longer may be gone."""

@@ -13,7 +13,7 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import PartitionEntry, TableIdentity
 from compaction_operator.cleanup.identity import Change, Today, resolve_today
 from compaction_operator.cleanup.staging import TRASH_PREFIX
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import MetastoreCalls
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
 
 

@@ -13,7 +13,7 @@ from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.readers import look, take_baseline
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
-from compaction_operator.metastore.interface import MetastoreCalls
+from compaction_operator.metastore import MetastoreCalls
 from compaction_operator.storage import NotFoundError, Storage, StorageError
 
 log = logging.getLogger(__name__)

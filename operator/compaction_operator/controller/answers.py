@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.request import Reason
-from compaction_operator.metastore.auto_compaction import AutoCompaction
+from compaction_operator.metastore import AutoCompaction
 
 OVERDUE = "Overdue"
 """Condition of a cleanup that has exceeded its deadline."""

@@ -25,23 +25,24 @@ from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.policy import may_use, readers_refusal
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.options import write_options
-from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
-from compaction_operator.metastore.auto_compaction import auto_compaction, cleaner_runs
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.resolve import (
+from compaction_operator.hudi import HudiError, HudiTable, bundle_for, read_table, write_options
+from compaction_operator.metastore import (
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    QueueEntry,
     Refused,
+    Table,
     Target,
+    auto_compaction,
+    cleaner_runs,
     compactable_table,
     hudi_table,
     partition_names,
     require_one_compactor,
     resolve,
+    say_queued,
 )
-from compaction_operator.metastore.tables import Table
 from compaction_operator.storage import Storage, StorageError, local_path, open_storage
 
 log = logging.getLogger(__name__)

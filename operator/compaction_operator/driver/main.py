@@ -35,11 +35,17 @@ from compaction_operator.driver.merge.runner import SparkRunner
 from compaction_operator.driver.merge.tasks import task_bytes
 from compaction_operator.driver.progress import ProgressReporter
 from compaction_operator.driver.spark import hudi_session, slots, spark_context
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.resolve import Refused, hudi_table, require_one_compactor, resolve
+from compaction_operator.hudi import HudiError
+from compaction_operator.metastore import (
+    Generation,
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    Refused,
+    hudi_table,
+    require_one_compactor,
+    resolve,
+)
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,37 @@
-"""Hudi tables: decisions about their timeline and log files, made on plain values, and Hudi itself in a JVM."""
+"""Hudi tables: decisions about their timeline and log files, made on plain values, and Hudi itself in a JVM (`jvm`)."""
+
+from compaction_operator.hudi.choice import Choice, lies_in
+from compaction_operator.hudi.errors import HudiError, RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
+from compaction_operator.hudi.log_blocks import Block, LogFile
+from compaction_operator.hudi.options import threshold, write_options
+from compaction_operator.hudi.plans import FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
+
+__all__ = [
+    "BUNDLES",
+    "Action",
+    "Block",
+    "Choice",
+    "FileGroup",
+    "HudiError",
+    "HudiTable",
+    "Instant",
+    "LogFile",
+    "Operation",
+    "Plan",
+    "RefusedOptionError",
+    "State",
+    "Todo",
+    "UnsupportedVersionError",
+    "Written",
+    "bundle_for",
+    "decide",
+    "is_own",
+    "late",
+    "lies_in",
+    "read_table",
+    "stale",
+    "threshold",
+    "write_options",
+]

@@ -1,6 +1,7 @@
 """Choice of the blocks that a log compaction merges, out of those that Hudi's planner picked."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from compaction_operator.api.model import counted
 from compaction_operator.hudi.log_blocks import Block, best_run
@@ -11,7 +12,8 @@ class Choice:
     """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
 
     `limit` is in bytes, None for no limit. `partitions` are partition paths or leading parts of them; an empty
-    sequence means all partitions. `newest_only` is that of `best_run`.
+    sequence means all partitions. `newest_only` is that of `best_run`. `held_up_by` names the pending delta commits
+    that prevented the plan of a file group.
     """
 
     def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
@@ -24,25 +26,28 @@ class Choice:
     def forget(self) -> None:
         """Forget the skipped file groups, before another plan is made."""
         self._longest: int | None = None
-        self._held_up: str | None = None
+        self.held_up_by: str | None = None
         self._partial: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
         """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
-        run = self._run(operation, pending, newest_only=self.newest_only)
-        if not run:
-            self._note(operation, pending)
-        return run
+        runs = partial(best_run, operation.files, limit=self._limit)
+        chosen = partial(runs, threshold=self.threshold, newest_only=self.newest_only)
+        if found := chosen(pending=pending):
+            return found
+        if chosen(pending=()):
+            self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
+        if names := [file.name for file in operation.files if file.partial]:
+            self._partial = f"file group {operation.file_id}: {names[-1]}"
+        longest = runs(threshold=1, pending=(), newest_only=False)
+        self._longest = max(self._longest or 0, len(longest))
+        return ()
 
     def covers(self, partition: str) -> bool:
         """Whether a partition is among the requested ones."""
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
-
-    def held_up_by(self) -> str | None:
-        """Return the pending delta commits that prevented the plan of a file group, None if none did."""
-        return self._held_up
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` is the number of blocks of each file group."""
@@ -52,19 +57,6 @@ class Choice:
             run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
             return f"{run}, threshold {self.threshold}"
         return f"{counted(max(blocks, default=0), 'block')}, threshold {self.threshold}"
-
-    def _run(self, operation: Operation, pending: Collection[str], *, newest_only: bool) -> tuple[Block, ...]:
-        return best_run(
-            operation.files, threshold=self.threshold, limit=self._limit, pending=pending, newest_only=newest_only
-        )
-
-    def _note(self, operation: Operation, pending: Collection[str]) -> None:
-        if self._run(operation, (), newest_only=self.newest_only):
-            self._held_up = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        if partial := [file.name for file in operation.files if file.partial]:
-            self._partial = f"file group {operation.file_id}: {partial[-1]}"
-        longest = best_run(operation.files, threshold=1, limit=self._limit, pending=(), newest_only=False)
-        self._longest = max(self._longest or 0, len(longest))
 
 
 def lies_in(partition: str, wanted: str) -> bool:

@@ -78,8 +78,7 @@ def decide(
     clients are removed, never executed: it is unknown which writers were active when they were planned.
     """
     found = sorted(instants, key=lambda instant: instant.time)
-    services = [instant for instant in found if instant.action is not Action.DELTA_COMMIT]
-    pending = [instant for instant in services if instant.is_pending]
+    pending = [instant for instant in found if instant.is_pending and instant.action is not Action.DELTA_COMMIT]
     own = [instant for instant in pending if is_own(instant, namespace)]
     ours = [one for one in pending if one in own or (all_instants and one.action is not Action.CLUSTERING)]
     roll_back = tuple(instant for instant in ours if instant.is_dead)
@@ -93,9 +92,9 @@ def decide(
     )
 
 
-def is_own(instant: Instant, namespace: str) -> bool:
-    """Whether this operator planned the instant for a TableCompaction of the namespace."""
-    return (instant.owner or "").startswith(f"{namespace}/")
+def is_own(instant: Instant, of: str) -> bool:
+    """Whether this operator planned the instant for a TableCompaction: `of` is `<namespace>` or `<namespace>/<uid>`."""
+    return (instant.owner or "").startswith(f"{of}/")
 
 
 def stale(instants: Iterable[Instant]) -> tuple[Instant, ...]:

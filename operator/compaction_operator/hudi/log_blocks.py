@@ -26,10 +26,11 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Block:
-    """A block as readers see it: the files of one instant, and the files of the blocks that they replace.
+    """A block as readers see it: the files of one instant, after the files of the blocks that they replace.
 
-    `size` is the size in bytes of the instant's own files. `first` and `last` are the oldest and newest instants of
-    the original blocks. NB: a merged block takes the position of its newest original, not of its own instant.
+    Without the replaced files a reader would skip the merged block. `size` is the size in bytes of the instant's own
+    files. `first` and `last` are the oldest and newest instants of the original blocks. NB: a merged block takes the
+    position of its newest original, not of its own instant.
     """
 
     first: str
@@ -41,11 +42,6 @@ class Block:
     def partial(self) -> bool:
         """Whether any record is partial. NB: a log compaction loses partial records in Hudi 1.0, and fails in 1.2."""
         return any(file.partial for file in self.files)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The file names, replaced files first: without those a reader would skip the merged block."""
-        return tuple(file.name for file in self.files)
 
 
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:

@@ -107,7 +107,8 @@ def write_options(
     """
     _require_known_merging(table)
     given = {**warehouse, **own.options}
-    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": _concurrency(own), **_within(partitions)}
+    mode = "single_writer" if own.single_writer else "optimistic_concurrency_control"
+    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": mode, **_within(partitions)}
     if own.metadata_table:
         fixed["hoodie.metadata.log.compaction.enable"] = "true"
     for key, value in given.items():
@@ -188,10 +189,6 @@ def _of_table(table: HudiTable) -> dict[str, str]:
     }
     found |= {key: str(index in table.metadata_partitions).lower() for key, index in INDEXES.items()}
     return {key: value for key, value in found.items() if value is not None}
-
-
-def _concurrency(own: HudiOptions) -> str:
-    return "single_writer" if own.single_writer else "optimistic_concurrency_control"
 
 
 def _refuse(key: str, value: str, fixed: Mapping[str, str]) -> None:

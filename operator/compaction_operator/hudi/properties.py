@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError, UnsupportedVersionError
 from compaction_operator.storage import NotFoundError, Storage, join
@@ -81,15 +82,14 @@ def bundle_for(table: HudiTable, wanted: str | None) -> str:
 
     Raises UnsupportedVersionError when the wanted bundle does not support the table version, or no bundle does.
     """
-    known = wanted is None or wanted in BUNDLES
-    for version in BUNDLES if wanted is None else {wanted} & BUNDLES.keys():
-        if table.table_version in BUNDLES[version]:
+    for version, supported in BUNDLES.items():
+        if wanted in (None, version) and table.table_version in supported:
             return version
     what = f"{table.location} has table version {table.table_version}"
     served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
     problem = "no bundle supports it"
     if wanted is not None:
-        problem = f"hudi.bundle {wanted} {'does not support it' if known else 'is unknown'}"
+        problem = f"hudi.bundle {wanted} {'does not support it' if wanted in BUNDLES else 'is unknown'}"
     raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 
@@ -97,35 +97,29 @@ def parse_properties(text: str) -> dict[str, str]:
     """Return the keys and values of a file as java.util.Properties writes it, that is, without continuation lines."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {_unescaped(key.strip()): _unescaped(value.strip()) for key, _, value in pairs}
+    unescaped = partial(_ESCAPE.sub, _character)
+    return {unescaped(key.strip()): unescaped(value.strip()) for key, _, value in pairs}
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _character(found[1]), text)
-
-
-def _character(escaped: str) -> str:
+def _character(found: re.Match[str]) -> str:
+    escaped = found[1]
     return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _CONTROLS.get(escaped, escaped)
 
 
 def _table(location: str, found: Mapping[str, str]) -> HudiTable:
-    version = found["hoodie.table.version"]
+    get, version = found.get, found["hoodie.table.version"]
     if not version.isascii() or not version.isdecimal():
         raise NotHudiError(f"{location}/.hoodie/{FILES[0]}: hoodie.table.version is {version!r}, not a number")
     return HudiTable(
         location=location,
         name=found["hoodie.table.name"],
         table_version=int(version),
-        is_merge_on_read=found.get("hoodie.table.type") == "MERGE_ON_READ",
-        ordering_fields=_listed(
-            found.get("hoodie.table.ordering.fields") or found.get("hoodie.table.precombine.field")
-        ),
-        merge_mode=found.get("hoodie.record.merge.mode"),
-        merge_strategy=found.get(
-            "hoodie.record.merge.strategy.id", found.get("hoodie.compaction.record.merger.strategy")
-        ),
-        payload_class=found.get("hoodie.compaction.payload.class"),
-        metadata_partitions=_listed(found.get("hoodie.table.metadata.partitions")),
+        is_merge_on_read=get("hoodie.table.type") == "MERGE_ON_READ",
+        ordering_fields=_listed(get("hoodie.table.ordering.fields") or get("hoodie.table.precombine.field")),
+        merge_mode=get("hoodie.record.merge.mode"),
+        merge_strategy=get("hoodie.record.merge.strategy.id", get("hoodie.compaction.record.merger.strategy")),
+        payload_class=get("hoodie.compaction.payload.class"),
+        metadata_partitions=_listed(get("hoodie.table.metadata.partitions")),
     )
 
 

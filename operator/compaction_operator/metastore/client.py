@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -35,12 +36,7 @@ _LOCK_TYPES = {
 
 
 class MetastoreClient(CompactorCalls):
-    """Thread-safe client of one metastore. Close it, or use it as a context manager.
-
-    Each method sends its call once, except `open_transactions`. It raises MetastoreUnavailable if no reply arrives
-    within the timeout; the next call reconnects. It raises MetastoreError if the metastore refuses the call or its
-    reply is incomplete.
-    """
+    """Thread-safe client of one metastore, as `Caller` describes it. Only `open_transactions` repeats its call."""
 
     def get_table(self, database: str, name: str) -> Table:
         """Return a table. Raises TableNotFound."""
@@ -132,24 +128,19 @@ class MetastoreClient(CompactorCalls):
 
     def heartbeat(self, lock_id: int) -> None:
         """Keep a lock without a transaction alive. Raises LockLost if it no longer exists."""
-        request = ttypes.HeartbeatRequest(lockid=lock_id)
-        self._call(lambda client: client.heartbeat(request))
+        self._call(lambda client: client.heartbeat(ttypes.HeartbeatRequest(lockid=lock_id)))
 
     def heartbeat_txn(self, txn: int) -> None:
         """Keep a transaction and its locks alive. Raises TransactionLost if it is no longer open."""
-        request = ttypes.HeartbeatRequest(txnid=txn)
-        self._call(lambda client: client.heartbeat(request))
+        self._call(lambda client: client.heartbeat(ttypes.HeartbeatRequest(txnid=txn)))
 
     def unlock(self, lock_id: int) -> None:
         """Release a lock, or stop waiting for it. A lock that no longer exists is not an error.
 
         Raises MetastoreError for an acquired lock of an open transaction: only the transaction's end releases it.
         """
-        request = ttypes.UnlockRequest(lockid=lock_id)
-        try:
-            self._call(lambda client: client.unlock(request))
-        except LockLost:
-            return
+        with suppress(LockLost):
+            self._call(lambda client: client.unlock(ttypes.UnlockRequest(lockid=lock_id)))
 
     def show_locks(self, database: str, table: str) -> tuple[LockInfo, ...]:
         """Return all locks, held and waiting, on a table, on any of its partitions, and on its whole database.
@@ -157,12 +148,15 @@ class MetastoreClient(CompactorCalls):
         It fetches the locks of the database and filters them here, because the metastore filters by equality. A
         query for a table omits the locks on its database, and a query for a partition those on its table.
         """
-        locks = self._locks(ttypes.ShowLocksRequest(dbname=database.lower()))
+        locks = self._locks(dbname=database.lower())
         return tuple(lock for lock in locks if lock.is_on(database, table))
 
     def all_locks(self) -> tuple[LockInfo, ...]:
         """Return all locks of the metastore, held and waiting."""
-        return self._locks(ttypes.ShowLocksRequest())
+        return self._locks()
+
+    def _locks(self, **fields: str) -> tuple[LockInfo, ...]:
+        return self._call(lambda client: replies.locks_of(client.show_locks(ttypes.ShowLocksRequest(**fields))))
 
     def open_transactions(self) -> OpenTransactions:
         """Return the open transactions of the whole metastore and the highest allocated transaction id.
@@ -181,9 +175,6 @@ class MetastoreClient(CompactorCalls):
                 if time.monotonic() > until:
                     raise
                 time.sleep(GAP_PAUSE)
-
-    def _locks(self, request: ttypes.ShowLocksRequest) -> tuple[LockInfo, ...]:
-        return self._call(lambda client: replies.locks_of(client.show_locks(request)))
 
     def _partitions(self, database: str, name: str, names: list[str]) -> list[Partition]:
         def request(client: Any) -> list[Partition]:

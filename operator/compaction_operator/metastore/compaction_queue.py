@@ -23,13 +23,7 @@ class QueueState(StrEnum):
 
 
 _ENDED = frozenset(
-    {
-        QueueState.FAILED,
-        QueueState.SUCCEEDED,
-        QueueState.DID_NOT_INITIATE,
-        QueueState.REFUSED,
-        QueueState.ABORTED,
-    }
+    {QueueState.FAILED, QueueState.SUCCEEDED, QueueState.DID_NOT_INITIATE, QueueState.REFUSED, QueueState.ABORTED}
 )
 
 

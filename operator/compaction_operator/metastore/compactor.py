@@ -4,7 +4,6 @@ The behaviour was read in Hive 4.0.1's CompactionTxnHandler and TxnHandler, and 
 """
 
 from dataclasses import replace
-from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
@@ -16,10 +15,7 @@ from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob,
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TransactionLost
 from compaction_operator.metastore.generation import Generation
 
-_TYPES = {
-    CompactionType.MINOR: ttypes.CompactionType.MINOR,
-    CompactionType.MAJOR: ttypes.CompactionType.MAJOR,
-}
+_TYPES = {type_: number for number, type_ in replies.COMPACTION_TYPES.items()}
 
 _POSTGRES_FAILED = "25P02"  # PostgreSQL's "in failed sql transaction"
 
@@ -31,10 +27,8 @@ class CompactorCalls(Caller):
         """Return SHOW COMPACTIONS for a table, or for all: open entries and the history that Hive keeps."""
         request = hive4.ShowCompactRequest(dbName=database and database.lower(), tbName=table and table.lower())
         entries = self._call(lambda client: replies.queue_of(hive4.show_compact(client, request)))
-        wanted = (database and database.lower(), table and table.lower())
-        return tuple(
-            entry for entry in entries if wanted[0] in (None, entry.database) and wanted[1] in (None, entry.table)
-        )
+        of_database = (entry for entry in entries if request.dbName in (None, entry.database))
+        return tuple(entry for entry in of_database if request.tbName in (None, entry.table))
 
     def enqueue_compaction(
         self, *, database: str, table: str, partition: str | None, type: CompactionType, pool: str
@@ -92,7 +86,7 @@ class CompactorCalls(Caller):
         """
         self._need_hive4()
         request = hive4.OpenTxnRequest(
-            num_txns=1, user=self._user, hostname=agent, agentInfo=agent, txn_type=hive4.TxnType.COMPACTION
+            num_txns=1, user=self._user, hostname=agent, agentInfo=agent, txn_type=hive4.COMPACTION_TXN
         )
         return self._call(lambda client: replies.opened_txn_of(hive4.open_txns(client, request)))
 
@@ -102,34 +96,31 @@ class CompactorCalls(Caller):
         This marks the transaction as a writer of the table, so the metastore remembers its outcome as long as its
         directories exist. Raises MetastoreError if the entry is gone.
         """
-        entry = _entry_struct(job)
         if not job.highest_write_id:
             raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
-        self._call(lambda client: hive4.update_compactor_state(client, entry, txn))
+        self._send(hive4.update_compactor_state, job, txn)
 
     def mark_compacted(self, job: QueueJob) -> None:
         """Set an entry to "ready for cleaning" from any state. Raises MetastoreError if it is gone."""
-        entry = _entry_struct(job)
-        self._call(lambda client: hive4.mark_compacted(client, entry))
+        self._send(hive4.mark_compacted, job)
 
     def mark_failed(self, job: QueueJob, message: str) -> None:
         """End an entry as failed, with the reason. An entry that has ended already, or is gone, is not an error.
 
         NB: the metastore accepts this in any state: "initiated", "working" and "ready for cleaning".
         """
-        entry = _entry_struct(job, message)
         try:
-            self._call(lambda client: hive4.mark_failed(client, entry))
+            self._send(hive4.mark_failed, job, message=message)
         except MetastoreUnavailable:
             raise
         except MetastoreError:
-            if self._is_queued(job):
+            entries = self.compactions(job.database, job.table)
+            if any(entry.queue_id == job.queue_id and not entry.is_ended for entry in entries):
                 raise
 
     def mark_refused(self, job: QueueJob, message: str) -> None:
         """End an entry as refused, with the reason why there was nothing to do. Raises MetastoreError if it is gone."""
-        entry = _entry_struct(job, message)
-        self._call(lambda client: hive4.mark_refused(client, entry))
+        self._send(hive4.mark_refused, job, message=message)
 
     def mark_cleaned(self, job: QueueJob) -> None:
         """End an entry as succeeded: its obsolete and aborted directories up to its highest write id are gone.
@@ -140,16 +131,14 @@ class CompactorCalls(Caller):
         """
         if not job.highest_write_id:
             raise ValueError(f"queue entry {job.queue_id}: no highest write id: all directories would count as clean")
-        entry = _entry_struct(job)
         try:
-            self._call(lambda client: hive4.mark_cleaned(client, entry))
+            self._send(hive4.mark_cleaned, job)
         except MetastoreError as error:
             if job.partition is not None or _POSTGRES_FAILED not in str(error):
                 raise
             # Hive 4.0.1 fails on PostgreSQL without a partition, because MarkCleanedFunction gives NULL no type. With
             # an empty partition name the entry ends, and the metastore forgets nothing.
-            nowhere = _entry_struct(replace(job, partition=""))
-            self._call(lambda client: hive4.mark_cleaned(client, nowhere))
+            self._send(hive4.mark_cleaned, replace(job, partition=""))
 
     def commit_txn(self, txn: int) -> None:
         """Commit a transaction: its write ids become valid, its `_v` directories visible, and its locks are released.
@@ -157,17 +146,15 @@ class CompactorCalls(Caller):
         Raises TransactionLost if it was aborted. A transaction that is already committed is not an error as long as the
         metastore remembers it.
         """
-        request = ttypes.CommitTxnRequest(txnid=txn)
-        self._call(lambda client: client.commit_txn(request))
+        self._call(lambda client: client.commit_txn(ttypes.CommitTxnRequest(txnid=txn)))
 
     def abort_txn(self, txn: int) -> bool:
         """Abort a transaction: its write ids stay aborted, its `_v` directories invisible, and its locks are released.
 
         Returns True if it is now aborted, or already was. Returns False if it was committed or is no longer known.
         """
-        request = ttypes.AbortTxnRequest(txnid=txn)
         try:
-            self._call(lambda client: client.abort_txn(request))
+            self._call(lambda client: client.abort_txn(ttypes.AbortTxnRequest(txnid=txn)))
         except TransactionLost:
             return False
         return True
@@ -176,20 +163,17 @@ class CompactorCalls(Caller):
         if self.generation() is not Generation.HIVE4:
             raise MetastoreError(f"this call needs a Hive 4 metastore, but this one is {self.generation()}")
 
-    def _is_queued(self, job: QueueJob) -> bool:
-        entries = self.compactions(job.database, job.table)
-        return any(entry.queue_id == job.queue_id and not entry.is_ended for entry in entries)
-
-
-def _entry_struct(job: QueueJob, message: str | None = None) -> Any:
-    return hive4.CompactionInfoStruct(
-        id=job.queue_id,
-        dbname=job.database,
-        tablename=job.table,
-        partitionname=job.partition,
-        type=_TYPES[job.type],
-        runas=job.run_as,
-        workerId=job.worker,
-        highestWriteId=job.highest_write_id,
-        errorMessage=message,
-    )
+    def _send(self, call: hive4.Call, job: QueueJob, *more: int, message: str | None = None) -> None:
+        """Make a call with a queue entry."""
+        entry = hive4.CompactionInfoStruct(
+            id=job.queue_id,
+            dbname=job.database,
+            tablename=job.table,
+            partitionname=job.partition,
+            type=_TYPES[job.type],
+            runas=job.run_as,
+            workerId=job.worker,
+            highestWriteId=job.highest_write_id,
+            errorMessage=message,
+        )
+        self._call(lambda client: call(client, entry, *more))

@@ -61,7 +61,9 @@ class ConnectionPool:
             busy = f"all {self._settings.connections} connections were busy for {self._settings.timeout:g} s"
             raise MetastoreUnavailable(f"metastore {', '.join(self._settings.uris)}: {busy}")
         try:
-            return self._use(self._take(deadline), request)
+            connection = self._reusable() or self._open(deadline)
+            connection.allow(deadline)
+            return self._use(connection, request)
         finally:
             self._free.release()
 
@@ -76,36 +78,30 @@ class ConnectionPool:
         except NO_ANSWER as error:
             self._abandon(connection)
             kind = HungUp if getattr(error, "type", None) in HANG_UPS else MetastoreUnavailable
-            raise kind(self._told(connection.endpoint, error)) from error
+            raise kind(self._describe(connection.endpoint, error)) from error
         except NO_SENSE as error:
             connection.close()
             raise MetastoreError(f"metastore {connection.endpoint.uri} gave no usable answer: {error}") from error
-        except MetastoreError as error:  # raised while converting a complete reply
+        except (MetastoreError, TException) as error:
+            # Raised while converting a reply, or declared by Hive's interface: the reply was read completely, so the
+            # connection is usable.
             self._give_back(connection)
             if type(error) is not MetastoreError:
                 raise
             raise MetastoreError(f"metastore {connection.endpoint.uri}: {error}") from error
-        except TException:  # declared by Hive's interface: the reply was read completely, so the connection is usable
-            self._give_back(connection)
-            raise
         except BaseException:
             connection.close()
             raise
         self._give_back(connection)
         return answer
 
-    def _take(self, deadline: Deadline) -> Connection:
-        """Return a connection for use until the deadline: an idle one, or else a new one to the first URI."""
-        connection = self._reusable() or self._open(deadline)
-        connection.allow(deadline)
-        return connection
-
     def _reusable(self) -> Connection | None:
-        while connection := self._pop_idle():
-            if connection.is_reusable():
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None or connection.is_reusable():
                 return connection
             connection.close()
-        return None
 
     def _open(self, deadline: Deadline) -> Connection:
         """Connect to the first reachable URI, with a share of the time for each. This sends no call."""
@@ -117,7 +113,7 @@ class ConnectionPool:
             except NO_ANSWER as error:
                 failures.append((endpoint, error))
                 self._put_last(endpoint)
-        raise MetastoreUnavailable("; ".join(starmap(self._told, failures))) from failures[-1][1]
+        raise MetastoreUnavailable("; ".join(starmap(self._describe, failures))) from failures[-1][1]
 
     def _abandon(self, connection: Connection) -> None:
         """Close it and all idle connections to the same endpoint, which are probably broken too."""
@@ -129,10 +125,6 @@ class ConnectionPool:
         with self._lock:
             self._endpoints.remove(endpoint)
             self._endpoints.append(endpoint)
-
-    def _pop_idle(self) -> Connection | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
@@ -148,7 +140,7 @@ class ConnectionPool:
         for connection in gone:
             connection.close()
 
-    def _told(self, endpoint: Endpoint, error: Exception) -> str:
+    def _describe(self, endpoint: Endpoint, error: Exception) -> str:
         late = isinstance(error, TimeoutError)
         reason = f"no answer in {self._settings.timeout:g} s" if late else str(error) or type(error).__name__
         return f"metastore {endpoint.uri}: {reason}"

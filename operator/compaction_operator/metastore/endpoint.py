@@ -27,8 +27,7 @@ class Endpoint:
         self._host, self._port = parts.hostname or "", parts.port or 0
         self._path = uri.split("/", 3)[3] if parts.scheme != "thrift" else None
         self._tls = settings.tls or (Tls() if parts.scheme == "https" else None)
-        self._kerberos = settings.kerberos
-        self._token_file = settings.token_file
+        self._settings = settings
         self._user = user
 
     def open(self, deadline: Deadline) -> "Connection":
@@ -49,10 +48,10 @@ class Endpoint:
                 port=self._port,
                 path=f"/{self._path}",
                 user=self._user,
-                token_file=self._token_file,
+                token_file=self._settings.token_file,
             )
-        if self._kerberos:
-            return SaslTransport(channel, self._kerberos, host=self._host)
+        if self._settings.kerberos:
+            return SaslTransport(channel, self._settings.kerberos, host=self._host)
         return StreamTransport(channel)
 
 

@@ -3,24 +3,15 @@
 import logging
 import threading
 import time
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
+from compaction_operator.metastore.interface import HeartbeatCalls
 
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 300.0
 """Hive's default for hive.txn.timeout in seconds. The metastore may drop a lock after this time without heartbeat."""
-
-
-class Keeper(Protocol):
-    """The part of the metastore client that a heartbeat uses."""
-
-    def heartbeat(self, lock_id: int) -> None:
-        """Keep a lock alive. Raises LockLost or another MetastoreError."""
-
-    def heartbeat_txn(self, txn: int) -> None:
-        """Keep a transaction alive. Raises TransactionLost or another MetastoreError."""
 
 
 class Heartbeat:
@@ -34,7 +25,9 @@ class Heartbeat:
     _what: ClassVar[str] = "lock"
     _loss: ClassVar[type[LockLost | TransactionLost]] = LockLost
 
-    def __init__(self, client: Keeper, number: int, *, interval: float, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(
+        self, client: HeartbeatCalls, number: int, *, interval: float, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
         self.lost = threading.Event()
         self._client = client
         self._number = number

@@ -6,7 +6,6 @@ calls with an error.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -19,23 +18,14 @@ ThriftType = tuple[int, Any]
 I64 = (TType.I64, None)
 ENUM = (TType.I32, None)
 STRING = (TType.STRING, "UTF8")
-STRINGS = (TType.LIST, (TType.STRING, "UTF8", False))
 
-
-class TxnType(IntEnum):
-    """Types of transactions, limited to those used here."""
-
-    COMPACTION = 3
+COMPACTION_TXN = 3
+"""Hive's TxnType.COMPACTION."""
 
 
 def struct(type_: Any) -> ThriftType:
     """Return the field kind of a struct."""
     return (TType.STRUCT, [type_, type_.thrift_spec])
-
-
-def structs(type_: Any) -> ThriftType:
-    """Return the field kind of a list of structs."""
-    return (TType.LIST, (*struct(type_), False))
 
 
 def spec_of(fields: Mapping[int, tuple[str, ThriftType]], *, base: Any = None) -> Spec:
@@ -66,22 +56,13 @@ class OpenTxnRequest(Struct):
 class CompactionRequest(Struct):
     """Hive 3's struct plus the initiator and the pool of workers."""
 
-    thrift_spec = spec_of(
-        {7: ("initiatorId", STRING), 8: ("initiatorVersion", STRING), 9: ("poolName", STRING)},
-        base=ttypes.CompactionRequest,
-    )
-
-
-class CompactionResponse(Struct):
-    """Hive 3's struct plus the reason why a request was refused."""
-
-    thrift_spec = spec_of({4: ("errormessage", STRING)}, base=ttypes.CompactionResponse)
+    thrift_spec = spec_of({7: ("initiatorId", STRING), 9: ("poolName", STRING)}, base=ttypes.CompactionRequest)
 
 
 class FindNextCompactRequest(Struct):
     """A worker's request for an entry of a pool."""
 
-    thrift_spec = spec_of({1: ("workerId", STRING), 2: ("workerVersion", STRING), 3: ("poolName", STRING)})
+    thrift_spec = spec_of({1: ("workerId", STRING), 3: ("poolName", STRING)})
 
 
 class CompactionInfoStruct(Struct):
@@ -98,7 +79,6 @@ class CompactionInfoStruct(Struct):
             10: ("workerId", STRING),
             12: ("highestWriteId", I64),
             13: ("errorMessage", STRING),
-            17: ("poolname", STRING),
         }
     )
 
@@ -133,7 +113,7 @@ class ShowCompactResponseElement(Struct):
 class ShowCompactResponse(Struct):
     """The lines of SHOW COMPACTIONS."""
 
-    thrift_spec = spec_of({1: ("compacts", structs(ShowCompactResponseElement))})
+    thrift_spec = spec_of({1: ("compacts", (TType.LIST, (*struct(ShowCompactResponseElement), False)))})
 
 
 class LatestCompactionRequest(Struct):
@@ -211,7 +191,7 @@ get_table_req = Call(
     errors=(ttypes.MetaException, ttypes.NoSuchObjectException),
 )
 show_compact = Call("show_compact", struct(ShowCompactRequest), returns=ShowCompactResponse)
-compact2 = Call("compact2", struct(CompactionRequest), returns=CompactionResponse)
+compact2 = Call("compact2", struct(CompactionRequest), returns=ttypes.CompactionResponse)
 find_next_compact2 = Call(
     "find_next_compact2",
     struct(FindNextCompactRequest),

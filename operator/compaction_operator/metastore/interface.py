@@ -1,6 +1,6 @@
-"""The part of the metastore client that cleanups, reader checks and the ending of attempts use."""
+"""Protocols of the metastore client: the calls that each of its users needs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
@@ -11,7 +11,10 @@ from compaction_operator.metastore.tables import Partition, Table
 
 
 class MetastoreCalls(Protocol):
-    """Protocol of the metastore client. Each call returns a complete answer or raises MetastoreError."""
+    """What cleanups, reader checks and the ending of attempts use.
+
+    Each call returns a complete answer or raises MetastoreError.
+    """
 
     def generation(self) -> Generation:
         """Return the generation of the metastore."""
@@ -57,3 +60,26 @@ class MetastoreCalls(Protocol):
 
     def mark_cleaned(self, job: QueueJob, /) -> None:
         """End an entry as succeeded. An entry that has ended is not an error."""
+
+
+class HeartbeatCalls(Protocol):
+    """What a heartbeat uses."""
+
+    def heartbeat(self, lock_id: int) -> None:
+        """Keep a lock alive. Raises LockLost or another MetastoreError."""
+
+    def heartbeat_txn(self, txn: int) -> None:
+        """Keep a transaction alive. Raises TransactionLost or another MetastoreError."""
+
+
+class SettingsCalls(Protocol):
+    """What the detection of Hive's automatic compaction uses."""
+
+    def generation(self) -> Generation:
+        """Return the generation of the metastore."""
+
+    def get_database(self, name: str, /) -> Mapping[str, str]:
+        """Return the properties of a database."""
+
+    def get_config_value(self, name: str, default: str, /) -> str:
+        """Return a setting of the metastore."""

@@ -10,19 +10,17 @@ from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
+from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
 from compaction_operator.metastore.errors import LockLost, MetastoreError
 from compaction_operator.metastore.locks import LockInfo, LockState, OpenTransactions, TxnInfo
-from compaction_operator.metastore.partition_names import lock_name, values_of
+from compaction_operator.metastore.partition_specs import lock_name, values_of
 from compaction_operator.metastore.tables import Partition, Table
 
-NO_OPEN_ID = 2**63 - 1
-"""Hive's value for the lowest open id if none is open (Long.MAX_VALUE in ValidReadTxnList.writeToString)."""
-
-_COMPACTION_TYPES = {
+COMPACTION_TYPES = {
     ttypes.CompactionType.MINOR: CompactionType.MINOR,
     ttypes.CompactionType.MAJOR: CompactionType.MAJOR,
 }
@@ -97,7 +95,7 @@ def _lock_info(lock: Any) -> LockInfo:
     return LockInfo(
         lock_id=required(lock, "lockid", "lock"),
         database=required(lock, "dbname", "lock").lower(),
-        table=_lower(lock.tablename),
+        table=lock.tablename.lower() if lock.tablename else None,
         partition=lock_name(lock.partname) if lock.partname else None,
         state=_name(ttypes.LockState, required(lock, "state", "lock")),
         type=_name(ttypes.LockType, required(lock, "type", "lock")),
@@ -155,7 +153,7 @@ def _queue_entry(line: Any) -> QueueEntry:
         database=required(line, "dbname", "compaction").lower(),
         table=required(line, "tablename", "compaction").lower(),
         partition=line.partitionname or None,
-        type=_COMPACTION_TYPES.get(line.type),
+        type=COMPACTION_TYPES.get(line.type),
         state=_QUEUE_STATES.get(required(line, "state", "compaction"), QueueState.UNKNOWN),
         worker=line.workerid or None,
         pool=line.poolName or None,
@@ -174,14 +172,14 @@ def queue_job_of(reply: Any, *, worker: str, run_as: str) -> QueueJob | None:
     if reply.ci is None:
         return None
     number = required(reply.ci, "type", "find_next_compact2")
-    if number not in _COMPACTION_TYPES:
+    if number not in COMPACTION_TYPES:
         raise MetastoreError(f"queue entry {reply.ci.id} has an unknown compaction type: {number}")
     return QueueJob(
         queue_id=required(reply.ci, "id", "find_next_compact2"),
         database=required(reply.ci, "dbname", "find_next_compact2").lower(),
         table=required(reply.ci, "tablename", "find_next_compact2").lower(),
         partition=reply.ci.partitionname or None,
-        type=_COMPACTION_TYPES[number],
+        type=COMPACTION_TYPES[number],
         worker=worker,
         run_as=run_as,
     )
@@ -210,7 +208,7 @@ def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:
     flagged = [(id_, _is_set(aborted_bits, position)) for position, id_ in enumerate(ids)]
     aborted = sorted(id_ for id_, is_aborted in flagged if is_aborted)
     opened = sorted(id_ for id_, is_aborted in flagged if not is_aborted)
-    lowest = opened[0] if opened else NO_OPEN_ID
+    lowest = opened[0] if opened else INT64_MAX  # as in ValidReadTxnList.writeToString
     return f"{mark}:{lowest}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
 
 
@@ -242,10 +240,6 @@ def _name(enumeration: Any, number: int) -> str:
 def _agent(holder: Any) -> str | None:
     """Return the agent, or None if it was not set or is not reported (transactions on Hive 3.1)."""
     return None if holder.agentInfo in (None, "", "Unknown") else str(holder.agentInfo)
-
-
-def _lower(text: str | None) -> str | None:
-    return text.lower() if text else None
 
 
 def _time(milliseconds: int | None) -> datetime | None:

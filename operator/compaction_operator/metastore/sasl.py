@@ -12,10 +12,10 @@ from compaction_operator.metastore.transports import StreamTransport
 
 FRAME_LIMIT = 64 * 1024**2
 """Maximum bytes of one frame. A peer that does not speak SASL must not make this process allocate more."""
-MOST = 2**24 - 1
+LARGEST_FRAME = 2**24 - 1
 """The largest frame size that the negotiation can express."""
 MECHANISM = b"GSSAPI"
-SAID = 500
+REFUSAL_LIMIT = 500
 """Maximum bytes of a refusal in an error message."""
 
 
@@ -108,10 +108,10 @@ class SaslTransport(StreamTransport):
             self._send(_Status.OK, self._context.step(self._answer()) or b"")
         offered = self._context.unwrap(self._answer()).message
         self._protection = max((kind for kind in _Protection if kind & offered[0]), default=_Protection.NONE)
-        wanted = bytes([self._protection]) + MOST.to_bytes(3)
+        wanted = bytes([self._protection]) + LARGEST_FRAME.to_bytes(3)
         self._send(_Status.COMPLETE, self._context.wrap(wanted, False).message)
         self._answer()
-        most = int.from_bytes(offered[1:4]) or MOST
+        most = int.from_bytes(offered[1:4]) or LARGEST_FRAME
         self._frame = self._context.get_wrap_size_limit(most, self._protection == _Protection.PRIVACY)
 
     def _protect(self, data: bytes) -> bytes:
@@ -128,6 +128,6 @@ class SaslTransport(StreamTransport):
         status = self.channel.read_all(1)[0]
         payload = self._read_frame()
         if status not in (_Status.OK, _Status.COMPLETE):
-            said = payload[:SAID].decode(errors="replace")
-            raise TTransportException(message=f"SASL: the server answered {status}: {said}")
+            refusal = payload[:REFUSAL_LIMIT].decode(errors="replace")
+            raise TTransportException(message=f"SASL: the server answered {status}: {refusal}")
         return payload

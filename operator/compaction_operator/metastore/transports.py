@@ -86,9 +86,9 @@ class HttpTransport(StreamTransport):
         self._http.request("POST", self._path, body, self._headers | self._authorization())
         self._response = self._http.getresponse()
         if self._response.status >= 500:
-            raise TTransportException(message=f"it answered {self._said()}")
+            raise TTransportException(message=f"it answered {self._status_line()}")
         if self._response.status != 200:
-            raise TProtocolException(message=self._said())
+            raise TProtocolException(message=self._status_line())
 
     def _authorization(self) -> dict[str, str]:
         if self._token_file is None:
@@ -98,7 +98,7 @@ class HttpTransport(StreamTransport):
             raise OSError(f"{self._token_file} contains no valid token")
         return {"Authorization": f"Bearer {token}"}
 
-    def _said(self) -> str:
+    def _status_line(self) -> str:
         return f"HTTP {self._response.status} {self._response.reason}" if self._response else ""
 
     def _receive(self, size: int) -> bytes:

@@ -14,7 +14,7 @@ from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi import HudiError
 from tests.integration.hudi import job
 from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
 from tests.integration.hudi.job import Jobs

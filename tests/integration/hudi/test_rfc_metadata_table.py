@@ -7,7 +7,7 @@ from sandbox.hudi.look import merged_blocks, opened_blocks, opened_by_the_first_
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
-from compaction_operator.hudi.properties import read_table
+from compaction_operator.hudi import read_table
 from compaction_operator.storage import open_storage
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 

@@ -21,8 +21,8 @@ from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Meta
 from compaction_operator.controller.work import Work
+from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
-from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage, Storage
 from tests.integration.metastore.lab import Lab, spec_of
 from tests.unit.driver.support import REQUEST, Store

@@ -19,12 +19,16 @@ from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.resolve import resolve
+from compaction_operator.metastore import (
+    Generation,
+    LockKind,
+    LockWish,
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    QueueEntry,
+    resolve,
+)
 from tests.unit.driver.support import REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -12,10 +12,14 @@ from sandbox.metastore.server import Hive, MetastoreServer
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import main as driver
-from compaction_operator.metastore.auto_compaction import AutoCompaction, auto_compaction
-from compaction_operator.metastore.errors import MetastoreError, TableNotFound
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore import (
+    AutoCompaction,
+    Generation,
+    MetastoreError,
+    Refused,
+    TableNotFound,
+    auto_compaction,
+)
 from tests.unit.driver.support import REQUEST
 
 ACID = {"transactional": "true", "transactional_properties": "default"}

@@ -21,9 +21,7 @@ from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.answers import Automatic, Trouble
 from compaction_operator.controller.kube.resources import Compaction, Meta
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.auto_compaction import AutoCompaction
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import AutoCompaction, LockKind, LockWish, QueueState
 from tests.integration.metastore.keeper import Keeper, cleanup, read_lock, real_work
 from tests.integration.metastore.lab import Lab
 from tests.unit.driver.support import REQUEST, Store

@@ -14,7 +14,7 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.attempt import queue_job
 from compaction_operator.controller.answers import Trouble
-from compaction_operator.metastore.compaction_queue import QueueState
+from compaction_operator.metastore import QueueState
 from tests.integration.metastore.keeper import Keeper, cleanup, cleanup_of, end, read_lock, real_work
 from tests.integration.metastore.lab import Lab
 from tests.unit.cleanup.worlds import DiedError, DyingStorage

@@ -5,8 +5,7 @@ from sandbox.metastore.server import MetastoreServer
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.controller.answers import Automatic
-from compaction_operator.metastore.auto_compaction import AutoCompaction
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import AutoCompaction, LockKind, LockWish
 from tests.integration.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.integration.metastore.lab import Lab
 from tests.integration.metastore.test_cleanup_attempt import attempt_of

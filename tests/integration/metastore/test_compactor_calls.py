@@ -8,9 +8,15 @@ from sandbox.metastore.admin import MetastoreAdmin
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import agent_info, queue_pool
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import MetastoreError, TransactionLost
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import (
+    LockKind,
+    LockWish,
+    MetastoreError,
+    QueueEntry,
+    QueueJob,
+    QueueState,
+    TransactionLost,
+)
 
 SERVERS = ("4.0.1", "4.0.1-postgres")
 

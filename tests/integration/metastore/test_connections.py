@@ -11,9 +11,7 @@ import pytest
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish, MetastoreClient, MetastoreError, MetastoreUnavailable
 
 PASSWORD = "password"
 HTTP = {"metastore.server.thrift.transport.mode": "http"}

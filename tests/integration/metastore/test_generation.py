@@ -3,10 +3,7 @@
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError, QueueState
 
 SERVERS = ("3.1.3", "4.0.1", "4.0.1-postgres")
 

@@ -13,7 +13,7 @@ from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import driver_locks as job_locks
 from compaction_operator.driver.hive.driver_locks import Patience
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.integration.metastore.lab import Failing, Lab, make_table, spec_of
 from tests.integration.metastore.test_interrupted_driver import FIRST_HALF, driving, ended, require_nothing_left

@@ -19,8 +19,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive4
 from compaction_operator.driver.hive.hive4 import Hive4
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, QueueEntry, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.integration.metastore.keeper import Keeper, cleanup_of, real_work
 from tests.integration.metastore.lab import FIXTURES, Failing, Lab, make_table, pool_of, spec_of

@@ -16,9 +16,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.merge import partition, runner
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
-from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.resolve import Refused, resolve
+from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJob, Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, StripeEngine
 from compaction_operator.storage import LocalStorage
 from tests.integration.metastore.lab import Failing, Lab, spec_of

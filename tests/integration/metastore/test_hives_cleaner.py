@@ -11,7 +11,7 @@ from sandbox.metastore.server import CLEANER, MetastoreServer
 
 from compaction_operator.acid.names import ORC_ACID_VERSION, ORC_ACID_VERSION_CONTENT
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore.compaction_queue import QueueJob, QueueState
+from compaction_operator.metastore import QueueJob, QueueState
 
 TABLE = {"database": "cleaned", "table": "t"}
 

@@ -4,13 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
-from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.admin import MetastoreAdmin, name_of
 
-from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.heartbeat import Heartbeat
-from compaction_operator.metastore.locks import LockKind, LockWish
-from compaction_operator.metastore.partition_names import lock_name, name_of
+from compaction_operator.metastore import (
+    Generation,
+    Heartbeat,
+    LockKind,
+    LockLost,
+    LockWish,
+    MetastoreError,
+    TransactionLost,
+    lock_name,
+)
 
 SHARED, EXCLUSIVE = LockKind.SHARED_READ, LockKind.EXCLUSIVE
 

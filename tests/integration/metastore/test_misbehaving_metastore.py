@@ -20,7 +20,7 @@ from compaction_operator.api.request import agent_info
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, TableKey
 from compaction_operator.controller.work import Work
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish
 from tests.unit.controller.sandbox import DELTAS, NOON, cleanup, entry_json
 
 OUTPUT = "delta_0000001_0000003"

@@ -6,10 +6,7 @@ import time
 import pytest
 from sandbox.metastore.server import MetastoreServer
 
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import LockLost, MetastoreUnavailable
-from compaction_operator.metastore.heartbeat import Heartbeat
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import Heartbeat, LockKind, LockLost, LockWish, MetastoreClient, MetastoreUnavailable
 
 
 @pytest.fixture

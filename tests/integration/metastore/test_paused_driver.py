@@ -10,7 +10,7 @@ from sandbox.metastore.server import Hive, MetastoreServer
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.compaction_queue import QueueState
+from compaction_operator.metastore import QueueState
 from tests.integration.metastore.lab import Lab, make_table
 from tests.unit.driver.support import Store
 

@@ -14,7 +14,7 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.metastore.resolve import Refused
+from compaction_operator.metastore import Refused
 from tests.integration.metastore.lab import Lab
 from tests.unit.driver.support import REQUEST, Reports, Store
 

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from compaction_operator.metastore import TableNotFound
 from compaction_operator.metastore.client import BATCH
-from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.partition_names import select
+from compaction_operator.metastore.partition_specs import select
 
 
 def test_a_table_is_described_as_it_was_made(admin, server, database, make_table):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_operator.metastore.errors import TransactionLost
+from compaction_operator.metastore import TransactionLost
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from thrift.Thrift import TType
 
 from compaction_operator.api.config import HidingLock
 from compaction_operator.cleanup import reader_lock as holding
+from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
-from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
 from tests.integration.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
 from tests.integration.metastore.lab import Lab

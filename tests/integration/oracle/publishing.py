@@ -22,11 +22,7 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import compact_directory
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import OpenTransactions
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Generation, MetastoreClient, OpenTransactions, QueueEntry, Target
 from compaction_operator.storage import Storage
 from tests.integration.oracle.laws import NO_END, View
 from tests.integration.oracle.living_table import ROW_TYPE, LivingTable

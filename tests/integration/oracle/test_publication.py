@@ -18,7 +18,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import hive3 as protocol
 from compaction_operator.driver.hive import older_snapshots as older
 from compaction_operator.driver.hive import publish
-from compaction_operator.metastore.locks import OpenTransactions
+from compaction_operator.metastore import OpenTransactions
 from compaction_operator.storage import LocalStorage
 from tests.integration.oracle.hive import HiveOracle, Row
 from tests.integration.oracle.laws import NO_END, Seen

@@ -2,8 +2,7 @@
 
 from sandbox.harness.wait import wait_until
 
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish, MetastoreUnavailable
 from tests.soak.crash.scenarios import Presence
 from tests.soak.crash.table import Snapshot, Table
 

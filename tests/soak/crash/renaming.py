@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish
 from tests.integration.oracle.hive import Row
 from tests.soak.crash.table import Table, insert
 from tests.soak.crash.verify import Before, held, hidden, left_behind, misread, wrongly_gone

@@ -8,8 +8,7 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.model import Model
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore import Generation, QueueState
 from tests.integration.oracle.hive import OracleError, Row
 from tests.soak.crash.table import Files, Snapshot, Table
 

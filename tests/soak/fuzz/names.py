@@ -5,6 +5,8 @@ import traceback
 from collections.abc import Callable
 from random import Random
 
+from sandbox.metastore.admin import name_of
+
 from compaction_operator.acid.base_metadata import parse_metadata
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import (
@@ -22,7 +24,7 @@ from compaction_operator.acid.snapshot import NotEnoughHistory, UnsupportedLayou
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.driver.merge.buckets import Cutting, bucket_work, buckets, raw_files
-from compaction_operator.metastore.partition_names import PartitionSpecError, name_of, parse_spec, select, values_of
+from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, select, values_of
 from compaction_operator.orc import FileSketch
 from compaction_operator.orc.spec.hive_types import parse_type
 from tests.soak.fuzz.examine import End, Verdict

@@ -13,7 +13,7 @@ from sandbox.plane import Plane
 
 from compaction_operator.acid.names import DirectoryKind, parse_directory
 from compaction_operator.api.compaction import CompactionType, Readers
-from compaction_operator.metastore.compaction_queue import QueueState
+from compaction_operator.metastore import QueueState
 from tests.integration.oracle.hive import HiveOracle
 from tests.soak.storm.compactor import Compactor
 from tests.soak.storm.reading import PlannedRead, Snapshot, StormError

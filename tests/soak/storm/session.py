@@ -13,8 +13,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from sandbox.metastore.admin import MetastoreAdmin
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
-from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
-from compaction_operator.metastore.locks import LockState
+from compaction_operator.metastore import LockLost, LockState, MetastoreError, TransactionLost
 from compaction_operator.metastore.replies import lock_state_of
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.cleanup import attempt as module
 from compaction_operator.cleanup.attempt import Attempt, Ended
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueState, Target, TxnInfo
 from compaction_operator.storage import LocalStorage
 from tests.unit.cleanup.worlds import NOON, OWN_AGENT, FakeMetastore, lock, make_directory, metastore, names, queued
 

@@ -10,10 +10,7 @@ import pytest
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.attempt import Attempt, end_dead_entries
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueEntry, QueueState, TxnInfo
 from tests.unit.cleanup.worlds import NOON, FakeMetastore, metastore, queued
 
 TABLE = TableRef(database="d", name="t")

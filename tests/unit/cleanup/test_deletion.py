@@ -11,11 +11,7 @@ import pytest
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import quarantine_obsolete
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockState, LockWish
-from compaction_operator.metastore.tables import Partition
+from compaction_operator.metastore import Generation, LockState, LockWish, MetastoreError, Partition, QueueState
 from compaction_operator.storage import LocalStorage, Storage
 from tests.unit.cleanup.worlds import (
     DELTAS,

@@ -8,10 +8,7 @@ import pytest
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.tables import Partition
+from compaction_operator.metastore import Generation, MetastoreError, Partition, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.cleanup.worlds import DELTAS, FakeMetastore, entry, journal, make_directory, metastore, queued
 

@@ -11,8 +11,7 @@ from compaction_operator.api.request import agent_info
 from compaction_operator.cleanup import reader_lock as holding
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, ReadersBusyError
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.locks import LockKind
+from compaction_operator.metastore import LockKind, MetastoreError
 from compaction_operator.storage import LocalStorage
 from tests.unit.cleanup.worlds import (
     DELTAS,

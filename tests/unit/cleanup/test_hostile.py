@@ -14,8 +14,7 @@ from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion,
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import finish
 from compaction_operator.cleanup.settle import settle
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.tables import Partition
+from compaction_operator.metastore import Generation, Partition
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.cleanup.worlds import (
     DELTAS,

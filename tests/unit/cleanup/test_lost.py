@@ -7,7 +7,7 @@ import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.attempt import Attempt, Holdings, Watch, holdings
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore import OpenTransactions, TxnInfo
 from tests.unit.cleanup.worlds import NOON, OWN_AGENT, lock, metastore
 
 OWN = Attempt("u", 1)

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from compaction_operator.api.config import Volume, Warehouse
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.places import misplaced, require_allowed, verdicts
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.resolve import Refused, Resolved, Target
-from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
+from compaction_operator.metastore import (
+    ORC_INPUT_FORMAT,
+    ORC_SERDE,
+    MetastoreClient,
+    Partition,
+    Refused,
+    Resolved,
+    Table,
+    Target,
+)
 from compaction_operator.storage import StorageError, open_storage
 from tests.unit.driver.support import REQUEST
 

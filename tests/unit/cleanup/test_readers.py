@@ -7,9 +7,7 @@ import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.readers import ReaderSnapshot, look, look_at_all
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from compaction_operator.metastore import Generation, LockInfo, MetastoreError, MetastoreUnavailable, OpenTransactions
 from tests.unit.cleanup.worlds import FakeMetastore, lock, metastore, open_txns, queued
 
 TABLE = TableRef(database="d", name="t")

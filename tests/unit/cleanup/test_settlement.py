@@ -7,11 +7,7 @@ import pytest
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.settle import Settlement, settle
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
-from compaction_operator.metastore.tables import Partition
+from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, Partition, QueueState, TxnInfo
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.cleanup.worlds import (
     DELTAS,

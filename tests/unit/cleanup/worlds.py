@@ -16,11 +16,21 @@ from compaction_operator.api.cleanup import (
 )
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import agent_info, queue_pool
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import MetastoreError, TableNotFound
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockInfo, LockState, LockWish, OpenTransactions, TxnInfo
-from compaction_operator.metastore.tables import Partition, Table
+from compaction_operator.metastore import (
+    Generation,
+    LockInfo,
+    LockState,
+    LockWish,
+    MetastoreError,
+    OpenTransactions,
+    Partition,
+    QueueEntry,
+    QueueJob,
+    QueueState,
+    Table,
+    TableNotFound,
+    TxnInfo,
+)
 from compaction_operator.storage import LocalStorage, join
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -40,7 +40,7 @@ from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import Work, attempt_of
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions
+from compaction_operator.metastore import LockInfo, OpenTransactions
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DELTAS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000")

@@ -21,7 +21,7 @@ from compaction_operator.controller.compaction.decide import (
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
 from compaction_operator.controller.kube.job import JobState, JobView, job_name
 from compaction_operator.controller.kube.resources import Compaction, read_compaction
-from compaction_operator.metastore.auto_compaction import AutoCompaction
+from compaction_operator.metastore import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, REFUSED, baseline, cleanup, compaction, entry_json
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)

@@ -5,7 +5,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.reader_watch import Look, ReaderWatch
 from compaction_operator.controller.kube.resources import Key, ResourceKind, TableKey
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore import OpenTransactions, TxnInfo
 from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
 
 ORDERS = TableKey("lake", "sales", "orders")

@@ -25,9 +25,7 @@ from compaction_operator.controller.kube.job import JobState, JobView, job_manif
 from compaction_operator.controller.kube.resources import ResourceKind, TableKey
 from compaction_operator.controller.policy import refusal
 from compaction_operator.controller.work import Work
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import MetastoreClient, MetastoreUnavailable, Table
 from tests.unit.controller.sandbox import (
     CONFIG,
     NOON,

@@ -16,11 +16,18 @@ from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.work import Work
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
-from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
+from compaction_operator.metastore import (
+    ORC_INPUT_FORMAT,
+    ORC_SERDE,
+    Generation,
+    LockInfo,
+    MetastoreClient,
+    MetastoreUnavailable,
+    OpenTransactions,
+    Partition,
+    Table,
+    TxnInfo,
+)
 from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
 from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
 

@@ -6,11 +6,16 @@ from typing import Any, cast
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import TransactionLost
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import LockState, LockWish
+from compaction_operator.metastore import (
+    Generation,
+    LockState,
+    LockWish,
+    MetastoreClient,
+    QueueEntry,
+    QueueJob,
+    QueueState,
+    TransactionLost,
+)
 from tests.unit.driver.support import SameTable
 
 NOTHING_OPEN = f"{2**63 - 1}::"

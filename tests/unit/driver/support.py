@@ -8,8 +8,7 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import JobRequest
-from compaction_operator.metastore.resolve import Target
-from compaction_operator.metastore.tables import Partition, Table
+from compaction_operator.metastore import Partition, Table, Target
 
 REQUEST = JobRequest(
     name="orders-minor",

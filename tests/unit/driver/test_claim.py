@@ -11,8 +11,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
-from compaction_operator.metastore.compaction_queue import QueueJob
-from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
+from compaction_operator.metastore import LockLost, MetastoreError, MetastoreUnavailable, QueueJob, TransactionLost
 from tests.unit.driver.hive4_metastore import Hive4Metastore
 from tests.unit.driver.support import IDENTITY, REQUEST
 

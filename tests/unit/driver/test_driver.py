@@ -15,10 +15,7 @@ from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.journal import JournalRefused
 from compaction_operator.driver.kube import KubernetesJournals
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.resolve import Refused, Resolved
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable, Refused, Resolved, Table
 
 from .support import REQUEST
 

@@ -31,12 +31,16 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueState
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import (
+    Generation,
+    MetastoreClient,
+    MetastoreUnavailable,
+    OpenTransactions,
+    QueueEntry,
+    QueueState,
+    Target,
+    TxnInfo,
+)
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.driver.support import IDENTITY, REQUEST, Reports, SameTable, Store

@@ -20,9 +20,7 @@ from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.locks import LockState, LockWish
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import LockState, LockWish, MetastoreUnavailable, Target
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.unit.driver.hive4_metastore import Hive4Metastore
 from tests.unit.driver.support import IDENTITY, REQUEST, Reports, Store

@@ -11,18 +11,27 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.flow import LOOKS, HudiCompaction
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action, Instant, State
-from compaction_operator.hudi.log_blocks import LogFile
-from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Operation, Plan, Written
+from compaction_operator.hudi import (
+    Action,
+    Choice,
+    FileGroup,
+    HudiError,
+    Instant,
+    LogFile,
+    Operation,
+    Plan,
+    State,
+    Written,
+)
+from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.hudi.plans import Choose, Cleaned
 
 from .support import REQUEST, Reports
 
 MINE = f"team/{REQUEST.uid}/1"
 
 
-class Timeline:
+class Timeline(HudiClient):
     """A client of a table in memory: one file group with `blocks` log files, of 10 bytes each."""
 
     def __init__(self, *instants: Instant, blocks: int = 5, first_scanner: bool = False) -> None:
@@ -131,7 +140,6 @@ def compact(
     *,
     lease: Lease | None = None,
     report: Reports | None = None,
-    exclusive: bool = False,
     pause: Callable[[float], None] = lambda _: None,
     cleaner_held: bool = False,
     numbered: bool = False,
@@ -148,7 +156,6 @@ def compact(
         lease=lease or Lease(),
         report=report or Reports(),
         status=status,
-        exclusive=exclusive,
         numbered=numbered,
         pause=pause,
     )
@@ -418,12 +425,12 @@ def test_an_empty_compaction_says_why() -> None:
 def test_on_the_metadata_table_nothing_is_planned_while_anything_is_pending() -> None:
     """Its index of records takes them in the order in which they were planned."""
     timeline = Timeline(compaction(State.REQUESTED, owner=None))
-    result = compact(timeline, exclusive=True)
+    result = compact(timeline, metadata_table=True)
     assert (result.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
 
 
 def test_on_the_metadata_table_no_pending_commit_is_waited_for_as_none_can_end_under_its_lock() -> None:
     pauses: list[float] = []
     timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
-    assert compact(timeline, exclusive=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
+    assert compact(timeline, metadata_table=True, pause=pauses.append).reason is Reason.WAITING_FOR_INSTANT
     assert not pauses

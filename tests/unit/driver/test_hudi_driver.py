@@ -14,8 +14,8 @@ from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi import setup as hudi_driver
 from compaction_operator.driver.hudi.setup import bundle_jar, prepare
-from compaction_operator.hudi.errors import HudiError, RefusedOptionError
-from compaction_operator.hudi.jvm.client import HudiClient
+from compaction_operator.hudi import HudiError, RefusedOptionError
+from compaction_operator.hudi.jvm import HudiClient
 
 from .support import REQUEST, Reports
 from .test_hudi import Lease

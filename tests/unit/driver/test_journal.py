@@ -10,7 +10,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.journal import Journal, JournalRefused, journal_name, shards
-from compaction_operator.metastore.client import MetastoreClient
+from compaction_operator.metastore import MetastoreClient
 
 from .support import REQUEST, Store
 

@@ -13,9 +13,15 @@ from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import driver_locks as job_locks
 from compaction_operator.driver.hive.driver_locks import Locks, Patience
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import LockLost, MetastoreUnavailable
-from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish
+from compaction_operator.metastore import (
+    LockInfo,
+    LockKind,
+    LockLost,
+    LockState,
+    LockWish,
+    MetastoreClient,
+    MetastoreUnavailable,
+)
 
 TABLE = TableRef(database="sales", name="orders")
 TAKERS: list[Locks] = []

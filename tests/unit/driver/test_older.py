@@ -8,9 +8,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import older_snapshots as older
 from compaction_operator.driver.hive.older_snapshots import OlderSnapshots
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.locks import OpenTransactions, TxnInfo
+from compaction_operator.metastore import MetastoreClient, MetastoreUnavailable, OpenTransactions, TxnInfo
 
 
 class Metastore:

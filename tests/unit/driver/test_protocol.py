@@ -8,9 +8,7 @@ from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.main import protocol_of
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError
 from tests.unit.driver.support import IDENTITY, REQUEST
 
 

@@ -1,8 +1,6 @@
 """What is chosen of Hudi's own plan, and what is said when nothing is."""
 
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.log_blocks import LogFile
-from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi import Choice, LogFile, Operation
 
 
 def operation(*sizes: int, partition: str = "dt=1") -> Operation:
@@ -43,13 +41,13 @@ def test_without_a_limit_the_blocks_of_the_fullest_file_group_are_counted() -> N
 def test_a_pending_delta_commit_that_is_in_the_way_is_named() -> None:
     one = choice()
     assert not one(operation(1, 1, 1, 1), ("025",))
-    assert one.held_up_by() == "file group f1: delta commit 025 is pending"
+    assert one.held_up_by == "file group f1: delta commit 025 is pending"
 
 
 def test_what_is_too_little_anyhow_is_not_held_up() -> None:
     one = choice()
     assert not one(operation(1, 1), ("015",))
-    assert one.held_up_by() is None
+    assert one.held_up_by is None
 
 
 def test_what_a_reader_would_replay_too_late_is_left_alone() -> None:

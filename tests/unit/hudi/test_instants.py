@@ -2,7 +2,7 @@
 
 import pytest
 
-from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, late, stale
+from compaction_operator.hudi import Action, Instant, State, Todo, decide, late, stale
 
 OWN = "team/6f1c/2"
 

@@ -7,7 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi.errors import HudiError
+from compaction_operator.hudi import HudiError
 from compaction_operator.hudi.jvm.java import hudi_errors, items
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks_of
+from compaction_operator.hudi import Block, LogFile
+from compaction_operator.hudi.log_blocks import best_run, blocks_of
 
 
 def file(instant: int, size: int = 10, *, replaces: tuple[int, ...] = (), number: int = 1) -> LogFile:
@@ -90,7 +91,7 @@ def test_a_merged_block_stands_where_its_newest_original_stood() -> None:
 def test_merged_again_and_again_it_is_still_one_block() -> None:
     files = (file(1), file(2), file(3, replaces=(1, 2)), file(4), file(5, replaces=(3, 4)))
     (block,) = blocks_of(files)
-    assert block.names == tuple(one.name for one in files)
+    assert block.files == files
     assert (block.first, block.last, block.size) == ("001", "004", 10)
 
 
@@ -110,7 +111,7 @@ def test_blocks_of_changed_columns_only_are_left_alone() -> None:
 def test_files_that_hold_blocks_of_several_instants_stay_whole() -> None:
     """In table version 6 a file may be appended to."""
     files = (LogFile("a", ("001", "002"), 10), LogFile("b", ("002", "003"), 10), LogFile("c", ("004",), 10))
-    assert [block.names for block in blocks_of(files)] == [("a", "b"), ("c",)]
+    assert [block.files for block in blocks_of(files)] == [files[:2], files[2:]]
 
 
 HISTORIES = st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=10)

@@ -7,9 +7,8 @@ import pytest
 
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
-from compaction_operator.hudi.options import threshold, write_options
-from compaction_operator.hudi.properties import HudiTable
+from compaction_operator.hudi import HudiError, HudiTable, RefusedOptionError, threshold, write_options
+from compaction_operator.hudi.errors import NoLockProviderError
 
 ZOOKEEPER = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
 LOCKS = {"hoodie.write.lock.provider": ZOOKEEPER, "hoodie.write.lock.zookeeper.url": "zk:2181"}

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError, UnsupportedVersionError
-from compaction_operator.hudi.properties import HudiTable, bundle_for, parse_properties, read_table
+from compaction_operator.hudi import HudiTable, UnsupportedVersionError, bundle_for, read_table
+from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError
+from compaction_operator.hudi.properties import parse_properties
 from compaction_operator.storage import LocalStorage
 
 VERSION_6 = r"""#Properties saved on 2026-11-22T06\:10\:01Z

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action
+from compaction_operator.hudi import Action, HudiError, Operation, Plan
 from compaction_operator.hudi.jvm.writes import require_all_written
-from compaction_operator.hudi.plans import Operation, Plan
 
 
 class Status:

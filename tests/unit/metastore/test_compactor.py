@@ -7,9 +7,14 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore import (
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    QueueEntry,
+    QueueJob,
+    QueueState,
+)
 
 JOB = QueueJob(queue_id=5, database="db", table="t", type=CompactionType.MINOR, highest_write_id=3)
 ENTRY = QueueEntry(queue_id=5, database="db", table="t", state=QueueState.WORKING)

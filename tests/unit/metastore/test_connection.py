@@ -10,9 +10,14 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable, TableNotFound
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import (
+    LockKind,
+    LockWish,
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    TableNotFound,
+)
 from tests.unit.metastore.stub import StubMetastore
 
 NO_LOCKS = ttypes.ShowLocksResponse(locks=[])

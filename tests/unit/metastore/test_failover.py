@@ -11,9 +11,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from compaction_operator.api.config import Metastore
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreUnavailable
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import LockKind, LockWish, MetastoreClient, MetastoreUnavailable
 from tests.unit.metastore.stub import StubMetastore
 
 NO_LOCKS = ttypes.ShowLocksResponse(locks=[])

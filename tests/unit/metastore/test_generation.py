@@ -4,9 +4,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.Thrift import TApplicationException
 
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError
-from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError
 
 
 def unknown(*_: object) -> None:

@@ -4,9 +4,14 @@ import threading
 
 import pytest
 
+from compaction_operator.metastore import (
+    Heartbeat,
+    LockLost,
+    MetastoreUnavailable,
+    TransactionHeartbeat,
+    TransactionLost,
+)
 from compaction_operator.metastore import heartbeat as module
-from compaction_operator.metastore.errors import LockLost, MetastoreUnavailable, TransactionLost
-from compaction_operator.metastore.heartbeat import Heartbeat, TransactionHeartbeat
 
 
 class Keeper:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import MetastoreError
+from compaction_operator.metastore import MetastoreClient, MetastoreError
 from tests.unit.metastore.stub import StubMetastore
 
 FAR = 2**62

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.metastore import MetastoreError, QueueState
 from compaction_operator.metastore import hive4_calls as hive4
-from compaction_operator.metastore.compaction_queue import QueueState
-from compaction_operator.metastore.errors import MetastoreError
 from compaction_operator.metastore.replies import queue_job_of, queue_of
 
 LINE = {"id": 5, "dbname": "DB", "tablename": "T", "type": 1, "state": "working"}

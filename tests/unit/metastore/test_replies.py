@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from compaction_operator.metastore import replies
-from compaction_operator.metastore.errors import LockLost
+from compaction_operator.metastore import LockLost, replies
 
 NONE_OPEN = 2**63 - 1
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
+from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Table
 
 
 def table(parameters: dict[str, str], *, input_format: str = ORC_INPUT_FORMAT, serde: str = ORC_SERDE) -> Table:

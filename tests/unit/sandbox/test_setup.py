@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
-from compaction_operator.hudi.properties import BUNDLES
+from compaction_operator.hudi import BUNDLES
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,8 +11,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.identity import TableGoneError, resolve_today
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.context import DriverContext
-from compaction_operator.metastore.compaction_queue import QueueEntry, say_queued
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import QueueEntry, Target, say_queued
 
 
 def refuse_queued(table: TableRef, queue: Iterable[QueueEntry], targets: Sequence[Target]) -> None:

@@ -11,10 +11,16 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.checks import in_queue
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import HEARTBEAT_SECONDS, Locks
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob
-from compaction_operator.metastore.errors import LockLost, MetastoreError, MetastoreUnavailable, TransactionLost
-from compaction_operator.metastore.heartbeat import TransactionHeartbeat
+from compaction_operator.metastore import (
+    LockLost,
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+    QueueEntry,
+    QueueJob,
+    TransactionHeartbeat,
+    TransactionLost,
+)
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import JobRequest, agent_info, queue_pool
 from compaction_operator.cleanup import staging
 from compaction_operator.driver.merge.partition import OpenTarget, Request
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.compaction_queue import QueueEntry
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import MetastoreClient, QueueEntry, Target
 
 
 @dataclass(frozen=True)

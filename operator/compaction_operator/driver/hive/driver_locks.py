@@ -16,10 +16,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import LockLost, MetastoreError
-from compaction_operator.metastore.heartbeat import Heartbeat
-from compaction_operator.metastore.locks import LockKind, LockWish
+from compaction_operator.metastore import Heartbeat, LockKind, LockLost, LockWish, MetastoreClient, MetastoreError
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepa
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
-from compaction_operator.metastore.resolve import Target
-from compaction_operator.metastore.tables import Table
+from compaction_operator.metastore import Table, Target
 from compaction_operator.storage import StorageError
 
 log = logging.getLogger(__name__)

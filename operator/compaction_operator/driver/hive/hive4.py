@@ -18,7 +18,7 @@ from compaction_operator.driver.hive.claim import Claim, Claims
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, failed_at
 from compaction_operator.driver.hive.publish import leave, move_outputs
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared, Request, prepare
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore import MetastoreError, MetastoreUnavailable
 
 log = logging.getLogger(__name__)
 

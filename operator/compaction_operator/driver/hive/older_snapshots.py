@@ -6,8 +6,7 @@ import time
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.locks import TxnInfo
+from compaction_operator.metastore import MetastoreClient, TxnInfo
 
 log = logging.getLogger(__name__)
 

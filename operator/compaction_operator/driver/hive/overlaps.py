@@ -19,7 +19,7 @@ from compaction_operator.driver.hive.checks import refuse_queued
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.protocol import Failed, Staged
 from compaction_operator.driver.merge.partition import OpenTarget
-from compaction_operator.metastore.compaction_queue import QueueEntry
+from compaction_operator.metastore import QueueEntry
 from compaction_operator.storage import StorageError, join
 
 FRESH_SECONDS = 1.0

@@ -12,76 +12,27 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.progress import Report
-from compaction_operator.hudi.choice import Choice
-from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.instants import Action, Instant, Todo, decide, is_own, late, stale
-from compaction_operator.hudi.plans import Choose, Cleaned, FileGroup, Plan, Written
+from compaction_operator.hudi import (
+    Action,
+    Choice,
+    FileGroup,
+    HudiError,
+    Instant,
+    Plan,
+    Todo,
+    Written,
+    decide,
+    is_own,
+    late,
+    stale,
+)
+from compaction_operator.hudi.jvm import HudiClient
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
 LOOKS = 100
 """How often to poll the timeline for a moment without a pending delta commit. A busy writer leaves short ones."""
-
-
-class Client(Protocol):
-    """The part of `HudiClient` that the flow uses. Each method raises HudiError."""
-
-    def instants(self) -> tuple[Instant, ...]:
-        """Return the relevant instants of the timeline."""
-        ...
-
-    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
-        """Plan the chosen blocks, even `beside` newer pending delta commits; None when no block is chosen."""
-        ...
-
-    def plan_compaction(self, *, owner: str) -> Plan | None:
-        """Plan a compaction; None when there is nothing to compact."""
-        ...
-
-    def plan_of(self, instant: Instant) -> Plan:
-        """Return the plan of a pending instant."""
-        ...
-
-    def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
-        """Execute a plan, call `confirm`, and commit."""
-        ...
-
-    def roll_back(self, instant: Instant) -> None:
-        """Roll back an inflight log compaction."""
-        ...
-
-    def remove(self, instant: Instant) -> None:
-        """Remove a plan that can never run."""
-        ...
-
-    def remove_empty_plans(self) -> tuple[str, ...]:
-        """Remove plans without content, and return their instants."""
-        ...
-
-    def cut_short(self) -> tuple[Instant, ...]:
-        """Return the log compactions and compactions whose commit has no content."""
-        ...
-
-    def reopen(self, instant: Instant) -> bool:
-        """Make such a commit inflight again; False when a later instant depends on it."""
-        ...
-
-    def clean(self) -> Cleaned | None:
-        """Run Hudi's cleaner; None when it found nothing."""
-        ...
-
-    def archive(self) -> None:
-        """Run Hudi's archiver."""
-        ...
-
-    def file_groups(self) -> tuple[FileGroup, ...]:
-        """Return the newest slice of each file group."""
-        ...
-
-    def written(self, *, besides: str) -> tuple[int, int]:
-        """Return writers' bytes and total bytes since the last full compaction other than `besides`."""
-        ...
 
 
 class HeldLease(Protocol):
@@ -95,21 +46,18 @@ class HeldLease(Protocol):
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` holds what the driver knows about the table beforehand. `exclusive`: no other service may be pending,
-    because the metadata table's record index depends on the order of its services. `numbered` is
-    HudiTable.numbers_log_files.
+    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: HudiClient,
         request: JobRequest,
         *,
         choice: Choice,
         lease: HeldLease,
         report: Report,
         status: HudiStatus,
-        exclusive: bool = False,
         numbered: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -119,7 +67,8 @@ class HudiCompaction:
         self._lease = lease
         self._report = report
         self._status = status
-        self._exclusive = exclusive
+        # The metadata table's record index depends on the order of its services: no other one may be pending.
+        self._exclusive = request.hudi.metadata_table
         self._numbered = numbered
         self._pause = pause
         merges_logs = request.type is CompactionType.LOG_COMPACTION
@@ -127,7 +76,7 @@ class HudiCompaction:
 
     def run(self) -> DriverResult:
         """Compact and return the result; raises JobError or HudiError when the compaction fails."""
-        mode = self._request.hudi.mode
+        mode, mine = self._request.hudi.mode, f"{self._request.namespace}/{self._request.uid}"
         self._lease.confirm()
         self._update(removed=self._client.remove_empty_plans())
         for instant in self._client.cut_short():
@@ -145,8 +94,8 @@ class HudiCompaction:
         if mode is not HudiMode.SCHEDULE:
             for instant in todo.run:
                 self._execute(self._client.plan_of(instant))
-        elif earlier := next((one for one in todo.run if self._is_mine(one)), None):
-            self._requested(self._client.plan_of(earlier))
+        elif earlier := next((one for one in todo.run if is_own(one, mine)), None):
+            self._tell(self._client.plan_of(earlier), "Requested")
         if mode is not HudiMode.EXECUTE and not (mode is HudiMode.SCHEDULE and self._status.instant):
             self._plan(execute=mode is HudiMode.SCHEDULE_AND_EXECUTE)
         try:
@@ -189,7 +138,7 @@ class HudiCompaction:
         if execute:
             self._execute(plan)
         else:
-            self._requested(plan)
+            self._tell(plan, "Requested")
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
         """Plan now or, if a pending delta commit prevents it, between that commit and the writer's next.
@@ -201,7 +150,7 @@ class HudiCompaction:
         looks = iter(range(0 if self._exclusive else LOOKS))
         while True:
             plan = self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=False)
-            if plan is not None or not self._choice.held_up_by():
+            if plan is not None or not self._choice.held_up_by:
                 return plan
             if not self._quiet(looks):
                 break
@@ -219,9 +168,6 @@ class HudiCompaction:
             if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
                 return True
         return False
-
-    def _requested(self, plan: Plan) -> None:
-        self._tell(plan, "Requested")
 
     def _execute(self, plan: Plan) -> None:
         """Run a plan. If writers overtook it, roll it back, so that the next attempt makes a new plan."""
@@ -259,7 +205,8 @@ class HudiCompaction:
         late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
-            raise OvertakenError(f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}")
+            message = f"log compaction {plan.instant} was overtaken by {_listed(overtaken)}"
+            raise OvertakenError(Reason.WAITING_FOR_INSTANT, message)
 
     def _tell(self, plan: Plan, state: str, written: Written | None = None) -> None:
         known = self._status
@@ -300,7 +247,7 @@ class HudiCompaction:
     def _why_nothing(self, todo: Todo) -> tuple[Reason, str]:
         if self._request.hudi.mode is HudiMode.EXECUTE:
             return Reason.NOTHING_TO_COMPACT, f"no {self._action} of this operator is pending"
-        if why := self._choice.held_up_by():
+        if why := self._choice.held_up_by:
             return Reason.WAITING_FOR_INSTANT, why
         groups = [group for group in self._client.file_groups() if self._choice.covers(group.partition)]
         busy: dict[str, int] = {}
@@ -326,18 +273,12 @@ class HudiCompaction:
         self._update(pending=pending, stale=tuple(str(one) for one in stale(found)))
         return DriverResult(reason=reason, message=message, hudi=self._status)
 
-    def _is_mine(self, instant: Instant) -> bool:
-        return (instant.owner or "").startswith(f"{self._request.namespace}/{self._request.uid}/")
-
     def _update(self, **fields: object) -> None:
         self._status = self._status.model_copy(update=fields)
 
 
 class OvertakenError(JobError):
     """Writers overtook the plan: its merged blocks must not be committed."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.WAITING_FOR_INSTANT, message)
 
 
 def _why_no_compaction(groups: Collection[FileGroup]) -> str:

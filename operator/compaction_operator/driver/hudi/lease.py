@@ -113,7 +113,7 @@ def table_lease(leases: Leases, location: str, *, holder: str) -> Iterator[Lease
 
     Raises JobError: WaitingForLease naming the other holder, DriverFailed when this machine's clock is wrong.
     """
-    held = _taken(leases, lease_name(location), holder)
+    held = _take(leases, lease_name(location), holder)
     lease = Lease(leases, held)
     try:
         _require_right_time(held)
@@ -127,7 +127,7 @@ def lease_name(location: str) -> str:
     return f"hudi-{hashlib.sha256(location.encode()).hexdigest()[:16]}"
 
 
-def _taken(leases: Leases, name: str, holder: str) -> Any:
+def _take(leases: Leases, name: str, holder: str) -> Any:
     """Write the lease as this holder's and return it."""
     now = _written_now()
     found = leases.read(name)

@@ -13,11 +13,18 @@ from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
 from compaction_operator.driver.progress import Report
-from compaction_operator.hudi.choice import Choice, lies_in
-from compaction_operator.hudi.errors import RefusedOptionError, UnsupportedVersionError
-from compaction_operator.hudi.jvm.client import HudiClient
-from compaction_operator.hudi.options import threshold, write_options
-from compaction_operator.hudi.properties import HudiTable, bundle_for, read_table
+from compaction_operator.hudi import (
+    Choice,
+    HudiTable,
+    RefusedOptionError,
+    UnsupportedVersionError,
+    bundle_for,
+    lies_in,
+    read_table,
+    threshold,
+    write_options,
+)
+from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.storage import StorageError, local_path, open_storage
 
 log = logging.getLogger(__name__)
@@ -110,7 +117,6 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         lease=held,
         report=report,
         status=status,
-        exclusive=own.metadata_table,
         numbered=job.table.numbers_log_files,
     )
 

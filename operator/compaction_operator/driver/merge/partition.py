@@ -25,7 +25,7 @@ from compaction_operator.driver.merge.buckets import (
     raw_files,
 )
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
-from compaction_operator.metastore.resolve import Target
+from compaction_operator.metastore import Target
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
 from compaction_operator.storage import Storage, join, local_path, open_storage
 

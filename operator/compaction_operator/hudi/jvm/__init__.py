@@ -1,5 +1,5 @@
-"""Hudi in a JVM, reached by py4j: the only package that knows Hudi's classes and how its releases differ (`release`).
+"""Hudi in a JVM, by py4j: the only package that knows Hudi's classes and how its releases differ (`_is_1_0`)."""
 
-`client` is the whole that other packages use. The modules below it each talk to one part of Hudi: the timeline, plans,
-writes, file groups and log files.
-"""
+from compaction_operator.hudi.jvm.client import HudiClient
+
+__all__ = ["HudiClient"]

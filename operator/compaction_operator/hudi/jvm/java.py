@@ -1,6 +1,6 @@
 """Conversions between Python and Java by py4j: lists, options and maps, and Hudi's exceptions as HudiError."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,14 @@ def items(java_list: Any) -> list[Any]:
 def streamed(jvm: Any, stream: Any) -> list[Any]:
     """Return the elements of a Java stream."""
     return items(stream.collect(jvm.java.util.stream.Collectors.toList()))
+
+
+def java_list(jvm: Any, values: Iterable[Any] = ()) -> Any:
+    """Return a java.util.ArrayList."""
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return found
 
 
 def java_map(jvm: Any, values: Mapping[str, str]) -> Any:
@@ -47,7 +55,8 @@ def hudi_errors(what: str) -> Iterator[None]:
     except (Py4JJavaError, CapturedException) as error:
         thrown = error._origin if isinstance(error, CapturedException) else error.java_exception
         causes = _causes(thrown) or [(type(error).__name__, str(error))]
-        message = f"{what}: {_deepest(causes)}"
+        name, text = causes[-1]
+        message = f"{what}: {name}: {' '.join(text.split())[:_MESSAGE_LENGTH]}"
         if any("heartbeat" in text for name, text in causes if name == "HoodieLockException"):
             raise WaitingForInstantError(message) from error
         if any(name == "HoodieLockException" for name, _ in causes):
@@ -62,8 +71,3 @@ def _causes(thrown: Any) -> list[tuple[str, str]]:
         found.append((str(thrown.getClass().getSimpleName()), str(thrown.getMessage())))
         thrown = thrown.getCause()
     return found
-
-
-def _deepest(causes: list[tuple[str, str]]) -> str:
-    name, text = causes[-1]
-    return f"{name}: {' '.join(text.split())[:_MESSAGE_LENGTH]}"

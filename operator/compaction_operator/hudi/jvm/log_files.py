@@ -27,13 +27,13 @@ class _Header:
 class LogFiles:
     """Reader of a table's log files. A file never changes after its instant completes, so each header is read once."""
 
-    def __init__(self, jvm: Any, storage: Any, base: str, *, names_have_instants: bool) -> None:
-        self._jvm = jvm
+    def __init__(self, hudi: Any, storage: Any, base: str, *, names_have_instants: bool) -> None:
+        self._hudi = hudi
         self._storage = storage
         self._base = base
         self._names_have_instants = names_have_instants
-        self._known: dict[tuple[str, int], LogFile] = {}
-        self._keys = jvm.org.apache.hudi.common.table.log.block.HoodieLogBlock.HeaderMetadataType
+        self._known: dict[tuple[str, str, int], LogFile] = {}
+        self._keys = hudi.common.table.log.block.HoodieLogBlock.HeaderMetadataType
 
     def read(self, partition: str, name: str) -> LogFile:
         """Return a log file with its size and what its block headers contain."""
@@ -44,41 +44,41 @@ class LogFiles:
 
         `plain` are ordinary delta commits. Only whether their records are partial remains unknown.
         """
-        found = _NAME.fullmatch(name)
-        if self._names_have_instants and found is not None and found[1] in plain:
-            return LogFile(name, (found[1],), 0)
+        instants = self._instant_in(name)
+        if instants and instants[0] in plain:
+            return LogFile(name, instants, 0)
         return self._read(partition, name, 0)
 
     def size(self, partition: str, name: str) -> int:
         """Return the size in bytes of a base or log file."""
-        return int(self._storage.getPathInfo(self._java_path(self.path(partition, name))).getLength())
+        return int(self._storage.getPathInfo(self._path(partition, name)).getLength())
 
-    def blocks(self, partition: str, name: str) -> int:
-        """Return the number of a log file's blocks that contain records."""
-        return sum(1 for header in self._headers(self.path(partition, name)) if header.kind != _COMMAND)
+    def exists(self, partition: str, name: str) -> bool:
+        """Whether a base or log file exists."""
+        return bool(self._storage.exists(self._path(partition, name)))
 
-    def path(self, partition: str, name: str) -> str:
-        """Return the full path of a file in a partition; '' for an unpartitioned table."""
-        return "/".join(part for part in (self._base, partition, name) if part)
+    def blocks(self, name: str) -> int:
+        """Return the number of blocks that contain records, of a log file by its path in the table."""
+        return sum(1 for header in self._headers("", name) if header.kind != _COMMAND)
 
     def _read(self, partition: str, name: str, size: int) -> LogFile:
-        path = self.path(partition, name)
-        if (path, size) not in self._known:
-            headers = self._headers(path)
+        if (partition, name, size) not in self._known:
+            headers = self._headers(partition, name)
             found = [header for header in headers if header.kind != _COMMAND]
-            self._known[path, size] = LogFile(
+            self._known[partition, name, size] = LogFile(
                 name=name,
+                # A file without records has only the instant in its name: its writer died, or it only rolls back.
                 instants=tuple(sorted({header.instant for header in found})) or self._instant_in(name),
                 size=size,
                 replaces=frozenset().union(*(header.replaces for header in found)),
                 partial=any(header.partial for header in found),
                 rolls_back=frozenset(header.target for header in headers if header.target),
             )
-        return self._known[path, size]
+        return self._known[partition, name, size]
 
-    def _headers(self, path: str) -> list[_Header]:
-        logs = self._jvm.org.apache.hudi.common.table.log
-        file = self._jvm.org.apache.hudi.common.model.HoodieLogFile(self._java_path(path))
+    def _headers(self, partition: str, name: str) -> list[_Header]:
+        logs = self._hudi.common.table.log
+        file = self._hudi.common.model.HoodieLogFile(self._path(partition, name))
         reader = logs.HoodieLogFormat.newReader(self._storage, file, None)
         found = []
         try:
@@ -99,10 +99,11 @@ class LogFiles:
             target=str(header.get(keys.TARGET_INSTANT_TIME) or "") if kind == _COMMAND else "",
         )
 
-    def _java_path(self, path: str) -> Any:
-        return self._jvm.org.apache.hudi.storage.StoragePath(path)
+    def _path(self, partition: str, name: str) -> Any:
+        """Return the StoragePath of a file in a partition; '' for an unpartitioned table."""
+        return self._hudi.storage.StoragePath("/".join(part for part in (self._base, partition, name) if part))
 
     def _instant_in(self, name: str) -> tuple[str, ...]:
-        """Return the instant in a file name, for files without records: the writer died, or they only roll back."""
+        """Return the instant in the name of a log file."""
         found = _NAME.fullmatch(name)
         return (found[1],) if found and self._names_have_instants else ()

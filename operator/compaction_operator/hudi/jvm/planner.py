@@ -1,62 +1,63 @@
-"""Plans of log compactions: Hudi's own planner proposes, and the plan is narrowed before it is saved."""
+"""Planning: Hudi's own planner proposes, and a log compaction is narrowed before it is saved on the timeline."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant
-from compaction_operator.hudi.jvm.handle import TableHandle
-from compaction_operator.hudi.jvm.java import items, java_map
-from compaction_operator.hudi.jvm.plan_reader import PlanReader
+from compaction_operator.hudi.jvm.java import hudi_errors, items, java_list, java_map, value_of
 from compaction_operator.hudi.jvm.timeline import Timeline
 from compaction_operator.hudi.plans import Choose, Operation, Plan
 
 
-class Planner:
-    """Plans log compactions. `replays_last` is HudiTable.replays_merged_blocks_last."""
+class Planner(Timeline):
+    """Plans compactions and log compactions."""
 
-    def __init__(self, handle: TableHandle, timeline: Timeline, plans: PlanReader, *, replays_last: bool) -> None:
-        self._handle = handle
-        self._timeline = timeline
-        self._plans = plans
-        self._replays_last = replays_last
+    @hudi_errors("planning a compaction")
+    def plan_compaction(self, *, owner: str) -> Plan | None:
+        """Save Hudi's own plan of a compaction on the timeline; None: nothing to do."""
+        extra = self._hudi.common.util.Option.of(java_map(self._jvm, {OWNER_KEY: owner}))
+        time = value_of(self._client.scheduleCompaction(extra))
+        return None if time is None else self._plan(self._meta(), str(time), Action.COMPACTION)
 
-    def plan(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
-        """Save a narrowed plan as `HudiClient.plan_log_compaction` describes it.
+    @hudi_errors("planning a log compaction")
+    def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:
+        """Plan a log compaction of the blocks that `choose` takes from Hudi's proposal; None: nothing to do.
+
+        With `beside`, pending delta commits that are newer than the plan do not prevent it: their blocks come after
+        the merged one.
 
         NB: the plan is made under the table's lock, and it is narrowed before it is saved: a wide plan is never on the
         timeline. A first draft without the lock only loads the log files' headers, so that writers need not wait
         while they are read.
         """
-        if self._draft(self._handle.table(), choose, beside=beside) is None:
+        if self._draft(self._table(), choose, beside=beside) is None:
             return None
-        with self._handle.locked():
-            table = self._handle.table()
+        with self.locked():
+            table = self._table()
             draft = self._draft(table, choose, beside=beside)
             if draft is None:
                 return None
             plan, java_plan = draft
             extra = {OWNER_KEY: owner, SEEN_KEY: ",".join(sorted(plan.seen))}
-            java_plan.setExtraMetadata(java_map(self._handle.jvm, extra))
+            java_plan.setExtraMetadata(java_map(self._jvm, extra))
             requested = table.getMetaClient().getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)
             table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
             return plan
 
     def _draft(self, table: Any, choose: Choose, *, beside: bool) -> tuple[Plan, Any] | None:
         """Return Hudi's plan of a log compaction, narrowed but not saved; None when there is nothing to do."""
-        handle, meta = self._handle, table.getMetaClient()
+        meta, config, context = table.getMetaClient(), self._config, self._context
         if not meta.getCommitsTimeline().filterCompletedInstants().countInstants():
             return None
-        time = str(handle.client.createNewInstantTime(False))
-        compact = handle.hudi.table.action.compact
-        kind = handle.hudi.common.model.WriteOperationType.LOG_COMPACT
-        executor = compact.ScheduleCompactionActionExecutor(
-            handle.context, handle.config, table, time, handle.none(), kind
-        )
+        time = str(self._client.createNewInstantTime(False))
+        compact = self._hudi.table.action.compact
+        kind = self._hudi.common.model.WriteOperationType.LOG_COMPACT
+        executor = compact.ScheduleCompactionActionExecutor(context, config, table, time, self._none(), kind)
         make = compact.plan.generators.HoodieLogCompactionPlanGenerator
-        java_plan = make(table, handle.context, handle.config, executor).generateCompactionPlan(time)
+        java_plan = make(table, context, config, executor).generateCompactionPlan(time)
         if java_plan is None:
             return None
-        instants = self._timeline.instants(meta)
+        instants = self._instants(meta)
         plan = self._narrow(java_plan, instants, self._instant_of_plan(meta, time), choose, beside=beside)
         return (plan, java_plan) if plan.operations else None
 
@@ -70,8 +71,9 @@ class Planner:
         if not self._replays_last:
             return now
         found = items(meta.getActiveTimeline().getInstants())
-        newest = max(str(one.requestedTime()) for one in found if one.isCompleted() or not _is_delta_commit(one))
-        generator = self._handle.hudi.common.table.timeline.HoodieInstantTimeGenerator
+        settled = (one for one in found if one.isCompleted() or str(one.getAction()) != Action.DELTA_COMMIT)
+        newest = max(str(one.requestedTime()) for one in settled)
+        generator = self._hudi.common.table.timeline.HoodieInstantTimeGenerator
         return str(generator.instantTimePlusMillis(newest, 1))
 
     def _narrow(
@@ -80,18 +82,14 @@ class Planner:
         """Reduce the Java plan to the chosen blocks, in Hudi's order of the files, and return what remains."""
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
         pending = {one.time for one in commits if one.is_pending and not (beside and one.time > instant)}
-        kept, operations = self._handle.array_list(), []
+        kept, operations = java_list(self._jvm), []
         for java in items(java_plan.getOperations()):
-            whole = self._plans.log_operation(java)
+            whole = self._log_operation(java)
             chosen = {file.name for block in choose(whole, pending) for file in block.files}
             if chosen:
                 files = tuple(file for file in whole.files if file.name in chosen)
-                java.setDeltaFilePaths(self._handle.array_list(file.name for file in files))
+                java.setDeltaFilePaths(java_list(self._jvm, (file.name for file in files)))
                 kept.add(java)
                 operations.append(Operation(whole.partition, whole.file_id, files))
         java_plan.setOperations(kept)
         return Plan(instant, Action.LOG_COMPACTION, tuple(operations), frozenset(one.time for one in commits))
-
-
-def _is_delta_commit(instant: Any) -> bool:
-    return str(instant.getAction()) == Action.DELTA_COMMIT

@@ -5,86 +5,105 @@ from collections.abc import Mapping
 from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
-from compaction_operator.hudi.jvm.handle import TableHandle
-from compaction_operator.hudi.jvm.java import items, value_of
-from compaction_operator.hudi.jvm.plan_reader import PlanReader
-from compaction_operator.hudi.jvm.timeline import Timeline
+from compaction_operator.hudi.jvm.java import hudi_errors, items, value_of
+from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes
 
 _PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction)\.requested")
 _COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit)")
 """Names of completed instants on the timeline. From table version 8 on they include the completion time."""
 
 
-class Repairs:
+class Repairs(Timeline):
     """Repairs what dead processes left on the timeline.
 
     NB: except on HDFS, Hudi creates a file of the timeline and fills it afterwards
     (HoodieStorage.createImmutableFileInPath). A process that dies in between leaves a file without content.
     """
 
-    def __init__(self, handle: TableHandle, timeline: Timeline, plans: PlanReader) -> None:
-        self._handle = handle
-        self._timeline = timeline
-        self._plans = plans
-
     def roll_back(self, instant: Instant) -> None:
-        """Roll back an inflight log compaction.
+        """Roll back an inflight log compaction, even if a later compaction is on the timeline (HoodieTable).
 
         NB: an interrupted rollback of it is resumed, because one instant must not have two rollbacks.
         """
-        handle, table = self._handle, self._handle.table()
-        meta = table.getMetaClient()
-        inflight = meta.getInstantGenerator().getLogCompactionInflightInstant(instant.time)
-        service = handle.client.getTableServiceClient()
-        earlier = value_of(service.getPendingRollbackInfo(meta, instant.time, False))
-        if earlier is not None:
-            time = earlier.getRollbackInstant().requestedTime()
-            table.rollback(handle.context, time, inflight, True, False)
-        else:
-            handle.release.roll_back_log_compaction(handle.client, table, inflight)
+        with hudi_errors(f"rolling back {instant}"):
+            table = self._table()
+            meta = table.getMetaClient()
+            inflight = meta.getInstantGenerator().getLogCompactionInflightInstant(instant.time)
+            service = self._client.getTableServiceClient()
+            earlier = value_of(service.getPendingRollbackInfo(meta, instant.time, False))
+            if earlier is not None:
+                time = earlier.getRollbackInstant().requestedTime()
+                table.rollback(self._context, time, inflight, True, False)
+            elif self._is_1_0:
+                table.rollbackInflightLogCompaction(inflight)
+            else:
+                table.rollbackInflightLogCompaction(inflight, self._client.getTransactionManager())
 
+    @hudi_errors("removing plans without content")
     def remove_empty_plans(self) -> tuple[str, ...]:
-        """Remove plans without content under the table's lock, and return their instants.
+        """Remove plans without content and return their instants. NB: while one exists, no writer can write.
 
-        The lock proves that their planner is dead, as plans are made under it.
+        The process that made such a plan died while it wrote it. The table's lock proves this, as plans are made under
+        it.
         """
-        if not _empty_plans(self._timeline.file_sizes(self._handle.meta())):
+        if not _empty_plans(file_sizes(self._meta())):
             return ()
-        with self._handle.locked():
-            meta = self._handle.meta()
-            found = _empty_plans(self._timeline.file_sizes(meta))
+        with self.locked():
+            meta = self._meta()
+            found = _empty_plans(file_sizes(meta))
             for name in found.values():
-                self._timeline.delete_file(meta, name)
+                self._delete_file(meta, name)
             return tuple(sorted(found))
 
+    @hudi_errors("looking for commits that were cut short")
     def cut_short(self) -> tuple[Instant, ...]:
-        """Return the log compactions and compactions whose commit has no content."""
-        meta = self._handle.meta()
-        sizes = self._timeline.file_sizes(meta)
+        """Return the log compactions and compactions whose commit has no content, as their driver died writing it.
+
+        NB: readers take such an instant for committed. Hudi 1.0 fails wherever it checks a commit against it
+        (ConcurrentOperation).
+        """
+        meta = self._meta()
+        sizes = file_sizes(meta)
         found = []
         for time in _empty_commits(sizes):
             for action in (Action.LOG_COMPACTION, Action.COMPACTION):
                 if f"{time}.{action}.requested" in sizes:
-                    owner = self._timeline.extra_metadata(meta, time, action).get(OWNER_KEY)
+                    owner = self._extra_metadata(meta, time, action).get(OWNER_KEY)
                     found.append(Instant(time, action, State.COMPLETED, owner))
         return tuple(found)
 
     def reopen(self, instant: Instant) -> bool:
-        """Make a commit without content inflight again; False when a later instant depends on it."""
-        with self._handle.locked():
-            meta = self._handle.meta()
-            name = _empty_commits(self._timeline.file_sizes(meta)).get(instant.time)
-            if name is None or _has_successor(meta, instant) or not self._plans.has_inputs(meta, instant):
+        """Make a commit without content inflight again; False when a later instant depends on it.
+
+        That instant is the plan of a later compaction that contains a merged block, or a later cleaning of what a
+        compaction replaced. All files that were merged must still exist.
+        """
+        with hudi_errors(f"reopening {instant}"), self.locked():
+            meta = self._meta()
+            name = _empty_commits(file_sizes(meta)).get(instant.time)
+            if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
-            self._timeline.delete_file(meta, name)
+            self._delete_file(meta, name)
             return True
 
     def remove(self, instant: Instant) -> None:
-        """Remove the plan of a log compaction."""
-        with self._handle.locked():
-            meta = self._handle.meta()
+        """Remove a plan of a log compaction that can never run."""
+        with hudi_errors(f"removing {instant}"), self.locked():
+            meta = self._meta()
             requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(instant.time)
             meta.getActiveTimeline().deletePending(requested)
+
+    def _has_inputs(self, meta: Any, instant: Instant) -> bool:
+        """Whether all files that a plan merges still exist."""
+        for java in items(self._java_plan(meta, instant.time, instant.action).getOperations()):
+            names = [*items(java.getDeltaFilePaths()), *filter(None, [java.getDataFilePath()])]
+            if not all(self._logs.exists(str(java.getPartitionPath() or ""), str(name)) for name in names):
+                return False
+        return True
+
+    def _delete_file(self, meta: Any, name: str) -> None:
+        """Delete a file of the active timeline."""
+        meta.getStorage().deleteFile(self._hudi.storage.StoragePath(meta.getTimelinePath(), name))
 
 
 def _empty_plans(sizes: Mapping[str, int]) -> dict[str, str]:
@@ -100,7 +119,7 @@ def _empty_commits(sizes: Mapping[str, int]) -> dict[str, str]:
 
 
 def _has_successor(meta: Any, instant: Instant) -> bool:
-    """Whether a later instant on the timeline depends on a commit, as in `HudiClient.reopen`."""
+    """Whether a later instant on the timeline depends on a commit, as in `Repairs.reopen`."""
     later = (one for one in items(meta.getActiveTimeline().getInstants()) if str(one.requestedTime()) > instant.time)
     if instant.action is Action.COMPACTION:
         return any(str(one.getAction()) == "clean" for one in later)

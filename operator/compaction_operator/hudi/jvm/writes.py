@@ -5,44 +5,48 @@ from typing import Any
 
 from compaction_operator.hudi.errors import HudiFailedError
 from compaction_operator.hudi.instants import Action
-from compaction_operator.hudi.jvm.handle import TableHandle
-from compaction_operator.hudi.jvm.java import items
-from compaction_operator.hudi.jvm.log_files import LogFiles
-from compaction_operator.hudi.jvm.timeline import completed_commits
+from compaction_operator.hudi.jvm.java import hudi_errors, items
+from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.plans import Plan, Written
 
 SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
 """Names in WriteOperationType of the table services. All other operations belong to writers."""
 
 
-class Writes:
+class Writes(JavaTable):
     """Executes plans, and adds up what commits wrote."""
 
-    def __init__(self, handle: TableHandle, logs: LogFiles) -> None:
-        self._handle = handle
-        self._logs = logs
-
     def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
-        """Execute a plan, call `confirm`, and commit."""
-        client, release = self._handle.client, self._handle.release
-        merged = plan.action is Action.LOG_COMPACTION
-        run = client.logCompact if merged else client.compact
-        commit = client.commitLogCompaction if merged else client.commitCompaction
-        try:
-            metadata = run(plan.instant)
-            require_all_written(plan, metadata)
-            confirm()
-            commit(plan.instant, release.commit_argument(metadata), self._handle.none())
-        except BaseException:
-            if plan.action is Action.COMPACTION:
-                release.end_compaction_heartbeat(client, plan.instant)
-            raise
-        return self._written(plan)
+        """Execute a plan and commit it. `confirm` is called before the commit and may raise to prevent it."""
+        with hudi_errors(f"running {plan.action} {plan.instant}"):
+            client = self._client
+            merged = plan.action is Action.LOG_COMPACTION
+            run = client.logCompact if merged else client.compact
+            commit = client.commitLogCompaction if merged else client.commitCompaction
+            try:
+                metadata = run(plan.instant)
+                require_all_written(plan, metadata)
+                confirm()
+                # 1.0 takes the HoodieCommitMetadata that the HoodieWriteMetadata holds.
+                written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
+                commit(plan.instant, written, self._none())
+            except BaseException:
+                if plan.action is Action.COMPACTION and not self._is_1_0:
+                    # 1.2 refuses a compaction whose heartbeat says that it still runs. Let the next attempt run it.
+                    # NB: the heartbeat of another process is never in this client's own list, so it stays. The client
+                    # for table services has a list of its own.
+                    client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
+                raise
+            return self._written(plan)
 
-    def written_since(self, besides: str) -> tuple[int, int]:
-        """Return the bytes by writers and the total bytes since the last compaction other than `besides`."""
-        timeline = self._handle.meta().getActiveTimeline()
-        done = sorted(completed_commits(timeline), key=lambda one: str(one.requestedTime()))
+    @hudi_errors("adding up what was written")
+    def written(self, *, besides: str) -> tuple[int, int]:
+        """Return the bytes by writers and the total bytes since the last full compaction other than `besides`.
+
+        NB: only as far back as the active timeline goes.
+        """
+        timeline = self._meta().getActiveTimeline()
+        done = sorted(_completed(timeline), key=lambda one: str(one.requestedTime()))
         compactions = [str(one.requestedTime()) for one in done if str(one.getAction()) == "commit"]
         start = max((time for time in compactions if time != besides), default="")
         by_writers = total = 0
@@ -55,16 +59,16 @@ class Writes:
 
     def _written(self, plan: Plan) -> Written:
         """Return what the commit of a plan wrote, from the commit's own metadata."""
-        timeline = self._handle.meta().getActiveTimeline()
-        done = next(one for one in completed_commits(timeline) if str(one.requestedTime()) == plan.instant)
+        timeline = self._meta().getActiveTimeline()
+        done = next(one for one in _completed(timeline) if str(one.requestedTime()) == plan.instant)
         stats = items(self._commit_metadata(done, timeline).getWriteStats())
         blocks = 0
         if plan.action is Action.LOG_COMPACTION:
-            blocks = sum(self._logs.blocks("", str(stat.getPath())) for stat in stats)
+            blocks = sum(self._logs.blocks(str(stat.getPath())) for stat in stats)
         return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), blocks)
 
     def _commit_metadata(self, java: Any, timeline: Any) -> Any:
-        return self._handle.hudi.common.table.timeline.TimelineUtils.getCommitMetadata(java, timeline)
+        return self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(java, timeline)
 
 
 def require_all_written(plan: Plan, metadata: Any) -> None:
@@ -79,3 +83,8 @@ def require_all_written(plan: Plan, metadata: Any) -> None:
     if errors or (missing and plan.action is Action.LOG_COMPACTION):
         what = f"{errors} records" if errors else f"file group {missing[0]}"
         raise HudiFailedError(f"{what} could not be written: see the errors in Spark's log")
+
+
+def _completed(timeline: Any) -> list[Any]:
+    """Return the completed commits of an active timeline as HoodieInstants."""
+    return items(timeline.getCommitsTimeline().filterCompletedInstants().getInstants())

@@ -8,11 +8,18 @@ import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
-from compaction_operator.metastore.client import MetastoreClient
-from compaction_operator.metastore.errors import TableNotFound
-from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.resolve import Refused, compactable_table, hudi_table, require_one_compactor
-from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
+from compaction_operator.metastore import (
+    ORC_INPUT_FORMAT,
+    ORC_SERDE,
+    Generation,
+    MetastoreClient,
+    Refused,
+    Table,
+    TableNotFound,
+    compactable_table,
+    hudi_table,
+    require_one_compactor,
+)
 
 REF = TableRef(database="lake", name="orders")
 ACID = Table(

@@ -5,10 +5,10 @@ On Hive 3.1, Hive's Worker ignores compactions that are not in the queue. Such a
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
 
 from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore.interface import SettingsCalls
 from compaction_operator.metastore.tables import Table
 
 NO_AUTO_COMPACTION = "no_auto_compaction"
@@ -33,23 +33,7 @@ class AutoCompaction(StrEnum):
         return self in (AutoCompaction.ON, AutoCompaction.UNKNOWN)
 
 
-class SettingsSource(Protocol):
-    """The part of the metastore client that this module uses."""
-
-    def generation(self) -> Generation:
-        """Return the generation of the metastore."""
-        ...
-
-    def get_database(self, name: str, /) -> Mapping[str, str]:
-        """Return the properties of a database."""
-        ...
-
-    def get_config_value(self, name: str, default: str, /) -> str:
-        """Return a setting of the metastore."""
-        ...
-
-
-def auto_compaction(client: SettingsSource, table: Table) -> AutoCompaction:
+def auto_compaction(client: SettingsCalls, table: Table) -> AutoCompaction:
     """Return whether Hive's Initiator may compact a table. Raises MetastoreUnavailable or MetastoreError.
 
     Hive 3.1 checks only the table (Initiator.noAutoCompactSet). On Hive 4 the database's property, true or false,
@@ -62,7 +46,8 @@ def auto_compaction(client: SettingsSource, table: Table) -> AutoCompaction:
         return AutoCompaction.OFF_BY_DATABASE
     if of_database is None and _marked(table.parameters):
         return AutoCompaction.OFF_BY_TABLE
-    return _by_initiator(client)
+    found = {True: AutoCompaction.ON, False: AutoCompaction.INITIATOR_OFF, None: AutoCompaction.UNKNOWN}
+    return found[_switch(client, INITIATOR_ON)]
 
 
 def _marked(parameters: Mapping[str, str]) -> bool | None:
@@ -72,7 +57,7 @@ def _marked(parameters: Mapping[str, str]) -> bool | None:
     return None if value is None else value.lower() == "true"
 
 
-def cleaner_runs(client: SettingsSource) -> bool | None:
+def cleaner_runs(client: SettingsCalls) -> bool | None:
     """Return whether Hive's own Cleaner deletes what queued compactions make obsolete.
 
     None if the metastore does not report it: Hive 3.1 has no such setting (MetastoreConf). Raises as
@@ -81,12 +66,7 @@ def cleaner_runs(client: SettingsSource) -> bool | None:
     return _switch(client, CLEANER_ON)
 
 
-def _by_initiator(client: SettingsSource) -> AutoCompaction:
-    found = {True: AutoCompaction.ON, False: AutoCompaction.INITIATOR_OFF, None: AutoCompaction.UNKNOWN}
-    return found[_switch(client, INITIATOR_ON)]
-
-
-def _switch(client: SettingsSource, name: str) -> bool | None:
+def _switch(client: SettingsCalls, name: str) -> bool | None:
     try:
         value = client.get_config_value(name, "")
     except MetastoreUnavailable:

@@ -3,15 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sandbox.metastore.admin import name_of
 
-from compaction_operator.metastore.partition_names import (
-    PartitionSpecError,
-    lock_name,
-    name_of,
-    parse_spec,
-    select,
-    values_of,
-)
+from compaction_operator.metastore import lock_name
+from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, select, values_of
 
 KEYS = ("year", "month")
 NAMES = ("year=2023/month=1", "year=2024/month=1", "year=2024/month=12")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.errors import OperatorError
-from compaction_operator.metastore.auto_compaction import AutoCompaction, auto_compaction
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.errors import TableNotFound
 from compaction_operator.metastore.generation import Generation
-from compaction_operator.metastore.partition_names import PartitionSpecError, select
+from compaction_operator.metastore.initiator import AutoCompaction, auto_compaction
+from compaction_operator.metastore.partition_specs import PartitionSpecError, select
 from compaction_operator.metastore.tables import Table
 
 

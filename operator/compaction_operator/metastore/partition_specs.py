@@ -42,7 +42,9 @@ def select(specs: Sequence[str], *, keys: Sequence[str], names: Iterable[str]) -
     if not specs:
         return Selection(tuple(values), ())
     prefixes = {spec: parse_spec(spec, keys) for spec in specs}
-    hits = {spec: {name for name in values if _starts_with(values[name], prefix)} for spec, prefix in prefixes.items()}
+    hits = {
+        spec: {name for name in values if values[name][: len(prefix)] == prefix} for spec, prefix in prefixes.items()
+    }
     wanted = set().union(*hits.values())
     return Selection(tuple(name for name in values if name in wanted), tuple(s for s, hit in hits.items() if not hit))
 
@@ -69,9 +71,9 @@ def values_of(name: str) -> tuple[str, ...]:
     return tuple(unescape(part.partition("=")[2]) for part in name.split("/"))
 
 
-def name_of(keys: Sequence[str], values: Sequence[str]) -> str:
-    """Return the name of the partition with those values (Hive's Warehouse.makePartName)."""
-    return "/".join(f"{key.lower()}={_escape(value)}" for key, value in zip(keys, values, strict=True))
+def escape(value: str) -> str:
+    """Return the value with special characters as %XX (Hive's FileUtils.escapePathName)."""
+    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", value)
 
 
 def unescape(text: str) -> str:
@@ -92,15 +94,7 @@ def _escaped_once(pair: str) -> str:
     key, equals, value = pair.partition("=")
     while (plain := unescape(value)) != value:
         value = plain
-    return f"{key}{equals}{_escape(value)}"
-
-
-def _escape(value: str) -> str:
-    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", value)
-
-
-def _starts_with(values: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
-    return values[: len(prefix)] == prefix
+    return f"{key}{equals}{escape(value)}"
 
 
 def _pairs(spec: str) -> Mapping[str, str]:

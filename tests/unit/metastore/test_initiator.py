@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from compaction_operator.metastore.auto_compaction import AutoCompaction, auto_compaction
-from compaction_operator.metastore.errors import MetastoreError, MetastoreUnavailable
-from compaction_operator.metastore.generation import Generation
+from compaction_operator.metastore import (
+    AutoCompaction,
+    Generation,
+    MetastoreError,
+    MetastoreUnavailable,
+    auto_compaction,
+)
 from tests.unit.metastore.test_tables import table
 
 SET, UPPER, AGAINST = {"no_auto_compaction": "true"}, {"NO_AUTO_COMPACTION": "TRUE"}, {"no_auto_compaction": "false"}

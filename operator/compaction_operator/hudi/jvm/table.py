@@ -1,0 +1,62 @@
+"""Hudi's Java objects for one table: its write client, configuration and engine context, and its lock."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from compaction_operator.hudi.jvm.java import hudi_errors
+from compaction_operator.hudi.jvm.log_files import LogFiles
+
+
+class JavaTable:
+    """What every part of `HudiClient` needs in order to call Hudi for one table, or for its metadata table.
+
+    `bundle` is the release of Hudi, such as `1.0.2`. `names_have_instants`: the names of log files contain the instant
+    of their delta commit (table version 8 or later).
+    `replays_last` is HudiTable.replays_merged_blocks_last.
+    """
+
+    def __init__(
+        self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool, replays_last: bool = False
+    ) -> None:
+        self._jvm = jvm
+        self._hudi = jvm.org.apache.hudi
+        self._client = client
+        self._bundle = bundle
+        self._is_1_0 = bundle.startswith("1.0.")
+        self._replays_last = replays_last
+        self._config = client.getConfig()
+        self._context = client.getEngineContext()
+        self._base = str(self._config.getBasePath())
+        storage = self._meta().getStorage()
+        self._logs = LogFiles(self._hudi, storage, self._base, names_have_instants=names_have_instants)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the table's lock. NB: the lock is not re-entrant. Call nothing meanwhile that takes it itself."""
+        manager = self._hudi.client.transaction.TransactionManager(self._config, self._meta().getStorage())
+        if self._is_1_0:
+            begin, end = manager.beginTransaction, manager.endTransaction
+        else:
+            begin, end = manager.beginStateChange, manager.endStateChange
+        with hudi_errors("taking the table's lock"):
+            # NB: do not close a manager that failed to get the lock: the file system's provider would delete the lock.
+            begin(self._none(), self._none())
+        try:
+            yield
+        finally:
+            end(self._none())
+            manager.close()
+
+    def _meta(self) -> Any:
+        """Return a new HoodieTableMetaClient, with the timeline as it is now."""
+        builder = self._hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(self._context.getStorageConf()).setBasePath(self._base).build()
+
+    def _table(self) -> Any:
+        """Return a new HoodieTable, with the timeline as it is now."""
+        return self._hudi.table.HoodieSparkTable.create(self._config, self._context)
+
+    def _none(self) -> Any:
+        """Return an empty Option of Hudi."""
+        return self._hudi.common.util.Option.empty()
