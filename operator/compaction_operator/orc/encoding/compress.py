@@ -11,7 +11,9 @@ from isal import isal_zlib
 from compaction_operator.orc.spec.messages import Compression
 
 _HEADER_BYTES = 3
-_LARGEST_BLOCK = (1 << 23) - 1
+LARGEST_FRAME = (1 << 23) - 1
+"""The largest length in the header of a frame."""
+
 _RAW_DEFLATE = -15
 _LEVEL = 2
 _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
@@ -41,7 +43,7 @@ def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStr
     """
     if codec is Compression.NONE:
         return CompressedStream(bytes(data), (), block_size)
-    shrink, block_size = _compressor(codec), min(block_size, _LARGEST_BLOCK)
+    shrink, block_size = _compressor(codec), min(block_size, LARGEST_FRAME)
     plain, length = memoryview(data), 0
     parts: list[bytes | memoryview] = []
     starts = [0]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from compaction_operator.orc.encoding.rle_version1 import decode_version1
 from compaction_operator.orc.encoding.rle_version2 import decode_version2
 from compaction_operator.orc.encoding.runs import check_end
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec.arrays import Booleans, Integers
 
 
 def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
@@ -32,7 +32,7 @@ def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
-def decode_booleans(data: bytes, count: int) -> npt.NDArray[np.bool_]:
+def decode_booleans(data: bytes, count: int) -> Booleans:
     """Return the values of a boolean stream: bits, highest first, in a byte run-length stream."""
     packed = decode_bytes(data, (count + 7) // 8)
     return np.unpackbits(packed, count=count).view(np.bool_)

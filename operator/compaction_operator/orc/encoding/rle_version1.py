@@ -14,7 +14,7 @@ from compaction_operator.orc.encoding.runs import (
     varint,
     zigzag,
 )
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec.arrays import Integers, Words, sums_before
 
 
 def decode_version1(data: bytes, count: int, *, signed: bool) -> Integers:
@@ -33,7 +33,7 @@ class _Decoder:
         self._literals = Notes(4)  # offset, number of values, start and end of the bytes
         is_end = np.frombuffer(data, dtype=np.int8) >= 0
         self._ends = np.flatnonzero(is_end)  # the last byte of each base-128 number
-        self._ended = np.concatenate(([0], np.cumsum(is_end)))  # the number of ends before each byte
+        self._ended = sums_before(is_end)  # the number of ends before each byte
 
     def decode(self, count: int) -> Integers:
         position = total = 0

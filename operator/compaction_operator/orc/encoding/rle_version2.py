@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from compaction_operator.orc.encoding.bit_unpacking import closest_width, unpack, unpack_few, width_of_code
+from compaction_operator.orc.encoding.bit_packing import ALL_WIDTHS, any_width, unpack, unpack_few
 from compaction_operator.orc.encoding.runs import (
     MASK,
     PADDING,
@@ -77,7 +77,7 @@ class _Decoder:
     def _header(self, position: int) -> tuple[int, int]:
         """Return the bit width and the number of values from the two-byte header of most runs."""
         header = self._padded[position]
-        return width_of_code(header >> 1 & 31), ((header & 1) << 8 | self._padded[position + 1]) + 1
+        return ALL_WIDTHS[header >> 1 & 31], ((header & 1) << 8 | self._padded[position + 1]) + 1
 
     def _delta(self, position: int, offset: int) -> tuple[int, int]:
         width, length = self._header(position)
@@ -101,8 +101,8 @@ class _Decoder:
         self._packed[width, False].add((start, offset, length))
         self._bases.add((offset, length, base))
         patches = start + (length * width + 7) // 8
-        patch_width, gap_width, number = width_of_code(third & 31), (fourth >> 5) + 1, fourth & 31
-        entry_width = closest_width(patch_width + gap_width)
+        patch_width, gap_width, number = ALL_WIDTHS[third & 31], (fourth >> 5) + 1, fourth & 31
+        entry_width = any_width(patch_width + gap_width)
         end = patches + (number * entry_width + 7) // 8
         at = offset
         for entry in unpack_few(self._padded[patches:end], number, entry_width):

@@ -1,11 +1,10 @@
 """The meaning of physical values: decimals as exact numbers, timestamps as milliseconds since 1970."""
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec.arrays import Booleans, Integers, Words
 
 MAX_DECIMAL_DIGITS = 38
 _EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds
@@ -38,7 +37,7 @@ def word_of(words: Words, starts: Integers, lengths: Integers, block: int | Inte
     return np.where(rest == 8, found, found & ((np.uint64(1) << (8 * (rest & 7)).astype(np.uint64)) - np.uint64(1)))
 
 
-def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | None:
+def milliseconds(values: pa.Array) -> tuple[Integers, Booleans] | None:
     """Return each physical timestamp rounded down to milliseconds since 1970, and whether it was rounded.
 
     `values` has no nulls. Before 1970 Java's rule applies (ORC's TimestampTreeReader): it subtracts a second when the
