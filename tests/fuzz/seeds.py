@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file.decode import open_stripe
+from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import read_tail
@@ -102,7 +102,7 @@ def _keys(path: Path, role: Role) -> Keys:
 def _integers(path: Path, column: int) -> Integers:
     tail = read_tail(str(path))
     with path.open("rb") as file:
-        stripes = [open_stripe(file, tail, index).column(column) for index in range(len(tail.footer.stripes))]
+        stripes = [StripeReader(file, tail, index).column(column) for index in range(len(tail.footer.stripes))]
     numbers: Integers = pa.concat_arrays([pa.array([], pa.int64()), *stripes]).to_numpy()
     return numbers
 

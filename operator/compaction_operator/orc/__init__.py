@@ -1,6 +1,6 @@
 """ORC bucket files of Hive ACID tables: read their tails, merge their events and verify the merged files."""
 
-from compaction_operator.orc.merge.engine import StripeEngine
+from compaction_operator.orc.merge.engine import merge_bucket
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
     EventKind,
@@ -28,9 +28,9 @@ __all__ = [
     "OriginalRows",
     "RepeatedRowError",
     "RowId",
-    "StripeEngine",
     "StripeSketch",
     "count_rows",
+    "merge_bucket",
     "sketch",
     "stitch_parts",
     "verify_output",

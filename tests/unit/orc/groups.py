@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from compaction_operator.orc.encoding.bloom import bloom_columns
 from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.tail import read_tail
 from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, RowIndex, StreamKind
 
@@ -46,7 +46,7 @@ class JavaFile:
                 yield from column
 
     def _groups(self, file: Any, index: int) -> dict[int, list[Group]]:
-        reader = open_stripe(file, self.tail, index)
+        reader = StripeReader(file, self.tail, index)
         filters = {}
         for column in range(len(self.types)):
             if column in bloom_columns(reader.footer):

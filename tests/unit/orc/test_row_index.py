@@ -11,7 +11,7 @@ import pytest
 
 from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.encoding.rle import decode_bytes, decode_integers
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.tail import Tail, read_tail
 from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind
 from tests.unit.orc.columns import BITS, STRINGS, TIMESTAMPS, arrays_of, layout, random_value, tree, write
@@ -170,7 +170,7 @@ def test_each_row_group_is_found_by_its_positions(tmp_path: Path, compression: C
     path = write(tmp_path / "file", file, columns)
     tail = read_tail(str(path))
     with path.open("rb") as opened:
-        stripe = open_stripe(opened, tail, 0)
+        stripe = StripeReader(opened, tail, 0)
         streams = read_streams(path, tail, stripe)
         for top, array in columns.items():
             parts = [

@@ -19,18 +19,11 @@ _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
 
 
-def open_stripe(file: BinaryIO, tail: Tail, index: int) -> "StripeReader":
-    """Return a reader of one stripe of the file with the tail `tail`.
-
-    Raises OrcError for a damaged footer, an encrypted stripe, or an invalid type tree.
-    """
-    return StripeReader(file, tail, index)
-
-
 class StripeReader:
     """The columns of one stripe, each read and decoded on demand.
 
-    `rows` is the number of rows, `footer` the StripeFooter message.
+    `rows` is the number of rows, `footer` the StripeFooter message. The constructor raises OrcError for a damaged
+    footer, an encrypted stripe, or an invalid type tree.
     """
 
     def __init__(self, file: BinaryIO, tail: Tail, index: int) -> None:

@@ -9,10 +9,8 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
-from compaction_operator.orc.encoding.compress import compress
-from compaction_operator.orc.file.row_index import StoredColumn
 from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
+from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import stripe_statistics
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec.errors import OrcError
@@ -95,9 +93,7 @@ class OrcWriter:
         self._metadata.stripe_stats.add(column_stats=[column.statistics for column in columns])
 
     def _write_message(self, message: Any) -> int:
-        plain = message.SerializeToString()
-        section = compress(plain, codec=self._layout.compression, block_size=self._layout.block_size)
-        return self._file.write(section.data)
+        return self._file.write(self._layout.compress(message.SerializeToString()).data)
 
     def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.

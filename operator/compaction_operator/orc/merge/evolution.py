@@ -1,13 +1,13 @@
 """Converts rows from older column lists to the table's: the lossless rules of ORC's SchemaEvolution."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from compaction_operator.orc.spec.arrays import sums_before
 from compaction_operator.orc.spec.hive_types import spell
 from compaction_operator.orc.spec.messages import Kind
 from compaction_operator.orc.spec.physical import physical_type
@@ -136,71 +136,58 @@ def _to_text(array: pa.Array) -> pa.Array:
 
 
 def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
-    one, other = types[column], target_types[target]
+    one, other, result = types[column], target_types[target], physical_type(target_types, target)
     if one.kind == Kind.STRUCT:
         pairs = _pairs(one, other, positional=False, path=name)
         sources = [_source(types, child, target_types, wanted, path) for path, child, wanted in pairs]
         positions = {child: position for position, child in enumerate(one.subtypes)}
-        return _StructConvert(tuple(sources), positions, physical_type(target_types, target))
+        return _fields(sources, positions, result)
     if len(one.subtypes) != len(other.subtypes):
         raise Incompatible(f"column {name} is a union with another number of types in the table")
     children = [
         _conversion(types, child, target_types, wanted, f"{name}._{position}") or _unchanged
         for position, (child, wanted) in enumerate(zip(one.subtypes, other.subtypes, strict=True))
     ]
-    if one.kind == Kind.UNION:
-        return _UnionConvert(tuple(children), physical_type(target_types, target))
-    return _ListConvert(tuple(children), physical_type(target_types, target))
+    return _alternatives(children, result) if one.kind == Kind.UNION else _elements(children, result)
 
 
 def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-@dataclass(frozen=True, slots=True)
-class _StructConvert:
-    """Converts, adds and reorders the fields of a struct."""
+def _fields(sources: Sequence[ColumnSource], positions: Mapping[int, int], type_: pa.DataType) -> Convert:
+    """Return the conversion that converts, adds and reorders the fields of a struct."""
 
-    sources: tuple[ColumnSource, ...]
-    positions: dict[int, int]
-    type_: pa.DataType
+    def apply(array: pa.Array) -> pa.Array:
+        fields = [array if source.column is None else array.field(positions[source.column]) for source in sources]
+        children = [source.convert(field) for source, field in zip(sources, fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=_null_mask(array))
 
-    def __call__(self, array: pa.Array) -> pa.Array:
-        children = [source.convert(self._child(array, source)) for source in self.sources]
-        return pa.StructArray.from_arrays(children, fields=list(self.type_), mask=_null_mask(array))
-
-    def _child(self, array: pa.Array, source: ColumnSource) -> pa.Array:
-        return array if source.column is None else array.field(self.positions[source.column])
+    return apply
 
 
-@dataclass(frozen=True, slots=True)
-class _UnionConvert:
-    """Converts the alternatives of a union."""
+def _alternatives(converts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of the alternatives of a union."""
 
-    children: tuple[Convert, ...]
-    type_: pa.DataType
+    def apply(array: pa.Array) -> pa.Array:
+        tags, *alternatives = (array.field(position) for position in range(len(converts) + 1))
+        children = [tags, *(convert(field) for convert, field in zip(converts, alternatives, strict=True))]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=_null_mask(array))
 
-    def __call__(self, array: pa.Array) -> pa.Array:
-        alternatives = [convert(array.field(position + 1)) for position, convert in enumerate(self.children)]
-        return pa.StructArray.from_arrays(
-            [array.field(0), *alternatives], fields=list(self.type_), mask=_null_mask(array)
-        )
+    return apply
 
 
-@dataclass(frozen=True, slots=True)
-class _ListConvert:
-    """Converts the elements of a list, or the keys and values of a map."""
+def _elements(converts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of the elements of a list, or of the keys and values of a map."""
 
-    children: tuple[Convert, ...]
-    type_: pa.DataType
-
-    def __call__(self, array: pa.Array) -> pa.Array:
-        lengths = array.value_lengths().fill_null(0).to_numpy()
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    def apply(array: pa.Array) -> pa.Array:
+        offsets = sums_before(array.value_lengths().fill_null(0).to_numpy())
         values = array.flatten()
-        if len(self.children) == 1:
-            converted = self.children[0](values)
+        if len(converts) == 1:
+            converted = converts[0](values)
         else:
-            parts = [convert(values.field(position)) for position, convert in enumerate(self.children)]
-            converted = pa.StructArray.from_arrays(parts, fields=list(self.type_.value_type))
-        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=self.type_, mask=_null_mask(array))
+            parts = [convert(values.field(position)) for position, convert in enumerate(converts)]
+            converted = pa.StructArray.from_arrays(parts, fields=list(type_.value_type))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=type_, mask=_null_mask(array))
+
+    return apply

@@ -5,6 +5,7 @@ from typing import Any
 
 from compaction_operator.orc.encoding.bloom import bloom_columns, fpp_of
 from compaction_operator.orc.encoding.codec import DEFAULT_BLOCK_SIZE
+from compaction_operator.orc.encoding.compress import LARGEST_FRAME
 from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
 from compaction_operator.orc.merge.source import Source, open_source, reading
@@ -12,9 +13,6 @@ from compaction_operator.orc.spec import schema
 from compaction_operator.orc.spec.errors import OrcError
 from compaction_operator.orc.spec.hive_types import parse_type
 from compaction_operator.orc.spec.messages import Compression
-
-_LARGEST_BLOCK = (1 << 23) - 1
-"""The largest length in the header of a compression frame (ORC specification, "Compression")."""
 
 
 def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
@@ -35,7 +33,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
     return StripeLayout(
         types=types,
         compression=newest.compression,
-        block_size=min(_LARGEST_BLOCK, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
+        block_size=min(LARGEST_FRAME, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
         calendar=models[0].tail.footer.calendar,
         bloom_filters=_bloom_filters(models, types) if task.kind is EventKind.INSERT else {},
     )

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
 from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
+from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.stripe_copy import stripe_statistics
 from compaction_operator.orc.file.tail import Tail, read_tail
+from compaction_operator.orc.merge.bucket_metadata import key_index
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
-from compaction_operator.orc.merge.keys import Keys
-from compaction_operator.orc.merge.sketch import key_index
+from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.spec import schema
 from compaction_operator.orc.spec.arrays import Integers
 from compaction_operator.orc.spec.errors import OrcError
@@ -62,11 +62,6 @@ class Source:
         """The path of the file."""
         return self.file.path
 
-    @property
-    def row(self) -> int:
-        """The column id of the struct that holds the user's columns."""
-        return 0 if self.file.original else schema.ROW_ID
-
     @cached_property
     def acid_types(self) -> list[Any]:
         """The type tree of the ACID events; a file without ACID columns gets the tree of its future events."""
@@ -80,7 +75,7 @@ class Source:
     def columns(self, target: Sequence[Any]) -> tuple[ColumnSource, ...]:
         """Return the source of each column of the target tree's row; raise OrcError if a column has none."""
         try:
-            return evolve(self.tail.types, self.row, target, schema.ROW_ID)
+            return evolve(self.tail.types, 0 if self.file.original else schema.ROW_ID, target, schema.ROW_ID)
         except Incompatible as error:
             raise OrcError(self.path, str(error)) from error
 
@@ -211,8 +206,7 @@ class Stripe:
     def open(self) -> Iterator["OpenStripe"]:
         """Open the stripe to read its columns."""
         with reading(self.path), self._file() as file:
-            reader = open_stripe(file, self.source.tail, self.index)
-            yield OpenStripe(self, reader, file)
+            yield OpenStripe(self, StripeReader(file, self.source.tail, self.index), file)
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO]:
@@ -278,8 +272,7 @@ class OpenStripe:
 
     def count_by_write_id(self) -> dict[int, int]:
         """Return the number of rows for each write id in their ROW__IDs."""
-        values, counts = np.unique(self._integers(WRITE_ID), return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+        return counted(self._integers(WRITE_ID))
 
     def bounded(self) -> Stripe:
         """Return the stripe with the actual bounds of its keys."""
