@@ -21,21 +21,11 @@ from compaction_operator.orc import (
     sketch,
     verify_output,
 )
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail, stripe_statistics
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.schema import ROW_ID, is_acid
 from tests.fuzz.cases import Case
-from tests.fuzz.expect import (
-    Event,
-    Wrong,
-    compare,
-    expected_deletes,
-    expected_rows,
-    have_one_row_type,
-    read_events,
-)
+from tests.fuzz.expect import Event, Wrong, compare, expected_deletes, expected_rows, have_one_row_type, read_events
 from tests.fuzz.seeds import Role
 from tests.fuzz.spelling import spelled
 from tests.unit.orc.build import BUCKET_0

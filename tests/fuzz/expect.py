@@ -8,8 +8,7 @@ from typing import Any
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc import OrcError
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail
 from compaction_operator.orc.merge.source import DELETE, INSERT
 from compaction_operator.orc.spec.schema import ROW_ID, is_acid, same
 from tests.unit.orc.build import BUCKET_0

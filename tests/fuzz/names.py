@@ -24,7 +24,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.driver.merge.buckets import Cutting, bucket_work, buckets, raw_files
 from compaction_operator.metastore.partition_names import PartitionSpecError, name_of, parse_spec, select, values_of
 from compaction_operator.orc import FileSketch
-from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec import parse_type
 from tests.fuzz.examine import End, Verdict
 from tests.fuzz.spelling import spelled
 

@@ -7,9 +7,9 @@ from typing import Any
 from sandbox.harness.orctail import frame_plain
 
 from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import Compression, Metadata
+from compaction_operator.orc.file import StripeReader, read_tail
+from compaction_operator.orc.spec import Compression
+from compaction_operator.orc.spec.messages import Metadata
 
 MAGIC = b"ORC"
 

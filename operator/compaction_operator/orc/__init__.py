@@ -14,7 +14,7 @@ from compaction_operator.orc.merge.events import (
 from compaction_operator.orc.merge.sketch import FileSketch, StripeSketch, sketch
 from compaction_operator.orc.merge.stitch import stitch_parts
 from compaction_operator.orc.merge.verify import count_rows, verify_output, verify_stitched
-from compaction_operator.orc.spec.errors import OrcError, RepeatedRowError
+from compaction_operator.orc.spec import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",

@@ -13,7 +13,7 @@ from sandbox.harness.orctail import rewrite_tail
 
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
 from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, count_rows, merge_bucket
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import open_source

@@ -8,12 +8,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeLayout
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import Compression, Kind, Type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.file import OrcWriter, StripeLayout, StripeReader, read_tail
+from compaction_operator.orc.spec import Compression, Kind, Type, physical_type
 
 Shape = tuple[Kind, tuple[Any, ...]]
 """A type as its kind and the shapes below it."""

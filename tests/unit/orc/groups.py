@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.encoding.bloom import bloom_columns
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, RowIndex, StreamKind
+from compaction_operator.orc.encoding import bloom_columns, decompress
+from compaction_operator.orc.file import StripeReader, read_tail
+from compaction_operator.orc.spec import Kind, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Metadata, RowIndex
 
 DATA = Path(__file__).parent / "data"
 

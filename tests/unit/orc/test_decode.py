@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Encoding, Footer, Kind, PostScript, StreamKind, StripeFooter
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc import OrcError
+from compaction_operator.orc.file import StripeReader, Tail, read_tail
+from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
+from compaction_operator.orc.spec.messages import Footer, PostScript, StripeFooter
 from tests.unit.orc.build import DATA, FIXTURES
 from tests.unit.orc.columns import LONG, STRING, tree
 from tests.unit.orc.meaning import comparable, meaning

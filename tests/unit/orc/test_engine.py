@@ -10,9 +10,9 @@ import pytest
 from sandbox.harness.orctail import content_end, rewrite_tail, write_tail
 
 from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, merge_bucket, verify_output
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import output
-from compaction_operator.orc.spec.messages import Compression, Kind
+from compaction_operator.orc.spec import Compression, Kind
 from compaction_operator.orc.spec.schema import same
 from tests.unit.orc.build import (
     BUCKET_0,

@@ -6,17 +6,9 @@ import pytest
 
 from compaction_operator.acid.names import DirectoryKind, bucket_of_property
 from compaction_operator.orc import merge_bucket, verify_output
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.spec.schema import same
-from tests.unit.orc.build import (
-    Partition,
-    delete_task,
-    insert_task,
-    partitions,
-    read_events,
-    read_table,
-    text_of,
-)
+from tests.unit.orc.build import Partition, delete_task, insert_task, partitions, read_events, read_table, text_of
 
 EVERY_PARTITION = pytest.mark.parametrize("partition", partitions(), ids=str)
 COMPACTED_MINOR = pytest.mark.parametrize(

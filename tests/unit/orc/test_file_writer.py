@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandbox.harness.orctail import content_end
 
-from compaction_operator.orc.encoding.bloom import UTF8_UTC, bloom_columns
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, Compression, Kind
+from compaction_operator.orc import OrcError
+from compaction_operator.orc.encoding import UTF8_UTC, bloom_columns
+from compaction_operator.orc.file import OrcWriter, StripeReader, read_tail, stripe_statistics
+from compaction_operator.orc.spec import Compression, Kind
+from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 from tests.unit.orc.columns import (
     BITS,
     LONG,

@@ -23,7 +23,7 @@ from compaction_operator.orc import (
     verify_output,
     verify_stitched,
 )
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import engine
 from tests.unit.orc.build import (
     BUCKET_0,

@@ -11,9 +11,8 @@ import pytest
 
 from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.encoding.rle import decode_bytes, decode_integers
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind
+from compaction_operator.orc.file import StripeReader, Tail, read_tail
+from compaction_operator.orc.spec import Compression, Encoding, Kind, StreamKind
 from tests.unit.orc.columns import BITS, STRINGS, TIMESTAMPS, arrays_of, layout, random_value, tree, write
 from tests.unit.orc.groups import row_index
 from tests.unit.orc.test_file_writer import EVERYTHING

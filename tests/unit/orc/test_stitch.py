@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.orc import MergeResult, stitch_parts
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc import MergeResult, OrcError, stitch_parts
+from compaction_operator.orc.file import read_tail
+from compaction_operator.orc.spec import Compression
 from tests.unit.orc.columns import read, write
 from tests.unit.orc.test_stripe_copy import LAYOUT, TYPES, stripe_of
 

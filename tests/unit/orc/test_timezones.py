@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from compaction_operator.orc.file.decode import StripeReader
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail
 from compaction_operator.orc.spec.timezones import as_written_in_utc, is_utc, utc_offsets
 from tests.unit.orc.build import DATA
 

@@ -9,20 +9,11 @@ import pytest
 from sandbox.harness.orctail import frame_plain, rewrite_tail, write_tail
 
 from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, merge_bucket, verify_output
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.encoding import decompress
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.messages import Metadata
-from tests.unit.orc.build import (
-    FIXTURES,
-    Event,
-    delete,
-    delete_task,
-    insert,
-    insert_task,
-    metadata_of,
-    write_acid,
-)
+from tests.unit.orc.build import FIXTURES, Event, delete, delete_task, insert, insert_task, metadata_of, write_acid
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compaction_operator.orc.encoding.runs import PADDING, unzigzag
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Integers, Words
 
 WIDTHS: Integers = np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64])
 """The bit widths that this writer uses: those to which Java's writer rounds in its speed strategy."""

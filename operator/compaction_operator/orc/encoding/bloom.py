@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from compaction_operator.orc.spec.arrays import Booleans, Integers, Words
+from compaction_operator.orc.spec import Booleans, Integers, Kind, StreamKind, Words
 from compaction_operator.orc.spec.interpret import decimals, milliseconds, offsets_of, plain_strings, word_of, words_at
-from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilter
 
 UTF8_UTC = 1
 """The `bloom_encoding` of columns with these filters; without it, readers ignore filters of timestamps."""

@@ -9,10 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from compaction_operator.orc.encoding import rle
-from compaction_operator.orc.spec import timezones
-from compaction_operator.orc.spec.arrays import Booleans, Integers, sums_before
-from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import (
+    Booleans,
+    Encoding,
+    Integers,
+    Kind,
+    StreamKind,
+    physical_type,
+    sums_before,
+    timezones,
+)
 
 _Array = npt.NDArray[Any]
 

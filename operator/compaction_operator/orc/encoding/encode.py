@@ -9,15 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.encoding.rle_encode import (
-    Encoded,
-    Positions,
-    encode_booleans,
-    encode_bytes,
-    encode_integers,
-)
-from compaction_operator.orc.spec.arrays import Integers, sums_before
-from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
+from compaction_operator.orc.encoding.rle_encode import Positions, encode_booleans, encode_bytes, encode_integers
+from compaction_operator.orc.spec import Encoding, Integers, Kind, StreamKind, sums_before
 
 _DICTIONARY_RATIO = 0.8
 _SAMPLE = 10_000
@@ -69,7 +62,7 @@ def encode_node(types: Sequence[Any], column: int, array: pa.Array, *, row_group
     encoding, dictionary_size, streams = _encode_values(kind, *_present(array, row_groups))
     if array.null_count:
         present = encode_booleans(_numpy(array.is_valid()), row_groups)
-        streams.insert(0, _stream(StreamKind.PRESENT, present))
+        streams.insert(0, PlainStream(StreamKind.PRESENT, *present))
     return EncodedColumn(column, encoding, dictionary_size, streams, array, row_groups)
 
 
@@ -85,7 +78,7 @@ def _encode_values(kind: Kind, values: pa.Array, groups: Integers) -> tuple[Enco
         case Kind.STRING | Kind.CHAR | Kind.VARCHAR:
             return _encode_strings(values, groups)
         case Kind.BOOLEAN:
-            streams = [_stream(StreamKind.DATA, encode_booleans(_numpy(values), groups))]
+            streams = [PlainStream(StreamKind.DATA, *encode_booleans(_numpy(values), groups))]
         case Kind.BYTE:
             streams = [_tags(values, groups)]
         case Kind.UNION:
@@ -141,16 +134,12 @@ def _numpy(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def _stream(kind: StreamKind, encoded: Encoded) -> PlainStream:
-    return PlainStream(kind, encoded.data, encoded.positions)
-
-
 def _integers(kind: StreamKind, values: pa.Array, groups: Integers, *, signed: bool) -> PlainStream:
-    return _stream(kind, encode_integers(_numpy(values).astype(np.int64, copy=False), groups, signed=signed))
+    return PlainStream(kind, *encode_integers(_numpy(values).astype(np.int64, copy=False), groups, signed=signed))
 
 
 def _tags(values: pa.Array, groups: Integers) -> PlainStream:
-    return _stream(StreamKind.DATA, encode_bytes(_numpy(values).view(np.uint8), groups))
+    return PlainStream(StreamKind.DATA, *encode_bytes(_numpy(values).view(np.uint8), groups))
 
 
 def _floats(values: pa.Array, groups: Integers) -> PlainStream:
@@ -174,7 +163,7 @@ def _contents(values: pa.Array, groups: Integers) -> tuple[PlainStream, Integers
 
 def _direct_strings(values: pa.Array, groups: Integers) -> list[PlainStream]:
     data, ends = _contents(values, groups)
-    return [data, _stream(StreamKind.LENGTH, encode_integers(np.diff(ends), groups, signed=False))]
+    return [data, PlainStream(StreamKind.LENGTH, *encode_integers(np.diff(ends), groups, signed=False))]
 
 
 def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
@@ -185,7 +174,7 @@ def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, 
     order = pc.sort_indices(numbered.dictionary)
     rank = np.empty(len(order), np.int64)
     rank[_numpy(order)] = np.arange(len(order))
-    data = _stream(StreamKind.DATA, encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
+    data = PlainStream(StreamKind.DATA, *encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
     words, lengths = _direct_strings(numbered.dictionary.take(order), np.array([0, len(order)]))
     dictionary = PlainStream(StreamKind.DICTIONARY_DATA, words.data, None)
     return Encoding.DICTIONARY_V2, len(order), [data, PlainStream(StreamKind.LENGTH, lengths.data, None), dictionary]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from compaction_operator.orc.encoding.bit_packing import CODES, any_width, pack, pack_few, width_of
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Integers, Words
 
 _PATCHED_BASE = 0x80
 _LONGEST_GAP = 255

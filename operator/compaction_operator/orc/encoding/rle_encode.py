@@ -1,16 +1,15 @@
 """Encodes ORC streams with run lengths: bytes, booleans, and integers in version 2."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from compaction_operator.orc.encoding.bit_packing import CODES, WIDTHS, pack, width_of
 from compaction_operator.orc.encoding.patched_base import patched_base
-from compaction_operator.orc.spec.arrays import Booleans, Integers, Words
+from compaction_operator.orc.spec import Booleans, Integers
 
 Bytes = npt.NDArray[np.uint8]
 Positions = list[tuple[int, ...]]
@@ -27,8 +26,7 @@ _FEW = 20
 _SHORT_REPEAT, _DIRECT, _DELTA = 0x00, 0x40, 0xC0
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """A plain stream, and the position of each row group: the byte offset, then the counts to skip from there."""
 
     data: bytes
@@ -118,7 +116,7 @@ class _Blocks:
 
     def __init__(self, values: Integers, *, signed: bool) -> None:
         self.values = values
-        self.codes = _zigzag(values) if signed else values.view(np.uint64)
+        self.codes = (((values << 1) ^ (values >> 63)) if signed else values).view(np.uint64)
         self.starts = starts = _cut(values)
         self.lengths = np.diff(starts, append=len(values))
         self.steps = _steps(values, starts)
@@ -150,10 +148,6 @@ class _Blocks:
             if run and len(run) < length * int(self.widths[block]) // 8:
                 found[block] = run
         return found
-
-
-def _zigzag(values: Integers) -> Words:
-    return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
 def _cut(values: Integers) -> Integers:

@@ -14,15 +14,10 @@ from compaction_operator.orc.encoding.runs import (
     varint,
     zigzag,
 )
-from compaction_operator.orc.spec.arrays import Integers, Words, sums_before
+from compaction_operator.orc.spec import Integers, Words, sums_before
 
 
-def decode_version1(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; raise ValueError if it holds another number."""
-    return _Decoder(data, signed).decode(count)
-
-
-class _Decoder:
+class Version1Decoder:
     """Decodes one stream: a first pass notes the runs, then all literals are decoded at once."""
 
     def __init__(self, data: bytes, signed: bool) -> None:
@@ -36,6 +31,7 @@ class _Decoder:
         self._ended = sums_before(is_end)  # the number of ends before each byte
 
     def decode(self, count: int) -> Integers:
+        """Return the `count` values of the stream; raise ValueError if it holds another number."""
         position = total = 0
         while position < len(self._data) and total < count:
             control = self._data[position]

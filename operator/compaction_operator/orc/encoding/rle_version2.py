@@ -16,15 +16,10 @@ from compaction_operator.orc.encoding.runs import (
     varint,
     zigzag,
 )
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Integers
 
 
-def decode_version2(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; raise ValueError if it holds another number."""
-    return _Decoder(data, signed).decode(count)
-
-
-class _Decoder:
+class Version2Decoder:
     """Decodes one stream: a first pass notes the runs, then all runs of one bit width are unpacked at once.
 
     A method that reads a run takes the run's byte position and the offset of its first value. It returns the byte
@@ -44,6 +39,7 @@ class _Decoder:
         self._patches = Notes(2)  # offset, bits to set
 
     def decode(self, count: int) -> Integers:
+        """Return the `count` values of the stream; raise ValueError if it holds another number."""
         data, end = self._data, len(self._data)
         readers = (self._direct, self._patched_base, self._delta)
         position = total = 0

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Integers, Words
 
 MASK = (1 << 64) - 1
 LONGEST_VARINT = 10

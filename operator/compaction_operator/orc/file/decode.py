@@ -8,11 +8,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
+from compaction_operator.orc.encoding import StripeStreams, decode_column, decompress, present_rows
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, StreamKind, StripeFooter
+from compaction_operator.orc.spec import Kind, OrcError, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
 from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
@@ -88,7 +87,7 @@ class StripeReader:
         data = self._file.read(length)
         if len(data) < length:
             raise ValueError("the file is truncated")
-        return codec.decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
+        return decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
 
     def _read_footer(self, information: Any) -> Any:
         start = information.offset + information.index_length + information.data_length

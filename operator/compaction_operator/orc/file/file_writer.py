@@ -13,9 +13,8 @@ from compaction_operator.orc.file.statistics import column_statistics, merge
 from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import stripe_statistics
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
-from compaction_operator.orc.spec.physical import physical_type
 
 _MAGIC = b"ORC"
 _VERSION = (0, 12)
@@ -143,6 +142,6 @@ class OrcWriter:
         """Return the statistics of each column over all stripes; without stripes, those of zero values."""
         types, stripes = self._layout.types, self._metadata.stripe_stats
         if not stripes:
-            empty = [pa.array([], physical_type(types, column)) for column in range(len(types))]
+            empty = (pa.array([], physical_type(types, column)) for column in range(len(types)))
             return [column_statistics(types, column, array) for column, array in enumerate(empty)]
         return [merge([stripe.column_stats[column] for stripe in stripes]) for column in range(len(types))]

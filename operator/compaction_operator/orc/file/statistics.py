@@ -8,7 +8,7 @@ Therefore unknown bounds omit the whole typed message.
 import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compaction_operator.orc.spec import Kind
 from compaction_operator.orc.spec.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
-from compaction_operator.orc.spec.messages import ColumnStatistics, Kind
+from compaction_operator.orc.spec.messages import ColumnStatistics
 
 _LONG = range(-(2**63), 2**63)
 _INT = range(-(2**31), 2**31)
@@ -234,10 +235,7 @@ def _decimal_sum(array: pa.Array) -> Decimal:
 
 
 def _set_decimal_sum(typed: Any, addends: Sequence[Decimal]) -> None:
-    total = Decimal(0)
-    for addend in addends:
-        total = _EXACT.add(total, addend)
-    text = _plain(total)
+    text = _plain(reduce(_EXACT.add, addends, Decimal(0)))
     if sum(character.isdigit() for character in text.lstrip("-0.")) <= MAX_DECIMAL_DIGITS:
         typed.sum = text
 

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.encoding.bloom import UTF8_UTC, bloom_filter
-from compaction_operator.orc.encoding.compress import CompressedStream, compress
-from compaction_operator.orc.encoding.encode import EncodedColumn, PlainStream, encode_column, encode_node
-from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.spec.messages import (
-    BloomFilterIndex,
-    ColumnEncoding,
-    Compression,
-    Kind,
-    RowIndex,
-    StreamKind,
+from compaction_operator.orc.encoding import (
+    UTF8_UTC,
+    CompressedStream,
+    EncodedColumn,
+    PlainStream,
+    bloom_filter,
+    compress,
+    encode_column,
+    encode_node,
 )
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.file.statistics import column_statistics, merge
+from compaction_operator.orc.spec import Compression, Kind, StreamKind, physical_type
+from compaction_operator.orc.spec.messages import BloomFilterIndex, ColumnEncoding, RowIndex
 
 
 @dataclass(frozen=True, slots=True)

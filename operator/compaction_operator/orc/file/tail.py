@@ -11,9 +11,9 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from compaction_operator.acid.names import INT64_MAX
-from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Compression, Footer, PostScript
+from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
+from compaction_operator.orc.spec import Compression, OrcError
+from compaction_operator.orc.spec.messages import Footer, PostScript
 
 _MAGIC = b"ORC"
 
@@ -43,7 +43,7 @@ class Tail:
     @property
     def block_size(self) -> int:
         """The largest plain size of one compression frame."""
-        return int(self.postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+        return int(self.postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
 
     @property
     def types(self) -> Sequence[Any]:
@@ -92,7 +92,7 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     compression = Compression(postscript.compression)
     if compression is Compression.LZO:
         raise ValueError("LZO compression is not supported")
-    block_size = int(postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+    block_size = int(postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
     footer_start = size - 1 - length - postscript.footer_length
     metadata_start = footer_start - postscript.metadata_length
     if metadata_start < len(_MAGIC):
@@ -100,7 +100,7 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     file.seek(metadata_start)
     metadata = file.read(postscript.metadata_length)
     section = file.read(postscript.footer_length)
-    footer = Footer.FromString(codec.decompress(section, codec=compression, block_size=block_size))
+    footer = Footer.FromString(decompress(section, codec=compression, block_size=block_size))
     _check_footer(footer, metadata_start)
     return Tail(path, size, postscript, footer, metadata)
 
@@ -126,10 +126,8 @@ def _check_footer(footer: Any, metadata_start: int) -> None:
         raise ValueError("it is encrypted")
     if not footer.types:
         raise ValueError("it has no types")
-    end = len(_MAGIC)
-    for stripe in footer.stripes:
-        end = max(end, stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length)
-    if end > metadata_start:
+    ends = (one.offset + one.index_length + one.data_length + one.footer_length for one in footer.stripes)
+    if max(ends, default=0) > metadata_start:
         raise ValueError("a stripe ends after the file's content")
     if sum(stripe.number_of_rows for stripe in footer.stripes) != footer.number_of_rows:
         raise ValueError("the row counts of its stripes do not add up to that of the file")

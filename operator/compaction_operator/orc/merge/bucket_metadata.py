@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from compaction_operator.orc.file.tail import Tail
+from compaction_operator.orc.file import Tail
 from compaction_operator.orc.merge.events import RowId
 
 KEY_INDEX = "hive.acid.key.index"

@@ -7,15 +7,14 @@ import numpy as np
 
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_copy import can_copy
+from compaction_operator.orc.file import OrcWriter, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
 from compaction_operator.orc.merge.keys import Keys, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
@@ -51,7 +50,7 @@ class _Merge:
 
     def run(self) -> MergeResult:
         """Write the file, one window of delete events at a time, and return the counts."""
-        stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
+        stripes = [stripe.bounded() for source in self._sources for stripe in source.stripes() if stripe.rows]
         deletes = [open_source(file) for file in self._task.deletes]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
         with OrcWriter(self._task.output, self._layout) as writer:
@@ -121,14 +120,6 @@ class _Merge:
         self._rows_deleted += int(hit.sum())
         rows = np.flatnonzero(valid & ~hit)
         return Run(stripe, rows, keys[rows])
-
-
-def _bounded(stripe: Stripe) -> Stripe:
-    """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
-    if stripe.low is not None and stripe.high is not None:
-        return stripe
-    with stripe.open() as opened:
-        return opened.bounded()
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:

@@ -7,10 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from compaction_operator.orc.spec.arrays import sums_before
-from compaction_operator.orc.spec.hive_types import spell
-from compaction_operator.orc.spec.messages import Kind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Kind, physical_type, spell, sums_before
 from compaction_operator.orc.spec.schema import same
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -52,18 +49,13 @@ def _source(
     types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
 ) -> ColumnSource:
     if column is None:
-        return ColumnSource(target, None, _nulls(target_types, target))
-    convert = _conversion(types, column, target_types, target, name)
-    return ColumnSource(target, column, convert or _unchanged)
+        type_ = physical_type(target_types, target)
+        return ColumnSource(target, None, lambda array: pa.nulls(len(array), type_))
+    return ColumnSource(target, column, _conversion(types, column, target_types, target, name))
 
 
 def _unchanged(array: pa.Array) -> pa.Array:
     return array
-
-
-def _nulls(types: Sequence[Any], column: int) -> Convert:
-    kind = physical_type(types, column)
-    return lambda array: pa.nulls(len(array), kind)
 
 
 def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
@@ -79,21 +71,15 @@ def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tup
     if found:
         name = next(iter(found))
         lost = f"{path}.{name}".lstrip(".")
-        why = "the table's name differs in case" if _has(target, name) else "its values would be lost"
+        other_case = name.lower() in (known.lower() for known in target.field_names)
+        why = "the table's name differs in case" if other_case else "its values would be lost"
         raise Incompatible(f"column {lost} is in this file but not in the table: {why}")
     return pairs
 
 
-def _has(target: Any, name: str) -> bool:
-    return name.lower() in (known.lower() for known in target.field_names)
-
-
-def _conversion(
-    types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str
-) -> Convert | None:
-    """Return the conversion between two columns, or None if they are equal."""
+def _conversion(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
     if same(types, column, target_types, target):
-        return None
+        return _unchanged
     one, other = types[column], target_types[target]
     if one.kind == other.kind and other.subtypes:
         return _nested(types, column, target_types, target, name)
@@ -128,11 +114,7 @@ def _from_integer(kind: Kind, other: Any) -> Convert | None:
     if other.kind in _FLOATS and kind < (Kind.LONG if other.kind == Kind.DOUBLE else Kind.INT):
         floating = physical_type([other], 0)
         return lambda array: array.cast(pa.int64()).cast(floating)
-    return _to_text if other.kind == Kind.STRING else None
-
-
-def _to_text(array: pa.Array) -> pa.Array:
-    return array.cast(pa.large_string()).cast(pa.large_binary())
+    return (lambda array: array.cast(pa.large_string()).cast(pa.large_binary())) if other.kind == Kind.STRING else None
 
 
 def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
@@ -145,7 +127,7 @@ def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], targ
     if len(one.subtypes) != len(other.subtypes):
         raise Incompatible(f"column {name} is a union with another number of types in the table")
     children = [
-        _conversion(types, child, target_types, wanted, f"{name}._{position}") or _unchanged
+        _conversion(types, child, target_types, wanted, f"{name}._{position}")
         for position, (child, wanted) in enumerate(zip(one.subtypes, other.subtypes, strict=True))
     ]
     return _alternatives(children, result) if one.kind == Kind.UNION else _elements(children, result)

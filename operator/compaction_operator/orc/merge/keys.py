@@ -7,7 +7,7 @@ import numpy as np
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.merge.events import KeyRange, RowId
-from compaction_operator.orc.spec.arrays import Booleans, Integers
+from compaction_operator.orc.spec import Booleans, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Keys:
     def __getitem__(self, which: Booleans | Integers | slice) -> "Keys":
         return Keys(*(column[which] for column in self.columns))
 
-    def row(self, index: int) -> tuple[int, int, int]:
+    def row(self, index: int) -> RowId:
         """Return one ROW__ID."""
         return int(self.write_id[index]), int(self.bucket[index]), int(self.row_id[index])
 
@@ -47,6 +47,11 @@ class Keys:
         Source: OrcRawRecordMerger.ReaderKey.compareTo.
         """
         return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
+
+    def extremes(self) -> tuple[RowId, RowId]:
+        """Return the smallest and the largest ROW__ID; there must be a key."""
+        order = self.order()
+        return self.row(order[0]), self.row(order[-1])
 
     def first_not_ascending(self) -> int | None:
         """Return the index of the first key that is not greater than its predecessor, or None."""

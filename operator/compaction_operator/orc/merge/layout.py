@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compaction_operator.orc.encoding.bloom import bloom_columns, fpp_of
-from compaction_operator.orc.encoding.codec import DEFAULT_BLOCK_SIZE
-from compaction_operator.orc.encoding.compress import LARGEST_FRAME
-from compaction_operator.orc.file.stripe_builder import StripeLayout
+from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, LARGEST_FRAME, bloom_columns, fpp_of
+from compaction_operator.orc.file import StripeLayout
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
 from compaction_operator.orc.merge.source import Source, open_source, reading
-from compaction_operator.orc.spec import schema
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.hive_types import parse_type
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
 
 
 def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:

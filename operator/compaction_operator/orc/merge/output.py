@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeBuilder
+from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import RowId
 from compaction_operator.orc.merge.evolution import ColumnSource
@@ -28,9 +27,7 @@ from compaction_operator.orc.merge.source import (
     OpenStripe,
     Stripe,
 )
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.errors import RepeatedRowError
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Integers, RepeatedRowError, physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
 
 STRIPE_BYTES = 64 * 1024 * 1024

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeLayout
-from compaction_operator.orc.file.stripe_copy import can_copy
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
 from compaction_operator.orc.merge.events import MergeResult
-from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec import OrcError
 
 
 def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
