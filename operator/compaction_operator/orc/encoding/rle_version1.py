@@ -6,12 +6,12 @@ from compaction_operator.orc.encoding.runs import (
     LONGEST_VARINT,
     MASK,
     PADDING,
-    LinearRuns,
     Notes,
     check_end,
     indexes,
     unzigzag,
     varint,
+    write_linear,
     zigzag,
 )
 from compaction_operator.orc.spec import Integers, Words, sums_before
@@ -24,7 +24,7 @@ class Version1Decoder:
         self._data = data
         self._padded = data + PADDING
         self._signed = signed
-        self._linear = LinearRuns()
+        self._linear = Notes(4)  # offset, number of values, first value, step
         self._literals = Notes(4)  # offset, number of values, start and end of the bytes
         is_end = np.frombuffer(data, dtype=np.int8) >= 0
         self._ends = np.flatnonzero(is_end)  # the last byte of each base-128 number
@@ -44,7 +44,7 @@ class Version1Decoder:
             total += length
         check_end(self._data, position, count=count, total=total)
         out = np.empty(count, dtype=np.int64)
-        self._linear.write(out)
+        write_linear(self._linear, out)
         self._write_literals(out)
         return out
 
@@ -53,7 +53,7 @@ class Version1Decoder:
         first, end = varint(self._padded, position + 1)
         if step >= 128:
             step = (step - 256) & MASK
-        self._linear.add(offset, length, zigzag(first) if self._signed else first, step)
+        self._linear.add((offset, length, zigzag(first) if self._signed else first, step))
         return end
 
     def _literal(self, start: int, offset: int, length: int) -> int:

@@ -8,12 +8,12 @@ from compaction_operator.orc.encoding.bit_packing import ALL_WIDTHS, any_width, 
 from compaction_operator.orc.encoding.runs import (
     MASK,
     PADDING,
-    LinearRuns,
     Notes,
     check_end,
     indexes,
     unzigzag,
     varint,
+    write_linear,
     zigzag,
 )
 from compaction_operator.orc.spec import Integers
@@ -31,7 +31,7 @@ class Version2Decoder:
         self._padded = data + PADDING
         self._signed = signed
         self._repeats = Notes(2)  # position, offset
-        self._linear = LinearRuns()
+        self._linear = Notes(4)  # offset, number of values, first value, step
         # packed values by (width, zigzag): start of the bytes, offset, number of values
         self._packed: defaultdict[tuple[int, bool], Notes] = defaultdict(lambda: Notes(3))
         self._deltas = Notes(4)  # offset, number of values, first value, first delta
@@ -58,7 +58,7 @@ class Version2Decoder:
     def _written(self, count: int) -> Integers:
         out = np.empty(count, dtype=np.int64)
         self._write_repeats(out)
-        self._linear.write(out)
+        write_linear(self._linear, out)
         for (width, is_zigzag), runs in self._packed.items():
             unpack(self._padded, runs.columns(), width=width, zigzag=is_zigzag, out=out)
         self._write_deltas(out)
@@ -81,7 +81,7 @@ class Version2Decoder:
         step, end = varint(self._padded, end)
         first, step = zigzag(first) if self._signed else first, zigzag(step)
         if not self._padded[position] & 0x3E:  # no width: all deltas are equal
-            self._linear.add(offset, length, first, step)
+            self._linear.add((offset, length, first, step))
             return end, length
         if length < 2:
             raise ValueError("a delta run without a delta")

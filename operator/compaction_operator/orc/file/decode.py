@@ -44,7 +44,7 @@ class StripeReader:
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
-        with self._errors(f"column {self._name(column)}"):
+        with self._errors(f"column {self._names[column]}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
             return decode_column(self._decodable, column, self.rows)
@@ -60,7 +60,7 @@ class StripeReader:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
         for kind in _BLOOM_FILTERS:
             if (column, kind) in self._streams:
-                with self._errors(f"the Bloom filters of column {self._name(column)}"):
+                with self._errors(f"the Bloom filters of column {self._names[column]}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
 
@@ -71,12 +71,9 @@ class StripeReader:
         except (OSError, ValueError, DecodeError, pa.ArrowException) as error:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
-    def _name(self, column: int) -> str:
-        return self._names[column] or "0"
-
     @cached_property
     def _names(self) -> list[str]:
-        return column_names(self._types)
+        return [name or "0" for name in column_names(self._types)]
 
     @cached_property
     def _parents(self) -> dict[int, int]:
@@ -131,4 +128,4 @@ class StripeReader:
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
-            raise ValueError(f"its ancestor {self._name(column)} is null in some rows")
+            raise ValueError(f"its ancestor {self._names[column]} is null in some rows")

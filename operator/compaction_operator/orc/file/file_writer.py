@@ -11,14 +11,12 @@ import pyarrow as pa
 
 from compaction_operator.orc.file.statistics import column_statistics, merge
 from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import Tail
+from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
+from compaction_operator.orc.file.tail import MAGIC, Tail
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
 
-_MAGIC = b"ORC"
 _VERSION = (0, 12)
-_WRITER_JAVA = 0
 _WRITER_VERSION = 7
 """As Hive 3.1 writes (ORC_517): string statistics hold complete values, and timestamp statistics are also in UTC."""
 _PIECE = 8 * 1024 * 1024
@@ -35,7 +33,7 @@ class OrcWriter:
         self._path = path
         self._layout = layout
         self._file: BinaryIO
-        self._footer = Footer(header_length=len(_MAGIC), writer=_WRITER_JAVA, row_index_stride=layout.row_index_stride)
+        self._footer = Footer(header_length=len(MAGIC), writer=JAVA, row_index_stride=layout.row_index_stride)
         self._footer.types.extend(layout.types)
         self._metadata = Metadata()
         self._writer_version = _WRITER_VERSION
@@ -52,7 +50,7 @@ class OrcWriter:
             self._file = Path(self._path).open("xb")
         except OSError as error:
             raise OrcError(self._path, f"cannot be created: {error.strerror}") from error
-        self._file.write(_MAGIC)
+        self._file.write(MAGIC)
         return self
 
     def __exit__(
@@ -116,7 +114,7 @@ class OrcWriter:
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
         """Write the tail, flush the file to disk and return its size in bytes."""
-        self._footer.content_length = self._file.tell() - len(_MAGIC)
+        self._footer.content_length = self._file.tell() - len(MAGIC)
         self._footer.number_of_rows = sum(self.stripe_rows)
         self._footer.statistics.extend(self._file_statistics())
         if self._layout.calendar:
@@ -130,7 +128,7 @@ class OrcWriter:
             compression_block_size=self._layout.block_size,
             version=_VERSION,
             writer_version=self._writer_version,
-            magic=_MAGIC.decode(),
+            magic=MAGIC.decode(),
         ).SerializeToString()
         self._file.write(postscript + bytes([len(postscript)]))
         self._file.flush()

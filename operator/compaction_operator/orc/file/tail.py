@@ -15,7 +15,8 @@ from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
 from compaction_operator.orc.spec import Compression, OrcError
 from compaction_operator.orc.spec.messages import Footer, PostScript
 
-_MAGIC = b"ORC"
+MAGIC = b"ORC"
+"""The first bytes of a file, repeated in its postscript."""
 
 _VERSIONS = frozenset({(), (0, 11), (0, 12)})
 """The supported format versions; old Hive wrote none. UNSTABLE-PRE-2.0 encodes decimals differently."""
@@ -95,7 +96,7 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     block_size = int(postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
     footer_start = size - 1 - length - postscript.footer_length
     metadata_start = footer_start - postscript.metadata_length
-    if metadata_start < len(_MAGIC):
+    if metadata_start < len(MAGIC):
         raise ValueError("its tail is longer than the file")
     file.seek(metadata_start)
     metadata = file.read(postscript.metadata_length)
@@ -107,13 +108,13 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
 
 def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
     """Return the postscript and its length, which the file's last byte holds."""
-    if size <= len(_MAGIC):
+    if size <= len(MAGIC):
         raise ValueError(f"it has {size} bytes")
     file.seek(max(0, size - 256))
     end = file.read()
     length = end[-1]
     postscript = PostScript.FromString(end[-1 - length : -1])
-    if length >= len(end) or postscript.magic != _MAGIC.decode():
+    if length >= len(end) or postscript.magic != MAGIC.decode():
         raise ValueError("it does not end with an ORC postscript")
     if tuple(postscript.version) not in _VERSIONS:
         raise ValueError(f"it has version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")

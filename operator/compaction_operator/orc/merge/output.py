@@ -52,10 +52,6 @@ class Run:
         full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
         return full * len(self.rows) / self.stripe.rows
 
-    def part(self, which: Integers) -> "Run":
-        """Return the rows at the positions `which` of this run."""
-        return Run(self.stripe, self.rows[which], self.keys[which])
-
 
 class InsertFile:
     """An ACID file of insert events, written with an entered `writer`.
@@ -130,7 +126,7 @@ def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     ends = np.cumsum([len(run.rows) for run in runs])
     for number in range(pieces):
         masks = np.split(piece == number, ends[:-1])
-        parts = (run.part(np.flatnonzero(mask)) for run, mask in zip(runs, masks, strict=True))
+        parts = (Run(run.stripe, run.rows[mask], run.keys[mask]) for run, mask in zip(runs, masks, strict=True))
         yield [part for part in parts if len(part.rows)]
 
 
