@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from compaction_operator.acid.names import encode_bucket_property
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from sandbox.harness.orctail import rewrite_tail
 
 Key = tuple[int, int]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc.file import Tail, read_tail
+from compaction_operator.orc.spec import Compression
 
 _MAGIC = b"ORC"
 _FRAME_HEADER_BYTES = 3

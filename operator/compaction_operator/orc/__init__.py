@@ -1,6 +1,6 @@
 """ORC bucket files of Hive ACID tables: read their tails, merge their events and verify the merged files."""
 
-from compaction_operator.orc.merge.engine import StripeEngine
+from compaction_operator.orc.merge.engine import merge_bucket
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
     EventKind,
@@ -14,7 +14,7 @@ from compaction_operator.orc.merge.events import (
 from compaction_operator.orc.merge.sketch import FileSketch, StripeSketch, sketch
 from compaction_operator.orc.merge.stitch import stitch_parts
 from compaction_operator.orc.merge.verify import count_rows, verify_output, verify_stitched
-from compaction_operator.orc.spec.errors import OrcError, RepeatedRowError
+from compaction_operator.orc.spec import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",
@@ -28,9 +28,9 @@ __all__ = [
     "OriginalRows",
     "RepeatedRowError",
     "RowId",
-    "StripeEngine",
     "StripeSketch",
     "count_rows",
+    "merge_bucket",
     "sketch",
     "stitch_parts",
     "verify_output",

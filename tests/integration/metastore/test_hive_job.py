@@ -17,7 +17,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.merge import partition, runner
 from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJob, Refused, resolve
-from compaction_operator.orc import MergeResult, MergeTask, StripeEngine
+from compaction_operator.orc import MergeResult, MergeTask, merge_bucket
 from compaction_operator.storage import LocalStorage
 from tests.integration.metastore.lab import Failing, Lab, spec_of
 from tests.unit.driver.support import Store
@@ -71,11 +71,10 @@ def test_rows_that_were_not_read_are_missed_before_anything_is_published(
 ) -> None:
     """H18: what is read is masked, here by a snapshot that hides a row of a valid write id."""
 
-    class Masked(StripeEngine):
-        def merge(self, task: MergeTask) -> MergeResult:
-            return super().merge(replace(task, write_ids=f"d.t:2:{2**63 - 1}::"))
+    def masked(task: MergeTask) -> MergeResult:
+        return merge_bucket(replace(task, write_ids=f"d.t:2:{2**63 - 1}::"))
 
-    monkeypatch.setattr(runner, "StripeEngine", Masked)
+    monkeypatch.setattr(runner, "merge_bucket", masked)
     before = three_inserts.names()
     message = refused(three_inserts, Reason.UNREADABLE_FILE)
     assert "rows of write id 3 were left out, but it is valid" in message

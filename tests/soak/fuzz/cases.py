@@ -11,8 +11,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from compaction_operator.orc import RowId
-from compaction_operator.orc.merge.sketch import KEY_INDEX
-from compaction_operator.orc.spec.messages import Kind, RowIndex, StreamKind, Type
+from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX
+from compaction_operator.orc.spec import Kind, StreamKind, Type
+from compaction_operator.orc.spec.messages import RowIndex
 from tests.soak.fuzz.mutate import damaged, mutate, number
 from tests.soak.fuzz.parts import Part, Parts, close, ended, stripe_section, take_apart
 from tests.soak.fuzz.seeds import Seed

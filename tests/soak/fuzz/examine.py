@@ -17,13 +17,11 @@ from compaction_operator.orc import (
     MergeTask,
     OrcError,
     OriginalRows,
-    StripeEngine,
+    merge_bucket,
     sketch,
     verify_output,
 )
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail, stripe_statistics
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.schema import ROW_ID, is_acid
 from tests.soak.fuzz.cases import Case
@@ -95,7 +93,7 @@ def _read_all(path: Path) -> None:
     with path.open("rb") as file:
         for index in range(min(_STRIPES, len(tail.footer.stripes))):
             _refusal(partial(stripe_statistics, tail, index), [path])
-            reader = open_stripe(file, tail, index)
+            reader = StripeReader(file, tail, index)
             for column in range(min(_COLUMNS, len(tail.types))):
                 _refusal(partial(_read_column, reader, column), [path])
 
@@ -139,7 +137,7 @@ def _written(case: Case, task: MergeTask, path: Path) -> Verdict | None:
 
 def _merge(case: Case, task: MergeTask, results: list[MergeResult]) -> None:
     with patch.object(engine, "COPY_ROWS", 0 if case.copied else engine.COPY_ROWS):
-        results.append(StripeEngine().merge(task))
+        results.append(merge_bucket(task))
 
 
 def _task(case: Case, path: Path, output: Path, keys: KeyRange) -> MergeTask:

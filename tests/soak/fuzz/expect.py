@@ -8,8 +8,7 @@ from typing import Any
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc import OrcError
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail
 from compaction_operator.orc.merge.source import DELETE, INSERT
 from compaction_operator.orc.spec.schema import ROW_ID, is_acid, same
 from tests.unit.orc.build import BUCKET_0
@@ -39,7 +38,7 @@ def read_events(path: Path) -> list[Event]:
     with path.open("rb") as file:
         for index, rows in enumerate(tail.stripe_rows):
             if rows:
-                reader = open_stripe(file, tail, index)
+                reader = StripeReader(file, tail, index)
                 events += _events_of(reader, tail.types[row].subtypes, first=None if row else first)
             first += rows
     return events

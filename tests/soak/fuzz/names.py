@@ -26,7 +26,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.driver.merge.buckets import Cutting, bucket_work, buckets, raw_files
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, select, values_of
 from compaction_operator.orc import FileSketch
-from compaction_operator.orc.spec.hive_types import parse_type
+from compaction_operator.orc.spec import parse_type
 from tests.soak.fuzz.examine import End, Verdict
 from tests.soak.fuzz.spelling import spelled
 

@@ -7,9 +7,9 @@ from typing import Any
 from sandbox.harness.orctail import frame_plain
 
 from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.file.decode import open_stripe
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import Compression, Metadata
+from compaction_operator.orc.file import StripeReader, read_tail
+from compaction_operator.orc.spec import Compression
+from compaction_operator.orc.spec.messages import Metadata
 
 MAGIC = b"ORC"
 
@@ -58,7 +58,7 @@ def take_apart(path: Path) -> Parts:
     stripes = []
     with path.open("rb") as file:
         for index, information in enumerate(tail.footer.stripes):
-            reader = open_stripe(file, tail, index)
+            reader = StripeReader(file, tail, index)
             file.seek(information.offset)
             streams = [file.read(stream.length) for stream in reader.footer.streams]
             stripes.append(Part(reader.footer, streams, reader.rows))

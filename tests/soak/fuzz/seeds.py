@@ -11,18 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file.decode import open_stripe
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeLayout
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import OrcWriter, StripeLayout, StripeReader, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import BUCKET, CURRENT, DELETE, INSERT, OPERATION, ROW_ID, WRITE_ID
-from compaction_operator.orc.spec import schema
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.hive_types import parse_type
-from compaction_operator.orc.spec.messages import Compression, Kind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Compression, Integers, Kind, parse_type, physical_type, schema
 from tests.unit.orc import columns
 from tests.unit.orc.build import BUCKET_0, DATA, FIXTURES, insert, write_acid
 
@@ -102,7 +95,7 @@ def _keys(path: Path, role: Role) -> Keys:
 def _integers(path: Path, column: int) -> Integers:
     tail = read_tail(str(path))
     with path.open("rb") as file:
-        stripes = [open_stripe(file, tail, index).column(column) for index in range(len(tail.footer.stripes))]
+        stripes = [StripeReader(file, tail, index).column(column) for index in range(len(tail.footer.stripes))]
     numbers: Integers = pa.concat_arrays([pa.array([], pa.int64()), *stripes]).to_numpy()
     return numbers
 

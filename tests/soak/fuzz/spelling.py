@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from compaction_operator.orc.spec.hive_types import spell
-from compaction_operator.orc.spec.messages import Kind
+from compaction_operator.orc.spec import Kind, spell
 
 
 def spelled(types: Sequence[Any], column: int) -> str:

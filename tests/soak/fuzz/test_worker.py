@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from compaction_operator.orc import MergeResult, MergeTask, OrcError, StripeEngine
+from compaction_operator.orc import MergeResult, MergeTask, OrcError
 from compaction_operator.orc.merge import engine
 from tests.soak.fuzz.cases import sound_case
 from tests.soak.fuzz.examine import End, Verdict, examine
@@ -47,8 +47,8 @@ def seed(tmp_path: Path) -> Seed:
     return next(seed for seed in make_seeds(tmp_path, every=1000) if seed.name.endswith("nest.orc"))
 
 
-def misled(raised: Exception) -> Callable[[StripeEngine, MergeTask], MergeResult]:
-    def merge(engine: StripeEngine, task: MergeTask) -> MergeResult:
+def misled(raised: Exception) -> Callable[[MergeTask], MergeResult]:
+    def merge(task: MergeTask) -> MergeResult:
         raise raised
 
     return merge
@@ -64,7 +64,7 @@ def test_another_error_than_one_that_names_the_file_is_a_finding(
 ):
     case = sound_case(Random(1), seed)
     assert examine(case, tmp_path).end is End.RIGHT
-    monkeypatch.setattr(StripeEngine, "merge", misled(raised))
+    monkeypatch.setattr("tests.fuzz.examine.merge_bucket", misled(raised))
     verdict = examine(case, tmp_path)
     assert verdict.end is End.FINDING
     assert str(raised) in verdict.text

@@ -16,7 +16,7 @@ from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
 from compaction_operator.orc import stitch_parts
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from tests.unit.driver.tables import MAJOR, MINOR, events, merged, prepared, results
 
 TINY = 2048

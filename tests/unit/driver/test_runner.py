@@ -15,7 +15,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
-from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, StripeEngine
+from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, merge_bucket
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
 
@@ -127,11 +127,10 @@ def test_rows_that_an_engine_passes_over_are_missed(
 ) -> None:
     """H18: what it says adds up, and the file is as it says; but the input's footer tells of one row more."""
 
-    class Negligent(StripeEngine):
-        def merge(self, task: MergeTask) -> MergeResult:
-            return super().merge(replace(task, inputs=task.inputs[:1]))
+    def negligent(task: MergeTask) -> MergeResult:
+        return merge_bucket(replace(task, inputs=task.inputs[:1]))
 
-    monkeypatch.setattr(runner, "StripeEngine", Negligent)
+    monkeypatch.setattr(runner, "merge_bucket", negligent)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
 
@@ -140,11 +139,10 @@ def test_rows_that_an_engine_passes_over_are_missed(
 def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
 ) -> None:
-    class Mistaken(StripeEngine):
-        def merge(self, task: MergeTask) -> MergeResult:
-            return super().merge(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
+    def mistaken(task: MergeTask) -> MergeResult:
+        return merge_bucket(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
 
-    monkeypatch.setattr(runner, "StripeEngine", Mistaken)
+    monkeypatch.setattr(runner, "merge_bucket", mistaken)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "rows of write id 2 were left out, but it is valid" in (outcome.error or "")
 

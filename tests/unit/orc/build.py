@@ -12,8 +12,8 @@ import pyarrow.orc as po
 from sandbox.harness.orctail import rewrite_tail
 
 from compaction_operator.acid.names import DirectoryKind, parse_bucket_file, parse_directory
-from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, StripeEngine, count_rows
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc import EventKind, InputFile, MergeTask, OriginalRows, count_rows, merge_bucket
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.merge.source import open_source
@@ -89,7 +89,7 @@ def delete_task(output: Path, inputs: Sequence[InputFile], **more: Any) -> Merge
 
 def merged(task: MergeTask) -> list[Event]:
     """Run the task and return the events of its output."""
-    StripeEngine().merge(task)
+    merge_bucket(task)
     return read_events(task.output)
 
 

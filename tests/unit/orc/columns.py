@@ -8,12 +8,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from compaction_operator.orc.file.decode import open_stripe
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeLayout
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import Compression, Kind, Type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.file import OrcWriter, StripeLayout, StripeReader, read_tail
+from compaction_operator.orc.spec import Compression, Kind, Type, physical_type
 
 Shape = tuple[Kind, tuple[Any, ...]]
 """A type as its kind and the shapes below it."""
@@ -182,7 +178,7 @@ def read(path: Path) -> Iterator[dict[int, pa.Array]]:
     tail = read_tail(str(path))
     with path.open("rb") as file:
         for index in range(len(tail.footer.stripes)):
-            stripe = open_stripe(file, tail, index)
+            stripe = StripeReader(file, tail, index)
             yield {column: stripe.column(column) for column in tail.types[0].subtypes}
 
 

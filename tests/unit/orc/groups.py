@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.encoding.bloom import bloom_columns
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, Metadata, RowIndex, StreamKind
+from compaction_operator.orc.encoding import bloom_columns, decompress
+from compaction_operator.orc.file import StripeReader, read_tail
+from compaction_operator.orc.spec import Kind, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilterIndex, Metadata, RowIndex
 
 DATA = Path(__file__).parent / "data"
 
@@ -46,7 +45,7 @@ class JavaFile:
                 yield from column
 
     def _groups(self, file: Any, index: int) -> dict[int, list[Group]]:
-        reader = open_stripe(file, self.tail, index)
+        reader = StripeReader(file, self.tail, index)
         filters = {}
         for column in range(len(self.types)):
             if column in bloom_columns(reader.footer):

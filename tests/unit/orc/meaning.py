@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from compaction_operator.orc.spec.messages import Kind
+from compaction_operator.orc.spec import Kind
 
 _BASE = 1_420_070_400
 

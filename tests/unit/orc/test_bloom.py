@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.orc.encoding.bloom import bloom_columns, bloom_filter, fpp_of
-from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind, StripeFooter, Type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.encoding import bloom_columns, bloom_filter, fpp_of
+from compaction_operator.orc.spec import Kind, StreamKind, Type, physical_type
+from compaction_operator.orc.spec.messages import BloomFilter, StripeFooter
 from tests.unit.orc.groups import JavaFile
 
 WORD = 2**64 - 1

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sandbox.harness.orctail import frame_plain
 
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc.encoding import decompress
+from compaction_operator.orc.spec import Compression
 
 BLOCK = 4096
 NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.encoding.compress import compress
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc.encoding import compress, decompress
+from compaction_operator.orc.spec import Compression
 
 CODECS = [Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 TEXT = b"".join(b"line %d\n" % number for number in range(500))

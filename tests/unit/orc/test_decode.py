@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Encoding, Footer, Kind, PostScript, StreamKind, StripeFooter
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc import OrcError
+from compaction_operator.orc.file import StripeReader, Tail, read_tail
+from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
+from compaction_operator.orc.spec.messages import Footer, PostScript, StripeFooter
 from tests.unit.orc.build import DATA, FIXTURES
 from tests.unit.orc.columns import LONG, STRING, tree
 from tests.unit.orc.meaning import comparable, meaning
@@ -61,7 +60,7 @@ class HandMade:
             offset=3, index_length=0, data_length=len(body), footer_length=len(end), number_of_rows=self.rows
         )
         file = io.BytesIO(b"ORC" + body + end)
-        return open_stripe(file, Tail("bucket_00000", 0, PostScript(), tail, b""), 0)
+        return StripeReader(file, Tail("bucket_00000", 0, PostScript(), tail, b""), 0)
 
     def column(self, column: int) -> list[Any]:
         array = self.open().column(column)
@@ -104,7 +103,7 @@ def by_us(path: Path) -> list[Any]:
     rows: list[Any] = []
     with path.open("rb") as file:
         for index in range(len(tail.footer.stripes)):
-            array = open_stripe(file, tail, index).column(0)
+            array = StripeReader(file, tail, index).column(0)
             array.validate(full=True)
             assert array.type == physical_type(tail.types, 0)
             rows += [comparable(meaning(tail.types, 0, row)) for row in array.to_pylist()]
@@ -162,7 +161,7 @@ def test_a_union_has_its_tag_and_only_that_alternative():
     tail = read_tail(str(path))
     union = next(column for column, type_ in enumerate(tail.types) if type_.kind == Kind.UNION)
     with path.open("rb") as file:
-        values = [value for value in open_stripe(file, tail, 0).column(union).to_pylist() if value is not None]
+        values = [value for value in StripeReader(file, tail, 0).column(union).to_pylist() if value is not None]
     assert {value["tag"] for value in values} == {0, 1}
     for value in values:
         assert value[str(value["tag"])] is not None
@@ -315,7 +314,7 @@ def test_types_that_are_no_tree_are_refused():
 def test_a_stripe_in_a_file_that_is_cut_off_is_refused(tmp_path: Path):
     tail = read_tail(str(DATA / "nest.orc"))
     with pytest.raises(OrcError, match=r"nest\.orc: stripe 0: its footer: the file is truncated"):
-        open_stripe(io.BytesIO((DATA / "nest.orc").read_bytes()[:100]), tail, 0)
+        StripeReader(io.BytesIO((DATA / "nest.orc").read_bytes()[:100]), tail, 0)
 
 
 def _unpacked(name: str) -> HandMade:
@@ -323,7 +322,7 @@ def _unpacked(name: str) -> HandMade:
     path = DATA / f"{name}.orc"
     tail = read_tail(str(path))
     with path.open("rb") as file:
-        stripe = open_stripe(file, tail, 0)
+        stripe = StripeReader(file, tail, 0)
         streams = {
             (one.column, one.kind): stripe._stream(one.column, one.kind) or b""
             for one in stripe.footer.streams

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from compaction_operator.orc.encoding.encode import EncodedColumn, encode_column
-from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.encoding import EncodedColumn, encode_column
+from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
 from tests.unit.orc.columns import LONG, STRING, Shape, decimal, tree
 
 

@@ -9,10 +9,10 @@ import pyarrow.orc as po
 import pytest
 from sandbox.harness.orctail import content_end, rewrite_tail, write_tail
 
-from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, StripeEngine, verify_output
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc import InputFile, KeyRange, OrcError, OriginalRows, merge_bucket, verify_output
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import output
-from compaction_operator.orc.spec.messages import Compression, Kind
+from compaction_operator.orc.spec import Compression, Kind
 from compaction_operator.orc.spec.schema import same
 from tests.unit.orc.build import (
     BUCKET_0,
@@ -62,7 +62,7 @@ def test_negative_row_ids_and_write_ids_beyond_32_bits_sort_as_numbers(tmp_path:
 
 def test_rows_of_open_and_aborted_write_ids_are_left_out_and_not_counted(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), insert(2, 0), insert(3, 0), insert(4, 0), insert(5, 0)])
-    result = StripeEngine().merge(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))
+    result = merge_bucket(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))
     assert [row[1] for row in read_events(tmp_path / "out")] == [1, 4]
     assert (result.rows_in, result.rows_out, result.rows_deleted) == (2, 2, 0)
     assert result.rows_in_by_write_id == {1: 1, 4: 1}
@@ -72,7 +72,7 @@ def test_a_delete_event_hits_only_the_row_with_its_whole_row_id(tmp_path: Path):
     """Same row id in another write id or bucket property stays."""
     file = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)])
     deletes = write_acid(tmp_path / "d", [delete(1, 0, by=3)])
-    result = StripeEngine().merge(insert_task(tmp_path / "out", [file], [deletes]))
+    result = merge_bucket(insert_task(tmp_path / "out", [file], [deletes]))
     assert read_events(tmp_path / "out") == [insert(1, 1), insert(1, 0, bucket=BUCKET_1), insert(2, 0)]
     assert (result.rows_deleted, result.delete_events_in) == (1, 1)
 
@@ -95,7 +95,7 @@ def test_two_rows_with_one_row_id_are_refused(tmp_path: Path):
     one = write_acid(tmp_path / "a", [insert(1, 0), insert(1, 1)])
     two = write_acid(tmp_path / "b", [insert(1, 1), insert(1, 2)])
     with pytest.raises(OrcError, match=r"more than one row has the ROW__ID \(1, 536870912, 1\)"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [one, two]))
+        merge_bucket(insert_task(tmp_path / "out", [one, two]))
     assert not (tmp_path / "out").exists()
 
 
@@ -104,7 +104,7 @@ def test_delete_events_are_kept_once_each_in_their_bucket_newest_first(tmp_path:
     one = write_acid(tmp_path / "a", [delete(1, 0, by=3), delete(1, 0, by=3, bucket=BUCKET_1)])
     two = write_acid(tmp_path / "b", [delete(1, 0, by=3), delete(1, 0, by=5), delete(1, 9, by=4)])
     task = delete_task(tmp_path / "out", [one, two])
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     assert read_events(tmp_path / "out") == [delete(1, 0, by=5), delete(1, 0, by=3), delete(1, 9, by=4)]
     assert (result.delete_events_in, result.delete_events_out) == (4, 3)
     verify_output(task, result)
@@ -129,7 +129,7 @@ def test_nothing_left_is_a_file_of_no_rows_with_the_inputs_types(tmp_path: Path)
     file = write_acid(tmp_path / "a", [insert(1, 0)])
     deletes = write_acid(tmp_path / "d", [delete(1, 0, by=2)])
     task = insert_task(tmp_path / "out", [file], [deletes])
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     tail = read_tail(str(tmp_path / "out"))
     assert (tail.rows, tail.stripe_rows) == (0, [])
     assert tail.user_metadata == {
@@ -146,7 +146,7 @@ def test_without_inputs_the_types_come_from_the_files_named_for_it(tmp_path: Pat
     assert merged(insert_task(tmp_path / "out", [], schema_from=(model.path,))) == []
     assert read_table(tmp_path / "out").schema.equals(SCHEMA)
     with pytest.raises(OrcError, match="no input file to take the columns from"):
-        StripeEngine().merge(insert_task(tmp_path / "none", []))
+        merge_bucket(insert_task(tmp_path / "none", []))
 
 
 def test_rows_from_before_acid_become_insert_events_of_write_id_zero(tmp_path: Path):
@@ -181,7 +181,7 @@ def test_the_key_index_has_the_last_key_of_every_stripe(tmp_path: Path, monkeypa
     file = write_acid(tmp_path / "a", rows, stripe_size=1)
     assert len(read_tail(file.path).stripe_rows) > 1
     task = insert_task(tmp_path / "out", [file])
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     tail = read_tail(str(tmp_path / "out"))
     ends = [sum(tail.stripe_rows[: n + 1]) - 1 for n in range(len(tail.stripe_rows))]
     assert len(ends) > 1
@@ -216,13 +216,13 @@ def test_every_type_and_null_of_a_file_by_hives_writer_is_kept(tmp_path: Path, n
     """Also what Arrow cannot hold; of a time zone other than UTC, the wall clock is kept."""
     source = DATA / f"{name}.orc"
     task = insert_task(tmp_path / "out", [InputFile(str(source))])
-    verify_output(task, StripeEngine().merge(task))
+    verify_output(task, merge_bucket(task))
     assert physical_row(tmp_path / "out").equals(physical_row(source))
     assert same(read_tail(str(source)).types, 0, read_tail(str(tmp_path / "out")).types, 0)
 
 
 def test_char_and_varchar_stay_themselves_in_the_type_tree(tmp_path: Path):
-    StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
+    merge_bucket(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
     char, varchar = read_tail(str(tmp_path / "out")).types[7:9]
     assert (char.kind, char.maximum_length) == (Kind.CHAR, 4)
     assert (varchar.kind, varchar.maximum_length) == (Kind.VARCHAR, 5)
@@ -231,7 +231,7 @@ def test_char_and_varchar_stay_themselves_in_the_type_tree(tmp_path: Path):
 def test_update_events_of_old_hive_are_refused_with_file_and_column(tmp_path: Path):
     source = DATA / "update.orc"
     with pytest.raises(OrcError, match="column operation has update events of Hive before 3") as caught:
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(source))]))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(str(source))]))
     assert str(caught.value).startswith(f"{source}: ")
     assert not (tmp_path / "out").exists()
 
@@ -270,7 +270,7 @@ def test_rows_get_the_columns_of_the_table_where_they_are_known(tmp_path: Path):
 def test_what_would_lose_something_is_refused_with_file_and_column(tmp_path: Path, row_type: str, reason: str):
     file = write_acid(tmp_path / "a", [insert(1, 0)])
     with pytest.raises(OrcError, match=reason):
-        StripeEngine().merge(insert_task(tmp_path / "out", [file], row_type=row_type))
+        merge_bucket(insert_task(tmp_path / "out", [file], row_type=row_type))
     assert not (tmp_path / "out").exists()
 
 
@@ -291,27 +291,27 @@ def test_dates_of_two_calendars_are_never_mixed(tmp_path: Path, one: int, other:
         assert read_tail(str(tmp_path / "out")).footer.calendar == one
     else:
         with pytest.raises(OrcError, match="1: its dates use another calendar"):
-            StripeEngine().merge(insert_task(tmp_path / "out", inputs))
+            merge_bucket(insert_task(tmp_path / "out", inputs))
 
 
 def test_a_file_with_nulls_in_its_keys_is_refused(tmp_path: Path):
     event = dict(zip(SCHEMA.names, [0, 1, BUCKET_0, None, 1, {"id": 1, "s": "x"}], strict=True))
     po.write_table(pa.Table.from_pylist([event], schema=SCHEMA), str(tmp_path / "a"))
     with pytest.raises(OrcError, match="column rowId has nulls"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(tmp_path / "a"))]))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(str(tmp_path / "a"))]))
 
 
 def test_a_delete_event_among_the_rows_is_refused(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), delete(1, 0, by=2)])
     with pytest.raises(OrcError, match="column operation is 2, expected 0"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
+        merge_bucket(insert_task(tmp_path / "out", [file]))
 
 
 @pytest.mark.parametrize("bucket", [2**30, -1])
 def test_a_bucket_property_of_no_known_codec_is_refused(tmp_path: Path, bucket: int):
     file = write_acid(tmp_path / "a", [delete(1, 0, by=2), delete(1, 1, by=2, bucket=bucket)])
     with pytest.raises(OrcError, match=r"a: column bucket: bucket property .* has codec version"):
-        StripeEngine().merge(delete_task(tmp_path / "out", [file]))
+        merge_bucket(delete_task(tmp_path / "out", [file]))
 
 
 def test_more_files_than_a_process_may_have_open(tmp_path: Path):
@@ -329,10 +329,10 @@ def test_more_files_than_a_process_may_have_open(tmp_path: Path):
 def test_a_file_that_is_no_acid_file_is_refused_unless_given_as_an_original(tmp_path: Path):
     original = FIXTURES / "hive-3.1.3" / "original" / "before" / "000000_0"
     with pytest.raises(OrcError, match="not a Hive ACID file"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(original))]))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(str(original))]))
     acid = write_acid(tmp_path / "a", [insert(1, 0)])
     with pytest.raises(OrcError, match="it is a Hive ACID file"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(acid.path, OriginalRows(BUCKET_0, 0))]))
 
 
 def test_an_original_with_fewer_rows_than_its_footer_says_is_refused(tmp_path: Path):
@@ -343,7 +343,7 @@ def test_an_original_with_fewer_rows_than_its_footer_says_is_refused(tmp_path: P
     tail.footer.number_of_rows = tail.footer.stripes[0].number_of_rows = 1 << 40
     write_tail(tail)
     with pytest.raises(OrcError, match=f"^{path}: stripe 0: column id: "):
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(str(path), OriginalRows(BUCKET_0, 0))]))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(str(path), OriginalRows(BUCKET_0, 0))]))
 
 
 def test_a_stripe_that_by_its_file_ends_before_it_begins_is_refused(tmp_path: Path):
@@ -353,14 +353,14 @@ def test_a_stripe_that_by_its_file_ends_before_it_begins_is_refused(tmp_path: Pa
     metadata = tail.user_metadata | {"hive.acid.key.index": b"2,536870912,0;"}
     rewrite_tail(path, types=tail.types, user_metadata=metadata, calendar=0)
     with pytest.raises(OrcError, match="stripe 0: its statistics contradict"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [InputFile(path)], keys=KeyRange(to=(2, BUCKET_0, 9))))
+        merge_bucket(insert_task(tmp_path / "out", [InputFile(path)], keys=KeyRange(to=(2, BUCKET_0, 9))))
 
 
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0)])
     (tmp_path / "out").write_bytes(b"someone else's")
     with pytest.raises(OrcError, match="cannot be created: File exists"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
+        merge_bucket(insert_task(tmp_path / "out", [file]))
     assert (tmp_path / "out").read_bytes() == b"someone else's"
 
 
@@ -372,7 +372,7 @@ def test_a_damaged_stripe_is_one_line_and_leaves_no_output(tmp_path: Path):
     content[middle : middle + 500] = bytes(500)
     Path(file.path).write_bytes(content)
     with pytest.raises(OrcError, match="a: ") as caught:
-        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
+        merge_bucket(insert_task(tmp_path / "out", [file]))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 

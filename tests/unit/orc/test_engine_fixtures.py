@@ -5,18 +5,10 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.acid.names import DirectoryKind, bucket_of_property
-from compaction_operator.orc import StripeEngine, verify_output
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc import merge_bucket, verify_output
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.spec.schema import same
-from tests.unit.orc.build import (
-    Partition,
-    delete_task,
-    insert_task,
-    partitions,
-    read_events,
-    read_table,
-    text_of,
-)
+from tests.unit.orc.build import Partition, delete_task, insert_task, partitions, read_events, read_table, text_of
 
 EVERY_PARTITION = pytest.mark.parametrize("partition", partitions(), ids=str)
 COMPACTED_MINOR = pytest.mark.parametrize(
@@ -34,7 +26,7 @@ def test_major_is_hives_major(partition: Partition, tmp_path: Path):
         inputs = partition.inserts(bucket, base=True)
         schema_from = tuple(file.path for file in deletes)
         task = insert_task(output, inputs, deletes, write_ids=partition.write_ids, schema_from=schema_from)
-        verify_output(task, StripeEngine().merge(task))
+        verify_output(task, merge_bucket(task))
         _check_like_hives(output, by_hive.get(bucket))
 
 
@@ -47,7 +39,7 @@ def test_minor_rows_are_hives_minor_rows(partition: Partition, tmp_path: Path):
         output = tmp_path / f"bucket_{bucket:05d}"
         inputs = partition.inserts(bucket, base=False)
         task = insert_task(output, inputs, write_ids=partition.write_ids, schema_from=schema_from)
-        verify_output(task, StripeEngine().merge(task))
+        verify_output(task, merge_bucket(task))
         _check_like_hives(output, by_hive.get(bucket))
 
 
@@ -60,7 +52,7 @@ def test_minor_delete_events_are_hives_each_once(partition: Partition, tmp_path:
     for bucket in partition.buckets() if partition.deletes() else []:
         output = tmp_path / f"bucket_{bucket:05d}"
         task = delete_task(output, partition.deletes(), bucket=bucket, write_ids=partition.write_ids)
-        result = StripeEngine().merge(task)
+        result = merge_bucket(task)
         verify_output(task, result)
         events = read_events(output)
         assert {bucket_of_property(event[2]) for event in events} <= {bucket}

@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from compaction_operator.orc.merge.evolution import Incompatible, evolve
-from compaction_operator.orc.spec.hive_types import parse_type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import parse_type, physical_type
 
 
 def evolved(old: str, new: str, column: pa.Array | None = None, *, position: int = 0) -> pa.Array:

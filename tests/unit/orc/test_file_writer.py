@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandbox.harness.orctail import content_end
 
-from compaction_operator.orc.encoding.bloom import UTF8_UTC, bloom_columns
-from compaction_operator.orc.file.decode import open_stripe
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, Compression, Kind
+from compaction_operator.orc import OrcError
+from compaction_operator.orc.encoding import UTF8_UTC, bloom_columns
+from compaction_operator.orc.file import OrcWriter, StripeReader, read_tail, stripe_statistics
+from compaction_operator.orc.spec import Compression, Kind
+from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 from tests.unit.orc.columns import (
     BITS,
     LONG,
@@ -137,7 +135,7 @@ def test_statistics_are_of_row_groups_stripes_and_the_file(path: Path):
     assert (numbers.int_statistics.minimum, numbers.int_statistics.maximum) == (0, 119)
     assert [stripe_statistics(tail, index).column_stats[1].int_statistics.maximum for index in (0, 1)] == [19, 119]
     with path.open("rb") as file:
-        index = row_index(open_stripe(file, tail, 1), 1)
+        index = row_index(StripeReader(file, tail, 1), 1)
     assert [entry.statistics.int_statistics.minimum for entry in index.entry] == [100, 110]
 
 
@@ -146,7 +144,7 @@ def test_bloom_filters_are_one_a_row_group_and_the_encoding_says_it(path: Path):
     columns = arrays_of(types, [(number, b"%d" % number) for number in range(25)])
     write(path, layout(types, row_index_stride=10, bloom_filters={2: 0.05}), columns)
     with path.open("rb") as file:
-        stripe = open_stripe(file, read_tail(str(path)), 0)
+        stripe = StripeReader(file, read_tail(str(path)), 0)
         assert bloom_columns(stripe.footer) == {2}
         assert len(stripe.bloom_filters(2)) == 3
     assert [encoding.bloom_encoding for encoding in stripe.footer.columns] == [0, 0, UTF8_UTC]
@@ -167,7 +165,7 @@ def test_a_row_of_nulls_has_children_without_values(path: Path):
     [found] = read(path)
     assert found == written
     with path.open("rb") as file:
-        stripe = open_stripe(file, read_tail(str(path)), 0)
+        stripe = StripeReader(file, read_tail(str(path)), 0)
         assert stripe.column_bytes(2) < 20
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.hive_types import parse_type, spell
-from compaction_operator.orc.spec.messages import Kind
+from compaction_operator.orc.file import read_tail
+from compaction_operator.orc.spec import Kind, parse_type, spell
 from compaction_operator.orc.spec.schema import problem, same
 from tests.unit.orc.build import FIXTURES
 

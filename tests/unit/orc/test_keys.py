@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.merge.keys import Keys, hit_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, counted, hit_by, valid_write_ids
 
 SMALL = st.integers(min_value=-2, max_value=3)
 ROWS = st.lists(st.tuples(SMALL, SMALL, SMALL, SMALL), max_size=30)
@@ -55,5 +55,5 @@ def test_validity_is_that_of_the_write_id_list(ids: list[int]):
 
 def test_counts_by_write_id():
     found = keys([(1, 0, 0, 1), (1, 0, 1, 1), (3, 0, 0, 3)])
-    assert found.count_by(found.write_id) == {1: 2, 3: 1}
-    assert Keys.empty().count_by(Keys.empty().write_id) == {}
+    assert counted(found.write_id) == {1: 2, 3: 1}
+    assert counted(Keys.concatenate([]).write_id) == {}

@@ -3,7 +3,8 @@
 import pytest
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.spec.messages import BloomFilter, PostScript, StripeFooter, Type
+from compaction_operator.orc.spec import Type
+from compaction_operator.orc.spec.messages import BloomFilter, PostScript, StripeFooter
 
 
 def test_a_text_that_is_not_utf_8_does_not_parse():

@@ -17,13 +17,13 @@ from compaction_operator.orc import (
     MergeTask,
     OrcError,
     OriginalRows,
-    StripeEngine,
+    merge_bucket,
     sketch,
     stitch_parts,
     verify_output,
     verify_stitched,
 )
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import engine
 from tests.unit.orc.build import (
     BUCKET_0,
@@ -50,7 +50,7 @@ def copying(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(task: MergeTask) -> MergeResult:
     """Merge and verify."""
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     verify_output(task, result)
     return result
 
@@ -169,7 +169,7 @@ def test_a_key_index_that_lies_is_refused(tmp_path: Path):
     metadata = tail.user_metadata | {"hive.acid.key.index": f"1,{BUCKET_0},0;".encode()}
     rewrite_tail(file.path, types=tail.types, user_metadata=metadata, calendar=0)
     with pytest.raises(OrcError, match="its keys contradict the order"):
-        StripeEngine().merge(insert_task(tmp_path / "out", [file]))
+        merge_bucket(insert_task(tmp_path / "out", [file]))
 
 
 def test_a_sketch_says_where_the_stripes_end(tmp_path: Path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from compaction_operator.orc.encoding.patched_base import patched_base
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers
 from compaction_operator.orc.encoding.rle_encode import Encoded, encode_booleans, encode_bytes, encode_integers
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Integers
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 SIZES = st.integers(0, 1100)

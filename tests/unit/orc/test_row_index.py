@@ -11,9 +11,8 @@ import pytest
 
 from compaction_operator.orc.encoding import codec
 from compaction_operator.orc.encoding.rle import decode_bytes, decode_integers
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind
+from compaction_operator.orc.file import StripeReader, Tail, read_tail
+from compaction_operator.orc.spec import Compression, Encoding, Kind, StreamKind
 from tests.unit.orc.columns import BITS, STRINGS, TIMESTAMPS, arrays_of, layout, random_value, tree, write
 from tests.unit.orc.groups import row_index
 from tests.unit.orc.test_file_writer import EVERYTHING
@@ -170,7 +169,7 @@ def test_each_row_group_is_found_by_its_positions(tmp_path: Path, compression: C
     path = write(tmp_path / "file", file, columns)
     tail = read_tail(str(path))
     with path.open("rb") as opened:
-        stripe = open_stripe(opened, tail, 0)
+        stripe = StripeReader(opened, tail, 0)
         streams = read_streams(path, tail, stripe)
         for top, array in columns.items():
             parts = [

@@ -6,10 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.hive_types import parse_type
-from compaction_operator.orc.spec.messages import Kind, Type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.file import read_tail
+from compaction_operator.orc.spec import Kind, Type, parse_type, physical_type
 from compaction_operator.orc.spec.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.file.statistics import column_statistics, merge, were_collected
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import ColumnStatistics, Kind, Metadata, Type
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Kind, Type, physical_type
+from compaction_operator.orc.spec.messages import ColumnStatistics, Metadata
 from tests.unit.orc.build import FIXTURES
 from tests.unit.orc.columns import decimal, timestamp
 from tests.unit.orc.groups import JavaFile

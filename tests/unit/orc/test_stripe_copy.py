@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from sandbox.harness.orctail import content_end
 
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeLayout
-from compaction_operator.orc.file.stripe_copy import can_copy, stripe_statistics
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, Compression, Kind, StreamKind, StripeFooter
+from compaction_operator.orc import OrcError
+from compaction_operator.orc.file import OrcWriter, StripeLayout, Tail, can_copy, read_tail, stripe_statistics
+from compaction_operator.orc.spec import Compression, Kind, StreamKind
+from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, StripeFooter
 from tests.unit.orc.build import FIXTURES
 from tests.unit.orc.columns import LONG, STRING, add_stripe, arrays_of, layout, read, tree, write
 

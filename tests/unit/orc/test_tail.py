@@ -7,8 +7,8 @@ import pytest
 from sandbox.harness.orctail import rewrite_tail, write_tail
 
 from compaction_operator.orc import OrcError, count_rows
-from compaction_operator.orc.file.tail import read_tail
-from compaction_operator.orc.spec.messages import Compression, Kind
+from compaction_operator.orc.file import read_tail
+from compaction_operator.orc.spec import Compression, Kind
 from tests.unit.orc.build import FIXTURES, insert, read_events, write_acid
 
 TYPES = FIXTURES / "hive-3.1.3" / "types" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"

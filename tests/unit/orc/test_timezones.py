@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from compaction_operator.orc.file.decode import open_stripe
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc.file import StripeReader, read_tail
 from compaction_operator.orc.spec.timezones import as_written_in_utc, is_utc, utc_offsets
 from tests.unit.orc.build import DATA
 
@@ -29,7 +28,7 @@ def test_as_hives_reader_sees_it(name: str):
     path = DATA / f"zone_{name}.orc"
     expected = [tuple(map(int, line.split())) for line in path.with_suffix(".txt").read_text().splitlines()]
     with path.open("rb") as file:
-        stripe = open_stripe(file, read_tail(str(path)), 0)
+        stripe = StripeReader(file, read_tail(str(path)), 0)
         assert stripe.footer.writer_timezone.lower().replace("/", "_") == name
         values = stripe.column(1).to_pylist()
     assert [as_java_reads(value["seconds"], value["nanos"]) for value in values] == expected

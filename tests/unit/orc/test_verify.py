@@ -8,21 +8,12 @@ from typing import Any
 import pytest
 from sandbox.harness.orctail import frame_plain, rewrite_tail, write_tail
 
-from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, StripeEngine, verify_output
-from compaction_operator.orc.encoding.codec import decompress
-from compaction_operator.orc.file.tail import read_tail
+from compaction_operator.orc import InputFile, MergeResult, MergeTask, OrcError, merge_bucket, verify_output
+from compaction_operator.orc.encoding import decompress
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge import engine
 from compaction_operator.orc.spec.messages import Metadata
-from tests.unit.orc.build import (
-    FIXTURES,
-    Event,
-    delete,
-    delete_task,
-    insert,
-    insert_task,
-    metadata_of,
-    write_acid,
-)
+from tests.unit.orc.build import FIXTURES, Event, delete, delete_task, insert, insert_task, metadata_of, write_acid
 
 ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
 
@@ -38,7 +29,7 @@ def task(tmp_path: Path) -> MergeTask:
 @pytest.fixture
 def result(task: MergeTask) -> MergeResult:
     """A good merge of them."""
-    return StripeEngine().merge(task)
+    return merge_bucket(task)
 
 
 def replaced(result: MergeResult, rows: list[Event]) -> str:
@@ -80,7 +71,7 @@ def test_a_damaged_stripe_that_was_copied_is_put_down_to_the_file_it_came_from(
         file.seek(stripe.offset + stripe.index_length)
         file.write(b"\xff" * stripe.data_length)
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     assert result.copied_from == {0: str(path)}
     with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe, which was copied into {result.output}: "):
         verify_output(task, result)
@@ -94,7 +85,7 @@ def test_a_stripe_that_was_copied_ends_with_the_key_of_its_index(tmp_path: Path,
     rewrite_tail(str(path), types=tail.types, user_metadata=tail.user_metadata | index, calendar=0)
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
     with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* does not end with the key"):
-        verify_output(task, StripeEngine().merge(task))
+        verify_output(task, merge_bucket(task))
 
 
 def test_a_stripe_that_was_copied_has_the_write_ids_of_its_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -109,7 +100,7 @@ def test_a_stripe_that_was_copied_has_the_write_ids_of_its_statistics(tmp_path: 
     write_tail(replace(tail, metadata=changed))
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
     with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe.* has write ids outside its statistics"):
-        verify_output(task, StripeEngine().merge(task))
+        verify_output(task, merge_bucket(task))
 
 
 def copy_of_hives_file(folder: Path) -> Path:
@@ -163,7 +154,7 @@ def test_user_metadata_that_is_not_of_the_rows_is_found(task: MergeTask, result:
 def test_a_lost_delete_event_is_found(tmp_path: Path):
     inputs = [write_acid(tmp_path / "d", [delete(1, 0, by=3), delete(1, 1, by=3)])]
     task = delete_task(tmp_path / "out", inputs)
-    result = StripeEngine().merge(task)
+    result = merge_bucket(task)
     verify_output(task, result)
     replaced(result, [delete(1, 0, by=3)])
     with pytest.raises(OrcError, match="it holds 1 events, not 2"):

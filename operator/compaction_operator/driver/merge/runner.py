@@ -14,8 +14,8 @@ from compaction_operator.orc import (
     MergeTask,
     OrcError,
     RepeatedRowError,
-    StripeEngine,
     count_rows,
+    merge_bucket,
     stitch_parts,
     verify_output,
     verify_stitched,
@@ -123,7 +123,7 @@ def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
-    result = StripeEngine().merge(own)
+    result = merge_bucket(own)
     verify_output(own, result)
     if own.keys == KeyRange():
         _require_all_read(own, result)

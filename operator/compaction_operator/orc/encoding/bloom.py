@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Booleans, Integers, Kind, StreamKind, Words
 from compaction_operator.orc.spec.interpret import decimals, milliseconds, offsets_of, plain_strings, word_of, words_at
-from compaction_operator.orc.spec.messages import BloomFilter, Kind, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilter
 
 UTF8_UTC = 1
 """The `bloom_encoding` of columns with these filters; without it, readers ignore filters of timestamps."""
@@ -66,7 +66,7 @@ def _size(fpp: float, expected_entries: int) -> int:
     return bits + 64 - bits % 64
 
 
-def _set_bits(bits: npt.NDArray[np.bool_], hashes: Integers, functions: int) -> None:
+def _set_bits(bits: Booleans, hashes: Integers, functions: int) -> None:
     first = hashes.astype(np.int32)
     second = (hashes >> 32).astype(np.int32)
     for index in range(1, functions + 1):

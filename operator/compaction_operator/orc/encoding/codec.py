@@ -1,19 +1,27 @@
-"""Decompresses the frames of an ORC file's sections (ORC specification, "Compression")."""
+"""Compresses and decompresses the frames of an ORC file's sections (ORC specification, "Compression")."""
 
 import bisect
 import zlib
-from typing import cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
 
 import pyarrow as pa
 from isal import isal_zlib
 
-from compaction_operator.orc.spec.messages import Compression
+from compaction_operator.orc.spec import Compression
 
 DEFAULT_BLOCK_SIZE = 256 * 1024
 LARGEST_BLOCK_SIZE = 1 << 23
 """A frame's length has 23 bits, so Java's writer accepts no larger block (OutStream.assertBufferSizeValid)."""
 
+LARGEST_FRAME = (1 << 23) - 1
+"""The largest length in the header of a frame."""
+
 _HEADER_BYTES = 3
+_LEVEL = 2
+_ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
 _INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # the type stub declares an instance, not a class
 
 
@@ -97,3 +105,57 @@ def _lz4_length(frame: bytes, block_size: int) -> int:
     if not fits(block_size - 1):
         return block_size
     return bisect.bisect_left(range(block_size), True, key=fits)
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedStream:
+    """A stream as stored in the file; `chunks` are the offsets of its frames and of its end, empty without a codec."""
+
+    data: bytes
+    chunks: tuple[int, ...]
+    block_size: int
+
+    def position(self, offset: int) -> tuple[int, ...]:
+        """Return a plain offset as a row index stores it: alone, or as a frame's start and the offset inside it."""
+        if not self.chunks:
+            return (offset,)
+        chunk, rest = divmod(offset, self.block_size)
+        return (self.chunks[chunk], rest)
+
+
+def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStream:
+    """Return `data` as a stream of a file with this codec, in frames of at most `block_size` plain bytes.
+
+    `data` is bytes or another object with the buffer protocol, such as an Arrow buffer. A frame that would not shrink
+    is stored uncompressed. Raises ValueError for LZO.
+    """
+    if codec is Compression.NONE:
+        return CompressedStream(bytes(data), (), block_size)
+    shrink, block_size = _compressor(codec), min(block_size, LARGEST_FRAME)
+    plain, length = memoryview(data), 0
+    parts: list[bytes | memoryview] = []
+    starts = [0]
+    for start in range(0, len(plain), block_size):
+        header, frame = _frame(plain[start : start + block_size], shrink)
+        parts += (header, frame)
+        length += _HEADER_BYTES + len(frame)
+        starts.append(length)
+    return CompressedStream(b"".join(parts), tuple(starts), block_size)
+
+
+def _frame(plain: memoryview, shrink: Callable[[memoryview], bytes]) -> tuple[bytes, bytes | memoryview]:
+    """Return a frame's header and content."""
+    small = shrink(plain)
+    original = len(small) >= len(plain)
+    frame = plain if original else small
+    return (len(frame) << 1 | original).to_bytes(_HEADER_BYTES, "little"), frame
+
+
+@cache
+def _compressor(codec: Compression) -> Callable[[memoryview], bytes]:
+    if codec is Compression.ZLIB:
+        return lambda plain: bytes(isal_zlib.compress(plain, _LEVEL, wbits=-zlib.MAX_WBITS))
+    if codec not in _ARROW_NAMES:
+        raise ValueError(f"{codec.name} compression is not supported")
+    arrow = pa.Codec(_ARROW_NAMES[codec])
+    return lambda plain: bytes(arrow.compress(pa.py_buffer(plain), asbytes=True))

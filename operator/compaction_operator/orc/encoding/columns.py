@@ -9,13 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from compaction_operator.orc.encoding import rle
-from compaction_operator.orc.spec import timezones
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import (
+    Booleans,
+    Encoding,
+    Integers,
+    Kind,
+    StreamKind,
+    physical_type,
+    sums_before,
+    timezones,
+)
 
 _Array = npt.NDArray[Any]
-_Bools = npt.NDArray[np.bool_]
 
 _LONGEST = (1 << 31) - 1
 _INTEGERS = frozenset({Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE})
@@ -43,7 +48,7 @@ class _Slots:
     """The `count` slots of a column; the slots marked in `present` (None: all) hold its `values` values."""
 
     count: int
-    present: _Bools | None
+    present: Booleans | None
     values: int
 
     def validity(self) -> pa.Buffer | None:
@@ -70,7 +75,7 @@ class _Slots:
         return pa.Array.from_buffers(type_, self.count, wrapped, children=list(children))
 
 
-def present_rows(streams: StripeStreams, column: int, count: int) -> _Bools | None:
+def present_rows(streams: StripeStreams, column: int, count: int) -> Booleans | None:
     """Return which of a column's `count` slots are not null, or None if no slot is null.
 
     Raises ValueError for a damaged stream.
@@ -125,7 +130,7 @@ class _Column:
         children = [decode_column(self.streams, child, elements) for child in self._subtypes()]
         if len(children) > 1:
             children = [pa.Array.from_buffers(type_.value_type, elements, [None], children=children)]
-        return slots.array(type_, [_offsets(slots.spread(lengths))], children)
+        return slots.array(type_, [sums_before(slots.spread(lengths))], children)
 
     def children(self, kind: Kind, values: int) -> Sequence[pa.Array]:
         """Return the children of a kind that Arrow holds as a struct, each with `values` values."""
@@ -216,15 +221,9 @@ _PLAIN: dict[Kind, Callable[[bytes, int], _Array]] = {
 }
 
 
-def _offsets(lengths: Integers) -> Integers:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
 def _binary(lengths: Integers, data: bytes, slots: _Slots) -> pa.Array:
     """Return a large binary array of values that are concatenated in `data`."""
-    offsets = _offsets(slots.spread(lengths))
+    offsets = sums_before(slots.spread(lengths))
     if offsets[-1] != len(data):
         raise ValueError(f"{len(data)} bytes of values whose lengths add up to {offsets[-1]}")
     return slots.array(pa.large_binary(), [offsets, data])

@@ -9,15 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.encoding.rle_encode import (
-    Encoded,
-    Positions,
-    encode_booleans,
-    encode_bytes,
-    encode_integers,
-)
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.messages import Encoding, Kind, StreamKind
+from compaction_operator.orc.encoding.rle_encode import Positions, encode_booleans, encode_bytes, encode_integers
+from compaction_operator.orc.spec import Encoding, Integers, Kind, StreamKind, sums_before
 
 _DICTIONARY_RATIO = 0.8
 _SAMPLE = 10_000
@@ -58,7 +51,7 @@ def encode_column(
     """
     encoded = encode_node(types, column, array, row_groups=row_groups)
     yield encoded
-    values, groups = _present(encoded)
+    values, groups = _present(array, row_groups)
     for child, child_values, child_groups in _children(types[column], values, groups):
         yield from encode_column(types, child, child_values, row_groups=child_groups)
 
@@ -66,21 +59,18 @@ def encode_column(
 def encode_node(types: Sequence[Any], column: int, array: pa.Array, *, row_groups: Integers) -> EncodedColumn:
     """Encode a column without its children."""
     kind = Kind(types[column].kind)
-    empty = EncodedColumn(column, Encoding.DIRECT, 0, [], array, row_groups)
-    values, groups = _present(empty)
-    encoding, dictionary_size, streams = _encode_values(kind, values, groups)
+    encoding, dictionary_size, streams = _encode_values(kind, *_present(array, row_groups))
     if array.null_count:
         present = encode_booleans(_numpy(array.is_valid()), row_groups)
-        streams.insert(0, _stream(StreamKind.PRESENT, present))
+        streams.insert(0, PlainStream(StreamKind.PRESENT, *present))
     return EncodedColumn(column, encoding, dictionary_size, streams, array, row_groups)
 
 
-def _present(column: EncodedColumn) -> tuple[pa.Array, Integers]:
+def _present(array: pa.Array, groups: Integers) -> tuple[pa.Array, Integers]:
     """Return the values that are not null, and the offsets of the row groups among them."""
-    if not column.array.null_count:
-        return column.array, column.groups
-    before = np.concatenate(([0], np.cumsum(_numpy(column.array.is_valid()))))
-    return column.array.drop_null(), before[column.groups]
+    if not array.null_count:
+        return array, groups
+    return array.drop_null(), sums_before(_numpy(array.is_valid()))[groups]
 
 
 def _encode_values(kind: Kind, values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
@@ -88,7 +78,7 @@ def _encode_values(kind: Kind, values: pa.Array, groups: Integers) -> tuple[Enco
         case Kind.STRING | Kind.CHAR | Kind.VARCHAR:
             return _encode_strings(values, groups)
         case Kind.BOOLEAN:
-            streams = [_stream(StreamKind.DATA, encode_booleans(_numpy(values), groups))]
+            streams = [PlainStream(StreamKind.DATA, *encode_booleans(_numpy(values), groups))]
         case Kind.BYTE:
             streams = [_tags(values, groups)]
         case Kind.UNION:
@@ -127,15 +117,14 @@ def _children(type_: Any, values: pa.Array, groups: Integers) -> Iterator[tuple[
         case Kind.LIST | Kind.MAP:
             items = values.flatten()
             fields = items.flatten() if type_.kind == Kind.MAP else [items]
-            before = np.concatenate(([0], np.cumsum(_numpy(pc.list_value_length(values)))))
+            groups = sums_before(_numpy(pc.list_value_length(values)))[groups]
             for child, field in zip(type_.subtypes, fields, strict=True):
-                yield child, field, before[groups]
+                yield child, field, groups
         case Kind.UNION:
             tags, *alternatives = values.flatten()
             for tag, (child, field) in enumerate(zip(type_.subtypes, alternatives, strict=True)):
                 chosen = _numpy(tags) == tag
-                before = np.concatenate(([0], np.cumsum(chosen)))
-                yield child, field.filter(pa.array(chosen)), before[groups]
+                yield child, field.filter(pa.array(chosen)), sums_before(chosen)[groups]
 
 
 def _numpy(values: pa.Array) -> npt.NDArray[Any]:
@@ -145,16 +134,12 @@ def _numpy(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def _stream(kind: StreamKind, encoded: Encoded) -> PlainStream:
-    return PlainStream(kind, encoded.data, encoded.positions)
-
-
 def _integers(kind: StreamKind, values: pa.Array, groups: Integers, *, signed: bool) -> PlainStream:
-    return _stream(kind, encode_integers(_numpy(values).astype(np.int64, copy=False), groups, signed=signed))
+    return PlainStream(kind, *encode_integers(_numpy(values).astype(np.int64, copy=False), groups, signed=signed))
 
 
 def _tags(values: pa.Array, groups: Integers) -> PlainStream:
-    return _stream(StreamKind.DATA, encode_bytes(_numpy(values).view(np.uint8), groups))
+    return PlainStream(StreamKind.DATA, *encode_bytes(_numpy(values).view(np.uint8), groups))
 
 
 def _floats(values: pa.Array, groups: Integers) -> PlainStream:
@@ -178,20 +163,18 @@ def _contents(values: pa.Array, groups: Integers) -> tuple[PlainStream, Integers
 
 def _direct_strings(values: pa.Array, groups: Integers) -> list[PlainStream]:
     data, ends = _contents(values, groups)
-    return [data, _stream(StreamKind.LENGTH, encode_integers(np.diff(ends), groups, signed=False))]
+    return [data, PlainStream(StreamKind.LENGTH, *encode_integers(np.diff(ends), groups, signed=False))]
 
 
 def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
     """Encode with a sorted dictionary if that pays, by the rule of Java's writer (StringBaseTreeWriter)."""
-    if not _repeats(values.slice(0, _SAMPLE)):
-        return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
-    numbered = values.dictionary_encode()
-    if len(numbered.dictionary) > _DICTIONARY_RATIO * len(values):
+    numbered = values.dictionary_encode() if _repeats(values.slice(0, _SAMPLE)) else None
+    if numbered is None or len(numbered.dictionary) > _DICTIONARY_RATIO * len(values):
         return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
     order = pc.sort_indices(numbered.dictionary)
     rank = np.empty(len(order), np.int64)
     rank[_numpy(order)] = np.arange(len(order))
-    data = _stream(StreamKind.DATA, encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
+    data = PlainStream(StreamKind.DATA, *encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
     words, lengths = _direct_strings(numbered.dictionary.take(order), np.array([0, len(order)]))
     dictionary = PlainStream(StreamKind.DICTIONARY_DATA, words.data, None)
     return Encoding.DICTIONARY_V2, len(order), [data, PlainStream(StreamKind.LENGTH, lengths.data, None), dictionary]

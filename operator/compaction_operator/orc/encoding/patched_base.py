@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from compaction_operator.orc.encoding.bit_packing import Unsigned, any_width, code_of, pack, pack_few, width_of
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.encoding.bit_packing import CODES, any_width, pack, pack_few, width_of
+from compaction_operator.orc.spec import Integers, Words
 
 _PATCHED_BASE = 0x80
 _LONGEST_GAP = 255
@@ -31,8 +31,8 @@ def patched_base(values: Integers) -> bytes | None:
     if patch_width + gap_width > _WIDEST_PATCH:
         return None
     base_size = abs(base).bit_length() // 8 + 1
-    head = (_PATCHED_BASE << 8 | code_of(width) << 9 | len(values) - 1) << 16
-    head |= (base_size - 1) << 13 | code_of(patch_width) << 8 | (gap_width - 1) << 5 | len(patches)
+    head = (_PATCHED_BASE << 8 | CODES[width] << 9 | len(values) - 1) << 16
+    head |= (base_size - 1) << 13 | CODES[patch_width] << 8 | (gap_width - 1) << 5 | len(patches)
     signed_base = abs(base) | (base < 0) << (8 * base_size - 1)
     data = pack(offsets, np.array([len(values)]), width)
     entries = [gap << patch_width | patch for gap, patch in patches]
@@ -40,7 +40,7 @@ def patched_base(values: Integers) -> bytes | None:
     return head.to_bytes(4, "big") + signed_base.to_bytes(base_size, "big") + data + listed
 
 
-def _width_of_most(offsets: Unsigned) -> int:
+def _width_of_most(offsets: Words) -> int:
     """Return the width that fits all values except the largest twentieth, as Java's writer does.
 
     NB: a run has room for 31 patches. Of 512 values at most 25 need one, plus two steps without bits between them.

@@ -7,10 +7,10 @@ They count the values of the runs before they allocate memory for them.
 import numpy as np
 import numpy.typing as npt
 
-from compaction_operator.orc.encoding.rle_version1 import decode_version1
-from compaction_operator.orc.encoding.rle_version2 import decode_version2
+from compaction_operator.orc.encoding.rle_version1 import Version1Decoder
+from compaction_operator.orc.encoding.rle_version2 import Version2Decoder
 from compaction_operator.orc.encoding.runs import check_end
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Booleans, Integers
 
 
 def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
@@ -32,7 +32,7 @@ def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
-def decode_booleans(data: bytes, count: int) -> npt.NDArray[np.bool_]:
+def decode_booleans(data: bytes, count: int) -> Booleans:
     """Return the values of a boolean stream: bits, highest first, in a byte run-length stream."""
     packed = decode_bytes(data, (count + 7) // 8)
     return np.unpackbits(packed, count=count).view(np.bool_)
@@ -43,8 +43,8 @@ def decode_integers(data: bytes, count: int, *, signed: bool, version: int) -> I
 
     Unsigned values of 2**63 or more are returned negative, as in Java.
     """
-    decode = decode_version1 if version == 1 else decode_version2
-    return decode(data, count, signed=signed)
+    decoder = Version1Decoder if version == 1 else Version2Decoder
+    return decoder(data, signed).decode(count)
 
 
 def split_varints(data: bytes, count: int) -> Integers:

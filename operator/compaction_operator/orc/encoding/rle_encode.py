@@ -1,19 +1,17 @@
 """Encodes ORC streams with run lengths: bytes, booleans, and integers in version 2."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from compaction_operator.orc.encoding.bit_packing import WIDTHS, Unsigned, code_of, pack, width_of
+from compaction_operator.orc.encoding.bit_packing import CODES, WIDTHS, pack, width_of
 from compaction_operator.orc.encoding.patched_base import patched_base
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Booleans, Integers
 
 Bytes = npt.NDArray[np.uint8]
-Booleans = npt.NDArray[np.bool_]
 Positions = list[tuple[int, ...]]
 
 _LONGEST_BLOCK = 512
@@ -28,8 +26,7 @@ _FEW = 20
 _SHORT_REPEAT, _DIRECT, _DELTA = 0x00, 0x40, 0xC0
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """A plain stream, and the position of each row group: the byte offset, then the counts to skip from there."""
 
     data: bytes
@@ -42,8 +39,7 @@ def encode_bytes(values: Bytes, groups: Integers) -> Encoded:
     `groups` holds the offset of each row group's values and the number of values, in ascending order from 0. No run
     crosses an offset, so each row group starts with a run.
     """
-    parts = [_byte_runs(values[start:end]) for start, end in pairwise(groups.tolist())]
-    return Encoded(b"".join(parts), [(offset, 0) for offset in _offsets(parts)])
+    return _joined([_byte_runs(values[start:end]) for start, end in pairwise(groups.tolist())])
 
 
 def encode_booleans(values: Booleans, groups: Integers) -> Encoded:
@@ -61,12 +57,12 @@ def encode_integers(values: Integers, groups: Integers, *, signed: bool) -> Enco
 
     `groups` as in `encode_bytes`. Values of an unsigned stream are taken as unsigned 64-bit numbers.
     """
-    parts = [_integer_runs(values[start:end], signed=signed) for start, end in pairwise(groups.tolist())]
-    return Encoded(b"".join(parts), [(offset, 0) for offset in _offsets(parts)])
+    return _joined([_integer_runs(values[start:end], signed=signed) for start, end in pairwise(groups.tolist())])
 
 
-def _offsets(parts: list[bytes]) -> list[int]:
-    return [0, *accumulate(map(len, parts))][:-1]
+def _joined(parts: list[bytes]) -> Encoded:
+    offsets = [0, *accumulate(map(len, parts))][:-1]
+    return Encoded(b"".join(parts), [(offset, 0) for offset in offsets])
 
 
 def _chop(starts: Integers, total: int, limit: Integers) -> tuple[Integers, Integers]:
@@ -106,9 +102,7 @@ def _write_byte_runs(values: Bytes, starts: Integers, lengths: Integers, repeate
 
 
 def _integer_runs(values: Integers, *, signed: bool) -> bytes:
-    if not len(values):
-        return b""
-    return b"".join(_write_blocks(_Blocks(values, signed=signed)))
+    return b"".join(_write_blocks(_Blocks(values, signed=signed))) if len(values) else b""
 
 
 class _Blocks:
@@ -122,8 +116,7 @@ class _Blocks:
 
     def __init__(self, values: Integers, *, signed: bool) -> None:
         self.values = values
-        self.signed = signed
-        self.codes = _zigzag(values) if signed else values.view(np.uint64)
+        self.codes = (((values << 1) ^ (values >> 63)) if signed else values).view(np.uint64)
         self.starts = starts = _cut(values)
         self.lengths = np.diff(starts, append=len(values))
         self.steps = _steps(values, starts)
@@ -155,10 +148,6 @@ class _Blocks:
             if run and len(run) < length * int(self.widths[block]) // 8:
                 found[block] = run
         return found
-
-
-def _zigzag(values: Integers) -> Unsigned:
-    return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
 def _cut(values: Integers) -> Integers:
@@ -217,7 +206,7 @@ def _write_blocks(blocks: _Blocks) -> Iterator[bytes | memoryview]:
 
 
 def _head(kind: int, width: int, length: int) -> bytes:
-    code = code_of(width) if width else 0
+    code = CODES[width] if width else 0
     return (kind << 8 | code << 9 | (length - 1)).to_bytes(2, "big")
 
 

@@ -6,36 +6,32 @@ from compaction_operator.orc.encoding.runs import (
     LONGEST_VARINT,
     MASK,
     PADDING,
-    LinearRuns,
     Notes,
     check_end,
     indexes,
     unzigzag,
     varint,
+    write_linear,
     zigzag,
 )
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Integers, Words, sums_before
 
 
-def decode_version1(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; raise ValueError if it holds another number."""
-    return _Decoder(data, signed).decode(count)
-
-
-class _Decoder:
+class Version1Decoder:
     """Decodes one stream: a first pass notes the runs, then all literals are decoded at once."""
 
     def __init__(self, data: bytes, signed: bool) -> None:
         self._data = data
         self._padded = data + PADDING
         self._signed = signed
-        self._linear = LinearRuns()
+        self._linear = Notes(4)  # offset, number of values, first value, step
         self._literals = Notes(4)  # offset, number of values, start and end of the bytes
         is_end = np.frombuffer(data, dtype=np.int8) >= 0
         self._ends = np.flatnonzero(is_end)  # the last byte of each base-128 number
-        self._ended = np.concatenate(([0], np.cumsum(is_end)))  # the number of ends before each byte
+        self._ended = sums_before(is_end)  # the number of ends before each byte
 
     def decode(self, count: int) -> Integers:
+        """Return the `count` values of the stream; raise ValueError if it holds another number."""
         position = total = 0
         while position < len(self._data) and total < count:
             control = self._data[position]
@@ -48,7 +44,7 @@ class _Decoder:
             total += length
         check_end(self._data, position, count=count, total=total)
         out = np.empty(count, dtype=np.int64)
-        self._linear.write(out)
+        write_linear(self._linear, out)
         self._write_literals(out)
         return out
 
@@ -57,7 +53,7 @@ class _Decoder:
         first, end = varint(self._padded, position + 1)
         if step >= 128:
             step = (step - 256) & MASK
-        self._linear.add(offset, length, zigzag(first) if self._signed else first, step)
+        self._linear.add((offset, length, zigzag(first) if self._signed else first, step))
         return end
 
     def _literal(self, start: int, offset: int, length: int) -> int:

@@ -4,27 +4,22 @@ from collections import defaultdict
 
 import numpy as np
 
-from compaction_operator.orc.encoding.bit_unpacking import closest_width, unpack, unpack_few, width_of_code
+from compaction_operator.orc.encoding.bit_packing import ALL_WIDTHS, any_width, unpack, unpack_few
 from compaction_operator.orc.encoding.runs import (
     MASK,
     PADDING,
-    LinearRuns,
     Notes,
     check_end,
     indexes,
     unzigzag,
     varint,
+    write_linear,
     zigzag,
 )
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Integers
 
 
-def decode_version2(data: bytes, count: int, *, signed: bool) -> Integers:
-    """Return the `count` values of a stream; raise ValueError if it holds another number."""
-    return _Decoder(data, signed).decode(count)
-
-
-class _Decoder:
+class Version2Decoder:
     """Decodes one stream: a first pass notes the runs, then all runs of one bit width are unpacked at once.
 
     A method that reads a run takes the run's byte position and the offset of its first value. It returns the byte
@@ -36,7 +31,7 @@ class _Decoder:
         self._padded = data + PADDING
         self._signed = signed
         self._repeats = Notes(2)  # position, offset
-        self._linear = LinearRuns()
+        self._linear = Notes(4)  # offset, number of values, first value, step
         # packed values by (width, zigzag): start of the bytes, offset, number of values
         self._packed: defaultdict[tuple[int, bool], Notes] = defaultdict(lambda: Notes(3))
         self._deltas = Notes(4)  # offset, number of values, first value, first delta
@@ -44,6 +39,7 @@ class _Decoder:
         self._patches = Notes(2)  # offset, bits to set
 
     def decode(self, count: int) -> Integers:
+        """Return the `count` values of the stream; raise ValueError if it holds another number."""
         data, end = self._data, len(self._data)
         readers = (self._direct, self._patched_base, self._delta)
         position = total = 0
@@ -62,7 +58,7 @@ class _Decoder:
     def _written(self, count: int) -> Integers:
         out = np.empty(count, dtype=np.int64)
         self._write_repeats(out)
-        self._linear.write(out)
+        write_linear(self._linear, out)
         for (width, is_zigzag), runs in self._packed.items():
             unpack(self._padded, runs.columns(), width=width, zigzag=is_zigzag, out=out)
         self._write_deltas(out)
@@ -77,7 +73,7 @@ class _Decoder:
     def _header(self, position: int) -> tuple[int, int]:
         """Return the bit width and the number of values from the two-byte header of most runs."""
         header = self._padded[position]
-        return width_of_code(header >> 1 & 31), ((header & 1) << 8 | self._padded[position + 1]) + 1
+        return ALL_WIDTHS[header >> 1 & 31], ((header & 1) << 8 | self._padded[position + 1]) + 1
 
     def _delta(self, position: int, offset: int) -> tuple[int, int]:
         width, length = self._header(position)
@@ -85,7 +81,7 @@ class _Decoder:
         step, end = varint(self._padded, end)
         first, step = zigzag(first) if self._signed else first, zigzag(step)
         if not self._padded[position] & 0x3E:  # no width: all deltas are equal
-            self._linear.add(offset, length, first, step)
+            self._linear.add((offset, length, first, step))
             return end, length
         if length < 2:
             raise ValueError("a delta run without a delta")
@@ -101,8 +97,8 @@ class _Decoder:
         self._packed[width, False].add((start, offset, length))
         self._bases.add((offset, length, base))
         patches = start + (length * width + 7) // 8
-        patch_width, gap_width, number = width_of_code(third & 31), (fourth >> 5) + 1, fourth & 31
-        entry_width = closest_width(patch_width + gap_width)
+        patch_width, gap_width, number = ALL_WIDTHS[third & 31], (fourth >> 5) + 1, fourth & 31
+        entry_width = any_width(patch_width + gap_width)
         end = patches + (number * entry_width + 7) // 8
         at = offset
         for entry in unpack_few(self._padded[patches:end], number, entry_width):

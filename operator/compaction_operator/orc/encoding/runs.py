@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec import Integers, Words
 
 MASK = (1 << 64) - 1
 LONGEST_VARINT = 10
@@ -72,23 +72,16 @@ class Notes:
         return np.ascontiguousarray(words.reshape(-1, self._width).T)
 
 
-class LinearRuns:
-    """Runs of values with a fixed step."""
+def write_linear(runs: Notes, out: Integers) -> None:
+    """Write the values of runs with a fixed step to their offsets; as in Java, arithmetic wraps at 64 bits.
 
-    def __init__(self) -> None:
-        self._notes = Notes(4)
-
-    def add(self, offset: int, length: int, first: int, step: int) -> None:
-        """Add a run at `offset`; `first` and `step` have 64 bits each."""
-        self._notes.add((offset, length, first, step))
-
-    def write(self, out: Integers) -> None:
-        """Write the values to their offsets; as in Java, arithmetic wraps at 64 bits."""
-        if not self._notes:
-            return
-        offsets, lengths, first, step = self._notes.columns()
-        index = indexes(offsets, lengths)
-        values = np.repeat(first, lengths)
-        if step.any():
-            values += np.repeat(step, lengths) * (index - np.repeat(offsets, lengths))
-        out[index] = values
+    A note has the offset of the values, their number, the first value and the step.
+    """
+    if not runs:
+        return
+    offsets, lengths, first, step = runs.columns()
+    index = indexes(offsets, lengths)
+    values = np.repeat(first, lengths)
+    if step.any():
+        values += np.repeat(step, lengths) * (index - np.repeat(offsets, lengths))
+    out[index] = values

@@ -1,1 +1,18 @@
 """Whole ORC files: tails and stripes to read, copy and write, with their statistics and indexes."""
+
+from compaction_operator.orc.file.decode import StripeReader
+from compaction_operator.orc.file.file_writer import OrcWriter
+from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
+from compaction_operator.orc.file.stripe_copy import can_copy, stripe_statistics
+from compaction_operator.orc.file.tail import Tail, read_tail
+
+__all__ = [
+    "OrcWriter",
+    "StripeBuilder",
+    "StripeLayout",
+    "StripeReader",
+    "Tail",
+    "can_copy",
+    "read_tail",
+    "stripe_statistics",
+]

@@ -8,29 +8,21 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
+from compaction_operator.orc.encoding import StripeStreams, decode_column, decompress, present_rows
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import BloomFilterIndex, Kind, StreamKind, StripeFooter
+from compaction_operator.orc.spec import Kind, OrcError, StreamKind
+from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
 from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
 
 
-def open_stripe(file: BinaryIO, tail: Tail, index: int) -> "StripeReader":
-    """Return a reader of one stripe of the file with the tail `tail`.
-
-    Raises OrcError for a damaged footer, an encrypted stripe, or an invalid type tree.
-    """
-    return StripeReader(file, tail, index)
-
-
 class StripeReader:
     """The columns of one stripe, each read and decoded on demand.
 
-    `rows` is the number of rows, `footer` the StripeFooter message.
+    `rows` is the number of rows, `footer` the StripeFooter message. The constructor raises OrcError for a damaged
+    footer, an encrypted stripe, or an invalid type tree.
     """
 
     def __init__(self, file: BinaryIO, tail: Tail, index: int) -> None:
@@ -52,7 +44,7 @@ class StripeReader:
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
-        with self._errors(f"column {self._name(column)}"):
+        with self._errors(f"column {self._names[column]}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
             return decode_column(self._decodable, column, self.rows)
@@ -68,7 +60,7 @@ class StripeReader:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
         for kind in _BLOOM_FILTERS:
             if (column, kind) in self._streams:
-                with self._errors(f"the Bloom filters of column {self._name(column)}"):
+                with self._errors(f"the Bloom filters of column {self._names[column]}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
 
@@ -79,12 +71,9 @@ class StripeReader:
         except (OSError, ValueError, DecodeError, pa.ArrowException) as error:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
-    def _name(self, column: int) -> str:
-        return self._names[column] or "0"
-
     @cached_property
     def _names(self) -> list[str]:
-        return column_names(self._types)
+        return [name or "0" for name in column_names(self._types)]
 
     @cached_property
     def _parents(self) -> dict[int, int]:
@@ -95,7 +84,7 @@ class StripeReader:
         data = self._file.read(length)
         if len(data) < length:
             raise ValueError("the file is truncated")
-        return codec.decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
+        return decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
 
     def _read_footer(self, information: Any) -> Any:
         start = information.offset + information.index_length + information.data_length
@@ -139,4 +128,4 @@ class StripeReader:
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
-            raise ValueError(f"its ancestor {self._name(column)} is null in some rows")
+            raise ValueError(f"its ancestor {self._names[column]} is null in some rows")

@@ -9,19 +9,14 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
-from compaction_operator.orc.encoding.compress import compress
-from compaction_operator.orc.file.row_index import StoredColumn
 from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
+from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
+from compaction_operator.orc.file.tail import MAGIC, Tail
+from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
-from compaction_operator.orc.spec.physical import physical_type
 
-_MAGIC = b"ORC"
 _VERSION = (0, 12)
-_WRITER_JAVA = 0
 _WRITER_VERSION = 7
 """As Hive 3.1 writes (ORC_517): string statistics hold complete values, and timestamp statistics are also in UTC."""
 _PIECE = 8 * 1024 * 1024
@@ -38,7 +33,7 @@ class OrcWriter:
         self._path = path
         self._layout = layout
         self._file: BinaryIO
-        self._footer = Footer(header_length=len(_MAGIC), writer=_WRITER_JAVA, row_index_stride=layout.row_index_stride)
+        self._footer = Footer(header_length=len(MAGIC), writer=JAVA, row_index_stride=layout.row_index_stride)
         self._footer.types.extend(layout.types)
         self._metadata = Metadata()
         self._writer_version = _WRITER_VERSION
@@ -55,7 +50,7 @@ class OrcWriter:
             self._file = Path(self._path).open("xb")
         except OSError as error:
             raise OrcError(self._path, f"cannot be created: {error.strerror}") from error
-        self._file.write(_MAGIC)
+        self._file.write(MAGIC)
         return self
 
     def __exit__(
@@ -95,9 +90,7 @@ class OrcWriter:
         self._metadata.stripe_stats.add(column_stats=[column.statistics for column in columns])
 
     def _write_message(self, message: Any) -> int:
-        plain = message.SerializeToString()
-        section = compress(plain, codec=self._layout.compression, block_size=self._layout.block_size)
-        return self._file.write(section.data)
+        return self._file.write(self._layout.compress(message.SerializeToString()).data)
 
     def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
@@ -121,7 +114,7 @@ class OrcWriter:
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
         """Write the tail, flush the file to disk and return its size in bytes."""
-        self._footer.content_length = self._file.tell() - len(_MAGIC)
+        self._footer.content_length = self._file.tell() - len(MAGIC)
         self._footer.number_of_rows = sum(self.stripe_rows)
         self._footer.statistics.extend(self._file_statistics())
         if self._layout.calendar:
@@ -135,7 +128,7 @@ class OrcWriter:
             compression_block_size=self._layout.block_size,
             version=_VERSION,
             writer_version=self._writer_version,
-            magic=_MAGIC.decode(),
+            magic=MAGIC.decode(),
         ).SerializeToString()
         self._file.write(postscript + bytes([len(postscript)]))
         self._file.flush()
@@ -147,6 +140,6 @@ class OrcWriter:
         """Return the statistics of each column over all stripes; without stripes, those of zero values."""
         types, stripes = self._layout.types, self._metadata.stripe_stats
         if not stripes:
-            empty = [pa.array([], physical_type(types, column)) for column in range(len(types))]
+            empty = (pa.array([], physical_type(types, column)) for column in range(len(types)))
             return [column_statistics(types, column, array) for column, array in enumerate(empty)]
         return [merge([stripe.column_stats[column] for stripe in stripes]) for column in range(len(types))]

@@ -8,6 +8,7 @@ Therefore unknown bounds omit the whole typed message.
 import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compaction_operator.orc.spec import Kind
 from compaction_operator.orc.spec.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
-from compaction_operator.orc.spec.messages import ColumnStatistics, Kind
+from compaction_operator.orc.spec.messages import ColumnStatistics
 
 _LONG = range(-(2**63), 2**63)
 _INT = range(-(2**31), 2**31)
@@ -30,20 +32,13 @@ _JAVA_ORDER = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
 
 _FIELDS = {
     Kind.BOOLEAN: "bucket_statistics",
-    Kind.BYTE: "int_statistics",
-    Kind.SHORT: "int_statistics",
-    Kind.INT: "int_statistics",
-    Kind.LONG: "int_statistics",
-    Kind.FLOAT: "double_statistics",
-    Kind.DOUBLE: "double_statistics",
-    Kind.STRING: "string_statistics",
-    Kind.CHAR: "string_statistics",
-    Kind.VARCHAR: "string_statistics",
+    **dict.fromkeys((Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG), "int_statistics"),
+    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), "double_statistics"),
+    **dict.fromkeys((Kind.STRING, Kind.CHAR, Kind.VARCHAR), "string_statistics"),
     Kind.BINARY: "binary_statistics",
     Kind.DATE: "date_statistics",
     Kind.DECIMAL: "decimal_statistics",
-    Kind.TIMESTAMP: "timestamp_statistics",
-    Kind.TIMESTAMP_INSTANT: "timestamp_statistics",
+    **dict.fromkeys((Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT), "timestamp_statistics"),
 }
 
 
@@ -70,7 +65,7 @@ def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any
     result = ColumnStatistics(number_of_values=len(array) - array.null_count, has_null=array.null_count > 0)
     field = _FIELDS.get(Kind(types[column].kind))
     if field:
-        _fill(result, field, lambda: _OF_VALUES[field](getattr(result, field), array.drop_null()))
+        _fill(result, field, _FUNCTIONS[field][0], array.drop_null())
     return result
 
 
@@ -87,10 +82,10 @@ def merge(parts: Sequence[Any]) -> Any:
         number_of_values=sum(part.number_of_values for part in parts),
         has_null=any(part.has_null or not part.HasField("has_null") for part in parts),
     )
-    field = next((field for field in _OF_PARTS if parts[0].HasField(field)), None)
+    field = next((field for field in _FUNCTIONS if parts[0].HasField(field)), None)
     if field and all(part.HasField(field) for part in parts):
         known = [getattr(part, field) for part in parts if part.number_of_values]
-        _fill(result, field, lambda: _OF_PARTS[field](getattr(result, field), known))
+        _fill(result, field, _FUNCTIONS[field][1], known)
     return result
 
 
@@ -102,11 +97,12 @@ def were_collected(stripe: Any, rows: int) -> bool:
     return bool(stripe.column_stats) and int(stripe.column_stats[0].number_of_values) == rows
 
 
-def _fill(result: Any, field: str, fill: Callable[[], None]) -> None:
-    """Let `fill` write the typed message; omit the message if `fill` raises _UnknownError."""
-    getattr(result, field).SetInParent()
+def _fill(result: Any, field: str, fill: Callable[[Any, Any], None], source: Any) -> None:
+    """Let `fill` write the typed message from its source; omit the message if `fill` raises _UnknownError."""
+    typed = getattr(result, field)
+    typed.SetInParent()
     try:
-        fill()
+        fill(typed, source)
     except _UnknownError:
         result.ClearField(field)
 
@@ -239,10 +235,7 @@ def _decimal_sum(array: pa.Array) -> Decimal:
 
 
 def _set_decimal_sum(typed: Any, addends: Sequence[Decimal]) -> None:
-    total = Decimal(0)
-    for addend in addends:
-        total = _EXACT.add(total, addend)
-    text = _plain(total)
+    text = _plain(reduce(_EXACT.add, addends, Decimal(0)))
     if sum(character.isdigit() for character in text.lstrip("-0.")) <= MAX_DECIMAL_DIGITS:
         typed.sum = text
 
@@ -255,8 +248,7 @@ def _plain(number: Decimal) -> str:
 
 
 def _merge_integers(typed: Any, parts: Sequence[Any]) -> None:
-    if parts:
-        typed.minimum, typed.maximum = _lowest(parts, "minimum"), _highest(parts, "maximum")
+    _merge_bounds(typed, parts)
     total = sum(part.sum for part in parts)
     if all(part.HasField("sum") for part in parts) and total in _LONG:
         typed.sum = total
@@ -269,9 +261,7 @@ def _merge_doubles(typed: Any, parts: Sequence[Any]) -> None:
     for part in parts:
         total += part.sum
     typed.sum = total
-    if parts:
-        typed.minimum = _lowest(parts, "minimum", key=_zeros_apart)
-        typed.maximum = _highest(parts, "maximum", key=_zeros_apart)
+    _merge_bounds(typed, parts, key=_zeros_apart)
 
 
 def _zeros_apart(number: float) -> tuple[float, float]:
@@ -303,33 +293,21 @@ def _merge_booleans(typed: Any, parts: Sequence[Any]) -> None:
     typed.count.append(sum(part.count[0] for part in parts))
 
 
-def _merge_dates(typed: Any, parts: Sequence[Any]) -> None:
-    if parts:
-        typed.minimum, typed.maximum = _lowest(parts, "minimum"), _highest(parts, "maximum")
-
-
-def _merge_timestamps(typed: Any, parts: Sequence[Any]) -> None:
-    if parts:
-        typed.minimum_utc, typed.maximum_utc = _lowest(parts, "minimum_utc"), _highest(parts, "maximum_utc")
-
-
 def _merge_decimals(typed: Any, parts: Sequence[Any]) -> None:
     said = [text for part in parts for text in (part.minimum, part.maximum)]
     if not all(_PLAIN_DECIMAL.fullmatch(text) for text in said):
         raise _UnknownError
-    if parts:
-        typed.minimum = _lowest(parts, "minimum", key=Decimal)
-        typed.maximum = _highest(parts, "maximum", key=Decimal)
+    _merge_bounds(typed, parts, key=Decimal)
     if all(_PLAIN_DECIMAL.fullmatch(part.sum) for part in parts):
         _set_decimal_sum(typed, [Decimal(part.sum) for part in parts])
 
 
-def _lowest(parts: Sequence[Any], name: str, key: Callable[[Any], Any] | None = None) -> Any:
-    return min((_bound(part, name) for part in parts), key=key)
-
-
-def _highest(parts: Sequence[Any], name: str, key: Callable[[Any], Any] | None = None) -> Any:
-    return max((_bound(part, name) for part in parts), key=key)
+def _merge_bounds(
+    typed: Any, parts: Sequence[Any], *, suffix: str = "", key: Callable[[Any], Any] | None = None
+) -> None:
+    for name, extreme in ((f"minimum{suffix}", min), (f"maximum{suffix}", max)):
+        if parts:
+            setattr(typed, name, extreme((_bound(part, name) for part in parts), key=key))
 
 
 def _bound(part: Any, *names: str) -> Any:
@@ -340,24 +318,14 @@ def _bound(part: Any, *names: str) -> Any:
     raise _UnknownError
 
 
-_OF_VALUES: dict[str, Callable[[Any, pa.Array], None]] = {
-    "int_statistics": _integers_of,
-    "double_statistics": _doubles_of,
-    "string_statistics": _strings_of,
-    "bucket_statistics": _booleans_of,
-    "decimal_statistics": _decimals_of,
-    "date_statistics": _dates_of,
-    "binary_statistics": _binaries_of,
-    "timestamp_statistics": _timestamps_of,
+_FUNCTIONS: dict[str, tuple[Callable[[Any, pa.Array], None], Callable[[Any, Sequence[Any]], None]]] = {
+    "int_statistics": (_integers_of, _merge_integers),
+    "double_statistics": (_doubles_of, _merge_doubles),
+    "string_statistics": (_strings_of, _merge_strings),
+    "bucket_statistics": (_booleans_of, _merge_booleans),
+    "decimal_statistics": (_decimals_of, _merge_decimals),
+    "date_statistics": (_dates_of, _merge_bounds),
+    "binary_statistics": (_binaries_of, _merge_binaries),
+    "timestamp_statistics": (_timestamps_of, partial(_merge_bounds, suffix="_utc")),
 }
-
-_OF_PARTS: dict[str, Callable[[Any, Sequence[Any]], None]] = {
-    "int_statistics": _merge_integers,
-    "double_statistics": _merge_doubles,
-    "string_statistics": _merge_strings,
-    "bucket_statistics": _merge_booleans,
-    "decimal_statistics": _merge_decimals,
-    "date_statistics": _merge_dates,
-    "binary_statistics": _merge_binaries,
-    "timestamp_statistics": _merge_timestamps,
-}
+"""By the name of the typed message: what fills it from values, and what merges it from parts."""

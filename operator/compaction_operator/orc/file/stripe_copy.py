@@ -8,15 +8,14 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.encoding.codec import decompress
+from compaction_operator.orc.encoding import decompress
 from compaction_operator.orc.file.statistics import were_collected
 from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import schema
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Compression, Metadata, StreamKind, StripeFooter
+from compaction_operator.orc.spec import Compression, OrcError, StreamKind, schema
+from compaction_operator.orc.spec.messages import Metadata, StripeFooter
 
-_JAVA = 0
+JAVA = 0
 """The writer code of ORC's Java writer. Other writers number their versions differently; the output claims Java's."""
 
 _OLDEST_WRITER = 6
@@ -35,7 +34,7 @@ def can_copy(tail: Tail, index: int, layout: StripeLayout) -> bool:
         and tail.block_size <= layout.block_size
         and footer.calendar == layout.calendar
         and footer.row_index_stride == layout.row_index_stride
-        and footer.writer == _JAVA
+        and footer.writer == JAVA
         and tail.postscript.writer_version >= _OLDEST_WRITER
         and schema.same(tail.types, 0, layout.types, 0)
     )

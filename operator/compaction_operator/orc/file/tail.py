@@ -11,11 +11,12 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from compaction_operator.acid.names import INT64_MAX
-from compaction_operator.orc.encoding import codec
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.messages import Compression, Footer, PostScript
+from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
+from compaction_operator.orc.spec import Compression, OrcError
+from compaction_operator.orc.spec.messages import Footer, PostScript
 
-_MAGIC = b"ORC"
+MAGIC = b"ORC"
+"""The first bytes of a file, repeated in its postscript."""
 
 _VERSIONS = frozenset({(), (0, 11), (0, 12)})
 """The supported format versions; old Hive wrote none. UNSTABLE-PRE-2.0 encodes decimals differently."""
@@ -43,7 +44,7 @@ class Tail:
     @property
     def block_size(self) -> int:
         """The largest plain size of one compression frame."""
-        return int(self.postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+        return int(self.postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
 
     @property
     def types(self) -> Sequence[Any]:
@@ -92,28 +93,28 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     compression = Compression(postscript.compression)
     if compression is Compression.LZO:
         raise ValueError("LZO compression is not supported")
-    block_size = int(postscript.compression_block_size) or codec.DEFAULT_BLOCK_SIZE
+    block_size = int(postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
     footer_start = size - 1 - length - postscript.footer_length
     metadata_start = footer_start - postscript.metadata_length
-    if metadata_start < len(_MAGIC):
+    if metadata_start < len(MAGIC):
         raise ValueError("its tail is longer than the file")
     file.seek(metadata_start)
     metadata = file.read(postscript.metadata_length)
     section = file.read(postscript.footer_length)
-    footer = Footer.FromString(codec.decompress(section, codec=compression, block_size=block_size))
+    footer = Footer.FromString(decompress(section, codec=compression, block_size=block_size))
     _check_footer(footer, metadata_start)
     return Tail(path, size, postscript, footer, metadata)
 
 
 def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:
     """Return the postscript and its length, which the file's last byte holds."""
-    if size <= len(_MAGIC):
+    if size <= len(MAGIC):
         raise ValueError(f"it has {size} bytes")
     file.seek(max(0, size - 256))
     end = file.read()
     length = end[-1]
     postscript = PostScript.FromString(end[-1 - length : -1])
-    if length >= len(end) or postscript.magic != _MAGIC.decode():
+    if length >= len(end) or postscript.magic != MAGIC.decode():
         raise ValueError("it does not end with an ORC postscript")
     if tuple(postscript.version) not in _VERSIONS:
         raise ValueError(f"it has version {'.'.join(map(str, postscript.version))} of ORC, not 0.11 or 0.12")
@@ -126,10 +127,8 @@ def _check_footer(footer: Any, metadata_start: int) -> None:
         raise ValueError("it is encrypted")
     if not footer.types:
         raise ValueError("it has no types")
-    end = len(_MAGIC)
-    for stripe in footer.stripes:
-        end = max(end, stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length)
-    if end > metadata_start:
+    ends = (one.offset + one.index_length + one.data_length + one.footer_length for one in footer.stripes)
+    if max(ends, default=0) > metadata_start:
         raise ValueError("a stripe ends after the file's content")
     if sum(stripe.number_of_rows for stripe in footer.stripes) != footer.number_of_rows:
         raise ValueError("the row counts of its stripes do not add up to that of the file")

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.merge.events import KeyRange, RowId
+from compaction_operator.orc.merge.events import KeyRange
 from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, Source, Stripe
 
@@ -37,14 +37,10 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
     step = max(1, limit // (_SAMPLES * len(stripes)))
     samples = Keys.concatenate([_events(stripe, keys)[::step] for stripe in stripes])
     every = max(1, limit // step - len(stripes))
-    cuts = _ascending(samples[samples.order()][every::every])
-    bounds = [keys.after, *cuts, keys.to]
+    cuts = samples[samples.order()][every::every]
+    # one row may have several events, so several cuts may have its ROW__ID
+    bounds = [keys.after, *dict.fromkeys(cuts.row(index) for index in range(len(cuts))), keys.to]
     return [KeyRange(after, to) for after, to in itertools.pairwise(bounds)]
-
-
-def _ascending(cuts: Keys) -> list[RowId]:
-    """Return each ROW__ID once: one row may have several events."""
-    return list(dict.fromkeys(cuts.row(index) for index in range(len(cuts))))
 
 
 def _events(stripe: Stripe, range_: KeyRange) -> Keys:

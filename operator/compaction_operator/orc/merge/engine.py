@@ -7,35 +7,32 @@ import numpy as np
 
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file.stripe_copy import can_copy
+from compaction_operator.orc.file import OrcWriter, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
-from compaction_operator.orc.merge.keys import Keys, hit_by, in_range, touched_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
-from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
 """Stripes of at least this many bytes or rows are copied if possible; smaller ones are merged into larger ones."""
 
-
 Window = tuple[KeyRange, Keys]
 """A key range and its delete events."""
 
 
-class StripeEngine:
-    """Merges bucket files: rewrites stripes one column at a time, and copies large stripes that need no change."""
+def merge_bucket(task: MergeTask) -> MergeResult:
+    """Write the task's complete output file and flush it to disk.
 
-    def merge(self, task: MergeTask) -> MergeResult:
-        """Write the task's complete output file and flush it to disk.
-
-        Raises OrcError, and leaves no output, if a file cannot be read or preserved bit for bit, if two events have the
-        same key, or if the output exists.
-        """
-        write_ids = ValidWriteIdList.parse(task.write_ids)
-        return _Merge(task, write_ids).run() if task.kind is EventKind.INSERT else _merge_deletes(task, write_ids)
+    Stripes are rewritten one column at a time, and large stripes that need no change are copied. Raises OrcError, and
+    leaves no output, if a file cannot be read or preserved bit for bit, if two events have the same key, or if the
+    output exists.
+    """
+    write_ids = ValidWriteIdList.parse(task.write_ids)
+    return _Merge(task, write_ids).run() if task.kind is EventKind.INSERT else _merge_deletes(task, write_ids)
 
 
 class _Merge:
@@ -53,19 +50,20 @@ class _Merge:
 
     def run(self) -> MergeResult:
         """Write the file, one window of delete events at a time, and return the counts."""
-        stripes = [_bounded(stripe) for source in self._sources for stripe in source.stripes() if stripe.rows]
+        stripes = [stripe.bounded() for source in self._sources for stripe in source.stripes() if stripe.rows]
         deletes = [open_source(file) for file in self._task.deletes]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
-        with InsertFile(self._task.output, self._layout, self._columns, memory=self._task.memory) as file:
+        with OrcWriter(self._task.output, self._layout) as writer:
+            file = InsertFile(writer, self._columns, memory=self._task.memory)
             for window in windows:
                 self._events += len(window[1])
                 for group in _overlapping([stripe for stripe in stripes if stripe.touches(window[0])]):
                     if not (len(group) == 1 and self._copied(group[0], window, file)):
                         self._merge(group, window, file)
             size = file.finish()
-        return self._result(file, size)
+        return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
 
-    def _result(self, file: InsertFile, size: int) -> MergeResult:
+    def _result(self, file: InsertFile, *, bytes_out: int, bytes_copied: int) -> MergeResult:
         return MergeResult(
             output=self._task.output,
             rows_in=self._rows_in.total(),
@@ -73,8 +71,8 @@ class _Merge:
             delete_events_in=self._events,
             rows_deleted=self._rows_deleted,
             bytes_in=self._bytes_in,
-            bytes_out=size,
-            bytes_copied=file.bytes_copied,
+            bytes_out=bytes_out,
+            bytes_copied=bytes_copied,
             copied_from=file.copied_from,
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
@@ -106,7 +104,7 @@ class _Merge:
         runs = [run for stripe in group if len((run := self._run(stripe, window)).rows)]
         whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
         if whole and self._may_copy(group[0], window[0]):
-            file.copy(group[0], runs[0].keys.count_by(runs[0].keys.write_id))
+            file.copy(group[0], counted(runs[0].keys.write_id))
         elif runs:
             file.add(runs)
 
@@ -117,19 +115,11 @@ class _Merge:
         inside = in_range(keys, window[0])
         valid = inside & valid_write_ids(keys.current, self._write_ids)
         hit = valid & hit_by(keys, window[1])
-        self._count(stripe, keys.count_by(keys.write_id[valid]), int(inside.sum()))
-        self._hidden.update(keys.count_by(keys.current[inside & ~valid]))
+        self._count(stripe, counted(keys.write_id[valid]), int(inside.sum()))
+        self._hidden.update(counted(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
         rows = np.flatnonzero(valid & ~hit)
         return Run(stripe, rows, keys[rows])
-
-
-def _bounded(stripe: Stripe) -> Stripe:
-    """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
-    if stripe.low is not None and stripe.high is not None:
-        return stripe
-    with stripe.open() as opened:
-        return opened.bounded()
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
@@ -150,7 +140,9 @@ def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
 def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
     sources = [open_source(file) for file in task.inputs]
     read = 0
-    with DeleteFile(task.output, common_layout(sources, task)) as file:
+    layout = common_layout(sources, task)
+    with OrcWriter(task.output, layout) as writer:
+        file = DeleteFile(writer, layout.types)
         for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory):
             read += len(events)
             file.add(events[_bucket_of(events) == task.bucket])

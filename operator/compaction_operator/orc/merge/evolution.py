@@ -1,17 +1,14 @@
 """Converts rows from older column lists to the table's: the lossless rules of ORC's SchemaEvolution."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from compaction_operator.errors import OperatorError
-from compaction_operator.orc.spec.hive_types import spell
-from compaction_operator.orc.spec.messages import Kind
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Kind, physical_type, spell, sums_before
 from compaction_operator.orc.spec.schema import same
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -53,18 +50,13 @@ def _source(
     types: Sequence[Any], column: int | None, target_types: Sequence[Any], target: int, name: str
 ) -> ColumnSource:
     if column is None:
-        return ColumnSource(target, None, _nulls(target_types, target))
-    convert = _conversion(types, column, target_types, target, name)
-    return ColumnSource(target, column, convert or _unchanged)
+        type_ = physical_type(target_types, target)
+        return ColumnSource(target, None, lambda array: pa.nulls(len(array), type_))
+    return ColumnSource(target, column, _conversion(types, column, target_types, target, name))
 
 
 def _unchanged(array: pa.Array) -> pa.Array:
     return array
-
-
-def _nulls(types: Sequence[Any], column: int) -> Convert:
-    kind = physical_type(types, column)
-    return lambda array: pa.nulls(len(array), kind)
 
 
 def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tuple[str, int | None, int]]:
@@ -80,21 +72,15 @@ def _pairs(struct: Any, target: Any, *, positional: bool, path: str) -> list[tup
     if found:
         name = next(iter(found))
         lost = f"{path}.{name}".lstrip(".")
-        why = "the table's name differs in case" if _has(target, name) else "its values would be lost"
+        other_case = name.lower() in (known.lower() for known in target.field_names)
+        why = "the table's name differs in case" if other_case else "its values would be lost"
         raise Incompatible(f"column {lost} is in this file but not in the table: {why}")
     return pairs
 
 
-def _has(target: Any, name: str) -> bool:
-    return name.lower() in (known.lower() for known in target.field_names)
-
-
-def _conversion(
-    types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str
-) -> Convert | None:
-    """Return the conversion between two columns, or None if they are equal."""
+def _conversion(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
     if same(types, column, target_types, target):
-        return None
+        return _unchanged
     one, other = types[column], target_types[target]
     if one.kind == other.kind and other.subtypes:
         return _nested(types, column, target_types, target, name)
@@ -129,79 +115,62 @@ def _from_integer(kind: Kind, other: Any) -> Convert | None:
     if other.kind in _FLOATS and kind < (Kind.LONG if other.kind == Kind.DOUBLE else Kind.INT):
         floating = physical_type([other], 0)
         return lambda array: array.cast(pa.int64()).cast(floating)
-    return _to_text if other.kind == Kind.STRING else None
-
-
-def _to_text(array: pa.Array) -> pa.Array:
-    return array.cast(pa.large_string()).cast(pa.large_binary())
+    return (lambda array: array.cast(pa.large_string()).cast(pa.large_binary())) if other.kind == Kind.STRING else None
 
 
 def _nested(types: Sequence[Any], column: int, target_types: Sequence[Any], target: int, name: str) -> Convert:
-    one, other = types[column], target_types[target]
+    one, other, result = types[column], target_types[target], physical_type(target_types, target)
     if one.kind == Kind.STRUCT:
         pairs = _pairs(one, other, positional=False, path=name)
         sources = [_source(types, child, target_types, wanted, path) for path, child, wanted in pairs]
         positions = {child: position for position, child in enumerate(one.subtypes)}
-        return _StructConvert(tuple(sources), positions, physical_type(target_types, target))
+        return _fields(sources, positions, result)
     if len(one.subtypes) != len(other.subtypes):
         raise Incompatible(f"column {name} is a union with another number of types in the table")
     children = [
-        _conversion(types, child, target_types, wanted, f"{name}._{position}") or _unchanged
+        _conversion(types, child, target_types, wanted, f"{name}._{position}")
         for position, (child, wanted) in enumerate(zip(one.subtypes, other.subtypes, strict=True))
     ]
-    if one.kind == Kind.UNION:
-        return _UnionConvert(tuple(children), physical_type(target_types, target))
-    return _ListConvert(tuple(children), physical_type(target_types, target))
+    return _alternatives(children, result) if one.kind == Kind.UNION else _elements(children, result)
 
 
 def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-@dataclass(frozen=True, slots=True)
-class _StructConvert:
-    """Converts, adds and reorders the fields of a struct."""
+def _fields(sources: Sequence[ColumnSource], positions: Mapping[int, int], type_: pa.DataType) -> Convert:
+    """Return the conversion that converts, adds and reorders the fields of a struct."""
 
-    sources: tuple[ColumnSource, ...]
-    positions: dict[int, int]
-    type_: pa.DataType
+    def apply(array: pa.Array) -> pa.Array:
+        fields = [array if source.column is None else array.field(positions[source.column]) for source in sources]
+        children = [source.convert(field) for source, field in zip(sources, fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=_null_mask(array))
 
-    def __call__(self, array: pa.Array) -> pa.Array:
-        children = [source.convert(self._child(array, source)) for source in self.sources]
-        return pa.StructArray.from_arrays(children, fields=list(self.type_), mask=_null_mask(array))
-
-    def _child(self, array: pa.Array, source: ColumnSource) -> pa.Array:
-        return array if source.column is None else array.field(self.positions[source.column])
+    return apply
 
 
-@dataclass(frozen=True, slots=True)
-class _UnionConvert:
-    """Converts the alternatives of a union."""
+def _alternatives(converts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of the alternatives of a union."""
 
-    children: tuple[Convert, ...]
-    type_: pa.DataType
+    def apply(array: pa.Array) -> pa.Array:
+        tags, *alternatives = (array.field(position) for position in range(len(converts) + 1))
+        children = [tags, *(convert(field) for convert, field in zip(converts, alternatives, strict=True))]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=_null_mask(array))
 
-    def __call__(self, array: pa.Array) -> pa.Array:
-        alternatives = [convert(array.field(position + 1)) for position, convert in enumerate(self.children)]
-        return pa.StructArray.from_arrays(
-            [array.field(0), *alternatives], fields=list(self.type_), mask=_null_mask(array)
-        )
+    return apply
 
 
-@dataclass(frozen=True, slots=True)
-class _ListConvert:
-    """Converts the elements of a list, or the keys and values of a map."""
+def _elements(converts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of the elements of a list, or of the keys and values of a map."""
 
-    children: tuple[Convert, ...]
-    type_: pa.DataType
-
-    def __call__(self, array: pa.Array) -> pa.Array:
-        lengths = array.value_lengths().fill_null(0).to_numpy()
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    def apply(array: pa.Array) -> pa.Array:
+        offsets = sums_before(array.value_lengths().fill_null(0).to_numpy())
         values = array.flatten()
-        if len(self.children) == 1:
-            converted = self.children[0](values)
+        if len(converts) == 1:
+            converted = converts[0](values)
         else:
-            parts = [convert(values.field(position)) for position, convert in enumerate(self.children)]
-            converted = pa.StructArray.from_arrays(parts, fields=list(self.type_.value_type))
-        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=self.type_, mask=_null_mask(array))
+            parts = [convert(values.field(position)) for position, convert in enumerate(converts)]
+            converted = pa.StructArray.from_arrays(parts, fields=list(type_.value_type))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), converted, type=type_, mask=_null_mask(array))
+
+    return apply

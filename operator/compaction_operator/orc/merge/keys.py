@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.merge.events import KeyRange, RowId
-from compaction_operator.orc.spec.arrays import Integers
-
-Mask = NDArray[np.bool_]
+from compaction_operator.orc.spec import Booleans, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +20,10 @@ class Keys:
     current: Integers
 
     @classmethod
-    def empty(cls) -> Self:
-        """Return no keys."""
-        return cls(*(np.empty(0, np.int64) for _ in range(4)))
-
-    @classmethod
     def concatenate(cls, parts: Sequence["Keys"]) -> "Keys":
         """Return the concatenated keys of all parts."""
         if not parts:
-            return cls.empty()
+            return cls(*[np.empty(0, np.int64)] * 4)
         return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
 
     @property
@@ -43,10 +34,10 @@ class Keys:
     def __len__(self) -> int:
         return len(self.write_id)
 
-    def __getitem__(self, which: Mask | Integers | slice) -> "Keys":
+    def __getitem__(self, which: Booleans | Integers | slice) -> "Keys":
         return Keys(*(column[which] for column in self.columns))
 
-    def row(self, index: int) -> tuple[int, int, int]:
+    def row(self, index: int) -> RowId:
         """Return one ROW__ID."""
         return int(self.write_id[index]), int(self.bucket[index]), int(self.row_id[index])
 
@@ -57,6 +48,11 @@ class Keys:
         """
         return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
 
+    def extremes(self) -> tuple[RowId, RowId]:
+        """Return the smallest and the largest ROW__ID; there must be a key."""
+        order = self.order()
+        return self.row(order[0]), self.row(order[-1])
+
     def first_not_ascending(self) -> int | None:
         """Return the index of the first key that is not greater than its predecessor, or None."""
         ascending = np.zeros(max(0, len(self) - 1), np.bool_)
@@ -66,7 +62,7 @@ class Keys:
             equal &= column[1:] == column[:-1]
         return None if ascending.all() else int(np.argmin(ascending)) + 1
 
-    def same_row_as_previous(self) -> Mask:
+    def same_row_as_previous(self) -> Booleans:
         """Return, for each key, whether its ROW__ID equals its predecessor's."""
         same = np.zeros(len(self), np.bool_)
         if len(self):
@@ -80,35 +76,37 @@ class Keys:
         again[1:] &= keys.current[1:] == keys.current[:-1]
         return keys[~again]
 
-    def count_by(self, column: Integers) -> dict[int, int]:
-        """Return the number of keys for each value of `column`, which is one of the four columns."""
-        values, counts = np.unique(column, return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+def counted(numbers: Integers) -> dict[int, int]:
+    """Return how often each number occurs."""
+    values, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Mask:
+def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Booleans:
     """Return, for each write id, whether it is valid in the list."""
     hidden = np.fromiter(write_ids.open | write_ids.aborted, np.int64)
     return (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
 
 
-def in_range(keys: Keys, range_: KeyRange) -> Mask:
+def in_range(keys: Keys, range_: KeyRange) -> Booleans:
     """Return, for each key, whether the range contains it."""
     inside = np.ones(len(keys), np.bool_)
     if range_.after is not None:
-        inside &= _above(keys, range_.after)
+        inside &= _compared(keys, range_.after)[0]
     if range_.to is not None:
-        inside &= ~_above(keys, range_.to)
+        inside &= ~_compared(keys, range_.to)[0]
     return inside
 
 
-def _above(keys: Keys, limit: RowId) -> Mask:
+def _compared(keys: Keys, limit: RowId) -> tuple[Booleans, Booleans]:
+    """Return, for each key, whether its ROW__ID is above the limit, and whether it is equal."""
     above = np.zeros(len(keys), np.bool_)
     equal = ~above
     for column, number in zip(keys.columns, limit, strict=False):
         above |= equal & (column > number)
         equal &= column == number
-    return above
+    return above, equal
 
 
 def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
@@ -116,17 +114,11 @@ def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
     left = np.searchsorted(deletes.write_id, low[0], "left")
     right = np.searchsorted(deletes.write_id, high[0], "right")
     near = deletes[slice(int(left), int(right))]
-    return bool((~_above(near, high) & (_above(near, low) | _equal(near, low))).any())
+    above, equal = _compared(near, low)
+    return bool((~_compared(near, high)[0] & (above | equal)).any())
 
 
-def _equal(keys: Keys, row: RowId) -> Mask:
-    equal = np.ones(len(keys), np.bool_)
-    for column, number in zip(keys.columns, row, strict=False):
-        equal &= column == number
-    return equal
-
-
-def hit_by(rows: Keys, deletes: Keys) -> Mask:
+def hit_by(rows: Keys, deletes: Keys) -> Booleans:
     """Return, for each row, whether a delete event has its ROW__ID; `deletes` is sorted."""
     hit = np.zeros(len(rows), np.bool_)
     if not len(rows):

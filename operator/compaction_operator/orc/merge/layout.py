@@ -3,18 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compaction_operator.orc.encoding.bloom import bloom_columns, fpp_of
-from compaction_operator.orc.encoding.codec import DEFAULT_BLOCK_SIZE
-from compaction_operator.orc.file.stripe_builder import StripeLayout
+from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, LARGEST_FRAME, bloom_columns, fpp_of
+from compaction_operator.orc.file import StripeLayout
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
 from compaction_operator.orc.merge.source import Source, open_source, reading
-from compaction_operator.orc.spec import schema
-from compaction_operator.orc.spec.errors import OrcError
-from compaction_operator.orc.spec.hive_types import parse_type
-from compaction_operator.orc.spec.messages import Compression
-
-_LARGEST_BLOCK = (1 << 23) - 1
-"""The largest length in the header of a compression frame (ORC specification, "Compression")."""
+from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
 
 
 def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
@@ -35,7 +28,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
     return StripeLayout(
         types=types,
         compression=newest.compression,
-        block_size=min(_LARGEST_BLOCK, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
+        block_size=min(LARGEST_FRAME, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
         calendar=models[0].tail.footer.calendar,
         bloom_filters=_bloom_filters(models, types) if task.kind is EventKind.INSERT else {},
     )

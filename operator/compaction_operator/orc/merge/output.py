@@ -5,18 +5,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file.file_writer import OrcWriter
-from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
+from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import RowId
 from compaction_operator.orc.merge.evolution import ColumnSource
-from compaction_operator.orc.merge.keys import Keys
+from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
     BUCKET,
     CURRENT,
@@ -29,9 +27,7 @@ from compaction_operator.orc.merge.source import (
     OpenStripe,
     Stripe,
 )
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.errors import RepeatedRowError
-from compaction_operator.orc.spec.physical import physical_type
+from compaction_operator.orc.spec import Integers, RepeatedRowError, physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
 
 STRIPE_BYTES = 64 * 1024 * 1024
@@ -56,49 +52,22 @@ class Run:
         full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
         return full * len(self.rows) / self.stripe.rows
 
-    def part(self, which: Integers) -> "Run":
-        """Return the rows at the positions `which` of this run."""
-        return Run(self.stripe, self.rows[which], self.keys[which])
 
-
-class _AcidFile:
-    """An ACID file under construction; a context manager that leaves no file after an error."""
-
-    def __init__(self, path: str, layout: StripeLayout) -> None:
-        self._writer = OrcWriter(path, layout)
-        self._lasts: list[RowId] = []
-
-    def __enter__(self) -> Self:
-        self._writer.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
-
-
-class InsertFile(_AcidFile):
-    """An ACID file of insert events.
+class InsertFile:
+    """An ACID file of insert events, written with an entered `writer`.
 
     `columns` holds, for each input file, the sources of the layout's columns. Additions must be in key order: no run
     may hold a key smaller than one added before.
     """
 
-    def __init__(
-        self, path: str, layout: StripeLayout, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int
-    ) -> None:
-        super().__init__(path, layout)
+    def __init__(self, writer: OrcWriter, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int) -> None:
+        self._writer = writer
         self._columns = columns
         self._memory = memory
         self._pending: list[Run] = []
+        self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
         self.copied_from: dict[int, str] = {}
-
-    @property
-    def bytes_copied(self) -> int:
-        """The number of bytes in copied stripes."""
-        return self._writer.bytes_copied
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
@@ -140,7 +109,7 @@ class InsertFile(_AcidFile):
             for sources in zip(*(self._columns[run.stripe.path] for run in runs), strict=True):
                 builder.add(sources[0].target, _rows_of(runs, opened, sources, order))
         self._lasts.append(keys.row(len(keys) - 1))
-        self.rows.update(keys.count_by(keys.write_id))
+        self.rows.update(counted(keys.write_id))
 
 
 def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
@@ -157,15 +126,14 @@ def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     ends = np.cumsum([len(run.rows) for run in runs])
     for number in range(pieces):
         masks = np.split(piece == number, ends[:-1])
-        parts = (run.part(np.flatnonzero(mask)) for run, mask in zip(runs, masks, strict=True))
+        parts = (Run(run.stripe, run.rows[mask], run.keys[mask]) for run, mask in zip(runs, masks, strict=True))
         yield [part for part in parts if len(part.rows)]
 
 
 def _check_unique(keys: Keys, runs: Sequence[Run]) -> None:
     again = np.flatnonzero(keys.same_row_as_previous())
     if len(again):
-        key = keys.row(int(again[0]))
-        raise RepeatedRowError(runs[-1].stripe.path, key)
+        raise RepeatedRowError(runs[-1].stripe.path, keys.row(int(again[0])))
 
 
 def _rows_of(
@@ -183,17 +151,17 @@ def _taken(values: pa.Array, run: Run) -> pa.Array:
 
 def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
     builder.add(OPERATION, pa.array(np.full(len(keys), operation, np.int64)))
-    columns = zip((WRITE_ID, BUCKET, ROW_ID, CURRENT), keys.columns, strict=True)
-    for column, numbers in columns:
+    for column, numbers in zip((WRITE_ID, BUCKET, ROW_ID, CURRENT), keys.columns, strict=True):
         builder.add(column, pa.array(numbers))
 
 
-class DeleteFile(_AcidFile):
-    """An ACID file of delete events; their `row` is null."""
+class DeleteFile:
+    """An ACID file of delete events, written with an entered `writer`; their `row`, of the type tree, is null."""
 
-    def __init__(self, path: str, layout: StripeLayout) -> None:
-        super().__init__(path, layout)
-        self._null_row = physical_type(layout.types, ROW)
+    def __init__(self, writer: OrcWriter, types: Sequence[Any]) -> None:
+        self._writer = writer
+        self._null_row = physical_type(types, ROW)
+        self._lasts: list[RowId] = []
         self.events = 0
 
     def add(self, keys: Keys) -> None:

@@ -13,16 +13,12 @@ import pyarrow as pa
 
 from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
 from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
-from compaction_operator.orc.file.decode import StripeReader, open_stripe
-from compaction_operator.orc.file.stripe_copy import stripe_statistics
-from compaction_operator.orc.file.tail import Tail, read_tail
+from compaction_operator.orc.file import StripeReader, Tail, read_tail, stripe_statistics
+from compaction_operator.orc.merge.bucket_metadata import key_index
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
-from compaction_operator.orc.merge.keys import Keys
-from compaction_operator.orc.merge.sketch import key_index
-from compaction_operator.orc.spec import schema
-from compaction_operator.orc.spec.arrays import Integers
-from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.merge.keys import Keys, counted
+from compaction_operator.orc.spec import Integers, OrcError, schema
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
 INSERT, UPDATE, DELETE = 0, 1, 2
@@ -62,11 +58,6 @@ class Source:
         """The path of the file."""
         return self.file.path
 
-    @property
-    def row(self) -> int:
-        """The column id of the struct that holds the user's columns."""
-        return 0 if self.file.original else schema.ROW_ID
-
     @cached_property
     def acid_types(self) -> list[Any]:
         """The type tree of the ACID events; a file without ACID columns gets the tree of its future events."""
@@ -80,7 +71,7 @@ class Source:
     def columns(self, target: Sequence[Any]) -> tuple[ColumnSource, ...]:
         """Return the source of each column of the target tree's row; raise OrcError if a column has none."""
         try:
-            return evolve(self.tail.types, self.row, target, schema.ROW_ID)
+            return evolve(self.tail.types, 0 if self.file.original else schema.ROW_ID, target, schema.ROW_ID)
         except Incompatible as error:
             raise OrcError(self.path, str(error)) from error
 
@@ -205,14 +196,21 @@ class Stripe:
         if known and known[0] == known[1]:
             return {known[0]: self.rows}
         with self.open() as opened:
-            return opened.count_by_write_id()
+            return counted(opened.integers(WRITE_ID))
+
+    def bounded(self) -> "Stripe":
+        """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
+        if self.low is not None and self.high is not None:
+            return self
+        with self.open() as opened:
+            low, high = Keys(*(opened.integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT))).extremes()
+        return replace(self, low=low, high=high)
 
     @contextmanager
     def open(self) -> Iterator["OpenStripe"]:
         """Open the stripe to read its columns."""
         with reading(self.path), self._file() as file:
-            reader = open_stripe(file, self.source.tail, self.index)
-            yield OpenStripe(self, reader, file)
+            yield OpenStripe(self, StripeReader(file, self.source.tail, self.index), file)
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO]:
@@ -265,7 +263,7 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        columns = [self._integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
+        columns = [self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
         _check_operations(self.stripe.path, columns[0], operation)
         _check_buckets(self.stripe.path, columns[2])
         keys = Keys(*columns[1:])
@@ -276,18 +274,8 @@ class OpenStripe:
         """Read the smallest column: only a column can confirm the number of rows in the footer."""
         self.reader.column(min(self.stripe.source.tail.types[0].subtypes, key=self.reader.column_bytes))
 
-    def count_by_write_id(self) -> dict[int, int]:
-        """Return the number of rows for each write id in their ROW__IDs."""
-        values, counts = np.unique(self._integers(WRITE_ID), return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
-
-    def bounded(self) -> Stripe:
-        """Return the stripe with the actual bounds of its keys."""
-        keys = Keys(*(self._integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT)))
-        order = keys.order()
-        return replace(self.stripe, low=keys.row(int(order[0])), high=keys.row(int(order[-1])))
-
-    def _integers(self, column: int) -> Integers:
+    def integers(self, column: int) -> Integers:
+        """Return one of the ACID columns before `row`; raise OrcError if it cannot be read or has nulls."""
         with reading(self.stripe.path):
             array = self.reader.column(column)
         if array.null_count:
@@ -299,9 +287,8 @@ class OpenStripe:
     def _check_bounds(self, keys: Keys) -> None:
         if not len(keys):
             return
-        order = keys.order()
-        low, high = self.stripe.bounds
-        if not (low <= keys.row(int(order[0])) and keys.row(int(order[-1])) <= high):
+        (low, high), (first, last) = self.stripe.bounds, keys.extremes()
+        if not (low <= first and last <= high):
             raise OrcError(self.stripe.path, "its keys contradict the order in hive.acid.key.index")
 
 

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file.tail import Tail, read_tail
-from compaction_operator.orc.merge.bucket_metadata import acid_metadata
+from compaction_operator.orc.file import Tail, read_tail
+from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeResult, MergeTask, RowId
-from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
-from compaction_operator.orc.merge.sketch import KEY_INDEX, key_index
+from compaction_operator.orc.merge.keys import Keys, counted, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source
-from compaction_operator.orc.spec.errors import OrcError
+from compaction_operator.orc.spec import OrcError
 
 
 def count_rows(path: str) -> int:
@@ -38,7 +37,7 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
                 keys = opened.keys(operation=operation)
             _require(result, _validity_problem(keys, write_ids) or _tail_problem(keys, stripe))
         _require(result, _order_problem(keys, last, task))
-        found.update(keys.count_by(keys.write_id))
+        found.update(counted(keys.write_id))
         last = keys[-1:]
         lasts.append(keys.row(len(keys) - 1))
     _require(result, _arithmetic_problem(result))

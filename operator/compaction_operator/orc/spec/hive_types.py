@@ -21,15 +21,10 @@ _PRIMITIVES = {
     "timestamp with local time zone": Kind.TIMESTAMP_INSTANT,
 }
 _LENGTHS = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
+_NESTED = {"array": Kind.LIST, "map": Kind.MAP, "struct": Kind.STRUCT, "uniontype": Kind.UNION}
 _SEPARATORS = frozenset("<>:,()")
 _TOKEN = re.compile(r"[<>:,()]|[^<>:,()]+")
-_NAMES = {kind: name for name, kind in (_PRIMITIVES | _LENGTHS).items()} | {
-    Kind.DECIMAL: "decimal",
-    Kind.LIST: "array",
-    Kind.MAP: "map",
-    Kind.STRUCT: "struct",
-    Kind.UNION: "uniontype",
-}
+_NAMES = {kind: name for name, kind in (_PRIMITIVES | _LENGTHS | _NESTED | {"decimal": Kind.DECIMAL}).items()}
 _DEFAULT_DECIMAL = (10, 0)
 _MAX_DEPTH = 100
 
@@ -97,17 +92,16 @@ class _Parser:
             (type_.maximum_length,) = self._numbers(1)
         elif name == "decimal":
             type_.kind = Kind.DECIMAL
-            self._decimal(type_)
-        else:
+            type_.precision, type_.scale = self._numbers(2) if self._peeks("(") else _DEFAULT_DECIMAL
+        elif name in _NESTED:
+            type_.kind = _NESTED[name]
             self._nested(name, type_, depth)
+        else:
+            raise self._error(f"unknown type {name}")
         return column
 
     def _peeks(self, token: str) -> bool:
         return self._at < len(self._tokens) and self._tokens[self._at] == token
-
-    def _decimal(self, type_: Any) -> None:
-        precision, scale = self._numbers(2) if self._peeks("(") else _DEFAULT_DECIMAL
-        type_.precision, type_.scale = precision, scale
 
     def _numbers(self, count: int) -> list[int]:
         self._expect("(")
@@ -131,20 +125,8 @@ class _Parser:
         return int(token)
 
     def _nested(self, name: str, type_: Any, depth: int) -> None:
-        match name:
-            case "array":
-                type_.kind = Kind.LIST
-            case "map":
-                type_.kind = Kind.MAP
-            case "uniontype":
-                type_.kind = Kind.UNION
-            case "struct":
-                type_.kind = Kind.STRUCT
-            case _:
-                raise self._error(f"unknown type {name}")
         self._expect("<")
-        for child in self._children(type_, depth):
-            type_.subtypes.append(child)
+        type_.subtypes.extend(self._children(type_, depth))
         expected = {"array": 1, "map": 2}.get(name, len(type_.subtypes))
         if len(type_.subtypes) != expected:
             raise self._error(f"{name} has {len(type_.subtypes)} types in it, not {expected}")

@@ -1,15 +1,17 @@
 """The meaning of physical values: decimals as exact numbers, timestamps as milliseconds since 1970."""
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.spec.arrays import Integers, Words
+from compaction_operator.orc.spec.arrays import Booleans, Integers, Words
 
 MAX_DECIMAL_DIGITS = 38
 _EPOCH = 1_420_070_400  # 2015-01-01 00:00:00 UTC in seconds since 1970, the base of the stream's seconds
-_MILLISECOND = 1_000_000
+MILLISECOND = 1_000_000
+"""One millisecond in nanoseconds."""
+
+_NANOS_LIMIT = 1_000_000_000
 _SECONDS_LIMIT = 2**53  # keeps milliseconds within 64 bits, with room for the epoch
 _LONGEST_VARINT = 24  # bytes; 128 bits take 19
 
@@ -38,7 +40,7 @@ def word_of(words: Words, starts: Integers, lengths: Integers, block: int | Inte
     return np.where(rest == 8, found, found & ((np.uint64(1) << (8 * (rest & 7)).astype(np.uint64)) - np.uint64(1)))
 
 
-def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | None:
+def milliseconds(values: pa.Array) -> tuple[Integers, Booleans] | None:
     """Return each physical timestamp rounded down to milliseconds since 1970, and whether it was rounded.
 
     `values` has no nulls. Before 1970 Java's rule applies (ORC's TimestampTreeReader): it subtracts a second when the
@@ -46,15 +48,27 @@ def milliseconds(values: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]] | N
     value.
     """
     seconds = values.field("seconds").to_numpy()
-    encoded = values.field("nanos").to_numpy()
-    zeros = encoded & 7
-    nanos = (encoded >> 3) * 10 ** np.where(zeros, zeros + 1, 0)
-    strange = (encoded >> 33 != 0) | (nanos > 999_999_999)
-    if np.any(strange | (seconds > _SECONDS_LIMIT) | (seconds < -_SECONDS_LIMIT)):
+    if np.any((seconds > _SECONDS_LIMIT) | (seconds < -_SECONDS_LIMIT)):
         return None
-    result = (seconds + _EPOCH) * 1000 + nanos // _MILLISECOND
-    result -= np.where((result < 0) & (nanos >= _MILLISECOND), 1000, 0)
-    return result, nanos % _MILLISECOND != 0
+    try:
+        nanos = nanoseconds(values.field("nanos").to_numpy())
+    except ValueError:
+        return None
+    result = (seconds + _EPOCH) * 1000 + nanos // MILLISECOND
+    result -= np.where((result < 0) & (nanos >= MILLISECOND), 1000, 0)
+    return result, nanos % MILLISECOND != 0
+
+
+def nanoseconds(encoded: Integers) -> Integers:
+    """Decode a stream's nanoseconds: the lowest three bits hold the number of removed zeros minus one, 0 for none.
+
+    Raises ValueError for a fraction of more than a second.
+    """
+    zeros = encoded & 7
+    decoded = (encoded >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
+    if np.any((encoded < 0) | (encoded >> 3 >= _NANOS_LIMIT) | (decoded >= _NANOS_LIMIT)):
+        raise ValueError("a fraction of more than a second")
+    return decoded
 
 
 def decimals(values: pa.Array) -> list[pa.Array] | None:
@@ -74,7 +88,7 @@ def decimals(values: pa.Array) -> list[pa.Array] | None:
 def plain_strings(values: pa.Array) -> pa.Array:
     """Return decimal128 values as HiveDecimal writes them: plain notation without trailing zeros in the fraction."""
     scale = values.type.scale
-    unscaled = _with_scale(values, 0)
+    unscaled = _without_scale(values)
     sign = pc.if_else(pc.less(unscaled, pa.scalar(0)), "-", "")
     digits = pc.ascii_lpad(pc.cast(pc.abs(unscaled), pa.string()), scale + 1, "0")
     if not scale:
@@ -126,13 +140,13 @@ def _decimal128(words: Words, scale: int) -> pa.Array:
     return pa.Array.from_buffers(type_, len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
 
 
-def _with_scale(values: pa.Array, scale: int) -> pa.Array:
-    """Return the same unscaled values at another scale."""
-    type_ = pa.decimal128(MAX_DECIMAL_DIGITS, scale)
+def _without_scale(values: pa.Array) -> pa.Array:
+    """Return the unscaled values as decimals of scale 0."""
+    type_ = pa.decimal128(MAX_DECIMAL_DIGITS, 0)
     return pa.Array.from_buffers(type_, len(values), values.buffers(), offset=values.offset)
 
 
 def _too_long(values: pa.Array) -> bool:
-    bounds = pc.min_max(_with_scale(values, 0))
+    bounds = pc.min_max(_without_scale(values))
     # the buffers may hold more digits than the type allows; Python integers do not overflow
     return any(abs(int(bounds[end].as_py() or 0)) >= 10**MAX_DECIMAL_DIGITS for end in ("min", "max"))

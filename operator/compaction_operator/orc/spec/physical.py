@@ -17,19 +17,12 @@ stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest th
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.BYTE: pa.int8(),
-    Kind.SHORT: pa.int64(),
-    Kind.INT: pa.int64(),
-    Kind.LONG: pa.int64(),
-    Kind.DATE: pa.int64(),
+    **dict.fromkeys((Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE), pa.int64()),
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.large_binary(),
-    Kind.CHAR: pa.large_binary(),
-    Kind.VARCHAR: pa.large_binary(),
-    Kind.BINARY: pa.large_binary(),
+    **dict.fromkeys((Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY), pa.large_binary()),
     Kind.DECIMAL: DECIMAL,
-    Kind.TIMESTAMP: TIMESTAMP,
-    Kind.TIMESTAMP_INSTANT: TIMESTAMP,
+    **dict.fromkeys((Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT), TIMESTAMP),
 }
 
 

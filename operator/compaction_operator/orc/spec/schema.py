@@ -12,7 +12,6 @@ ROW_ID = 6
 """The column id of `row`; the user's columns follow it."""
 
 _ACID_KINDS = (Kind.INT, Kind.LONG, Kind.INT, Kind.LONG, Kind.LONG, Kind.STRUCT)
-_TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 _MAX_PRECISION = 38
 _DEEPEST = 100  # functions that descend a tree recurse once per level
 
@@ -114,7 +113,7 @@ def _signature(type_: Any) -> tuple[Any, ...]:
 
 def has_dates(types: Sequence[Any]) -> bool:
     """Return whether the tree has a date or timestamp, so that the file's calendar matters."""
-    return any(type_.kind == Kind.DATE or type_.kind in _TIMESTAMPS for type_ in types)
+    return any(type_.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) for type_ in types)
 
 
 def acid_tree(row: Sequence[Any]) -> list[Any]:

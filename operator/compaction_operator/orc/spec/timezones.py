@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from compaction_operator.orc.spec.arrays import Integers
+from compaction_operator.orc.spec.interpret import MILLISECOND, nanoseconds
 
 _UTC = frozenset({"UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT"})
 _CUSTOM = re.compile("GMT([+-])([0-9]{1,2}):([0-9]{2})")
@@ -27,8 +28,6 @@ _CYCLE = 146_097 * _DAY
 _SPAN = 366 * _DAY
 _EVER = int(np.iinfo(np.int64).min)
 _SECONDS_LIMIT = 1 << 53  # beyond this, Java's 64-bit milliseconds overflow
-_NANOS_LIMIT = 1_000_000_000
-_MILLISECOND = 1_000_000
 
 
 def is_utc(zone: str) -> bool:
@@ -47,7 +46,7 @@ def as_written_in_utc(seconds: Integers, nanos: Integers, zone: str) -> Integers
     """
     if len(seconds) and not -_SECONDS_LIMIT < seconds.min() <= seconds.max() < _SECONDS_LIMIT:
         raise ValueError("a timestamp beyond Java's range")
-    has_millis = _decoded(nanos) >= _MILLISECOND
+    has_millis = nanoseconds(nanos) >= MILLISECOND
     rounded = seconds + _base_seconds(zone)
     instants = rounded - ((rounded < 0) & has_millis)
     wall = instants + utc_offsets(zone, instants)
@@ -66,15 +65,6 @@ def utc_offsets(zone: str, seconds: Integers) -> Integers:
     table = [change for span in spans.tolist() for change in _changes(zone, span)]
     changes, offsets = np.array(table, dtype=np.int64).reshape(-1, 2).T
     return offsets[np.searchsorted(changes, folded, side="right") - 1]
-
-
-def _decoded(nanos: Integers) -> Integers:
-    """Decode a stream's nanoseconds: the lowest three bits hold the number of removed zeros minus one, 0 for none."""
-    zeros = nanos & 7
-    decoded = (nanos >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
-    if np.any((nanos < 0) | (nanos >> 3 >= _NANOS_LIMIT) | (decoded >= _NANOS_LIMIT)):
-        raise ValueError("a fraction of more than a second")
-    return decoded
 
 
 @lru_cache(maxsize=64)
