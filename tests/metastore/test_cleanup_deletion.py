@@ -17,7 +17,7 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.metastore.compaction_queue import QueueState
 from tests.metastore.keeper import Keeper, cleanup, cleanup_of, end, read_lock, real_work
 from tests.metastore.lab import Lab
-from tests.unit.cleanup.worlds import DiedError, DyingStorage
+from tests.unit.cleanup.support import DiedError, DyingStorage
 from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

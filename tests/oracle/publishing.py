@@ -31,7 +31,7 @@ from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import Storage
 from tests.oracle.laws import NO_END, View
 from tests.oracle.living_table import ROW_TYPE, LivingTable
-from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
+from tests.unit.cleanup.support import entry, journal, metastore, obsolete, open_txns
 from tests.unit.driver.support import REQUEST, Reports, SameTable, Store
 
 CREATE_TIME = 100

@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind,
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.readers import ReaderSnapshot, blockers, distrust, grace_left, take_baseline
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions
-from tests.unit.cleanup.worlds import NOON, lock, open_txns
+from tests.unit.cleanup.support import NOON, lock, open_txns
 
 PARTITIONED = {"prt=p1", "prt=p3"}
 

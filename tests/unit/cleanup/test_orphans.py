@@ -10,7 +10,7 @@ from compaction_operator.cleanup.attempt import Attempt
 from compaction_operator.cleanup.orphans import Orphan, orphans
 from compaction_operator.cleanup.reader_lock import cleanup_agent
 from compaction_operator.metastore.locks import LockInfo, TxnInfo
-from tests.unit.cleanup.worlds import NOON, journal, lock
+from tests.unit.cleanup.support import NOON, journal, lock
 
 LONG_AGO = NOON - timedelta(minutes=5)
 TABLE = TableRef(database="d", name="t")

@@ -8,7 +8,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedStat
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.storage import LocalStorage, Storage
-from tests.unit.cleanup.worlds import (
+from tests.unit.cleanup.support import (
     DELTAS,
     MINOR,
     DiedError,

@@ -12,7 +12,7 @@ from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.metastore.tables import Partition
-from tests.unit.cleanup.worlds import make_directory, names
+from tests.unit.cleanup.support import make_directory, names
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,

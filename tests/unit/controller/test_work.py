@@ -21,7 +21,7 @@ from compaction_operator.metastore.errors import MetastoreUnavailable
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
-from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
+from tests.unit.cleanup.support import FakeMetastore, make_directory, names
 from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
 
 OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
