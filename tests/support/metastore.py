@@ -24,7 +24,13 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.metastore.client import MetastoreClient
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import LockLost, MetastoreError, TableNotFound, TransactionLost
+from compaction_operator.metastore.errors import (
+    LockLost,
+    MetastoreError,
+    MetastoreUnavailable,
+    TableNotFound,
+    TransactionLost,
+)
 from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partition_names import lock_name
@@ -32,6 +38,7 @@ from compaction_operator.metastore.tables import Partition, Table
 
 USER, HOST = "compaction-operator", "fake"
 OPEN, ABORTED, COMMITTED = "OPEN", "ABORTED", "COMMITTED"
+ANY = "*"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,10 +57,10 @@ def _call(method: "Callable[Concatenate[FakeMetastore, P], R]") -> "Callable[Con
     @wraps(method)
     def answer(self: "FakeMetastore", /, *args: P.args, **kwargs: P.kwargs) -> R:
         self.calls.append(Call(method.__name__, args))
-        for callback in tuple(self._before[method.__name__]):
+        for callback in (*self._before[ANY], *self._before[method.__name__]):
             callback(*args, **kwargs)
         result = method(self, *args, **kwargs)
-        for callback in tuple(self._after[method.__name__]):
+        for callback in (*self._after[ANY], *self._after[method.__name__]):
             callback(*args, **kwargs)
         return result
 
@@ -95,20 +102,20 @@ class FakeMetastore:
         return cast(MetastoreClient, self)
 
     def on(self, call: str, callback: Callable[..., object], *, after: bool = False) -> None:
-        """Run a callback with the arguments of each such call, before or after it is answered.
+        """Run a callback with the arguments of each such call (ANY: of each call), before or after it is answered.
 
         It may change the fake, or raise what the caller gets instead of an answer.
         """
-        getattr(self, call)
+        assert call == ANY or hasattr(self, call), call
         (self._after if after else self._before)[call].append(callback)
 
     def fail(self, error: Exception, *calls: str) -> None:
-        """Answer these calls with an error from now on, and do nothing."""
+        """Answer these calls, or all, with an error from now on, and do nothing."""
 
         def refuse(*_: object, **__: object) -> None:
             raise error
 
-        for call in calls:
+        for call in calls or (ANY,):
             self.on(call, refuse)
 
     def recover(self) -> None:
@@ -433,6 +440,18 @@ class FakeMetastore:
     def _need_hive4(self) -> None:
         if self.hive is not Generation.HIVE4:
             raise MetastoreError(f"this call needs a Hive 4 metastore, but this one is {self.hive}")
+
+
+def serving(*tables: Table, hive: Generation = Generation.HIVE3) -> FakeMetastore:
+    """Return a metastore with these tables."""
+    return FakeMetastore(hive, tables={f"{table.database}.{table.name}": table for table in tables})
+
+
+def unavailable() -> FakeMetastore:
+    """Return a metastore that answers no call."""
+    metastore = FakeMetastore()
+    metastore.fail(MetastoreUnavailable("connection refused"))
+    return metastore
 
 
 def _key(database: str, name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.acid.write_ids import ValidTxnList
@@ -22,7 +23,7 @@ from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, OpenTransactions, TxnInfo
 from compaction_operator.metastore.tables import Partition, Table
 from compaction_operator.storage import LocalStorage, join
-from tests.support.metastore import FakeMetastore
+from tests.support.metastore import FakeMetastore, serving
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -117,26 +118,31 @@ def journal(place: Path, *entries: PartitionEntry) -> CompactionCleanupSpec:
     )
 
 
-def metastore(
-    place: Path,
+def metastore(place: Path, **state: Any) -> FakeMetastore:
+    """A metastore in which the journal's table is as it was recorded. For its state see `metastore_with`."""
+    return metastore_with(Table("d", "t", str(place), 100, input_format="", serde="", columns=()), **state)
+
+
+def metastore_with(
+    table: Table,
     *,
     hive: Generation = Generation.HIVE3,
     partitions: Sequence[Partition] = (),
-    write_ids: str = f"d.t:3:{2**63 - 1}::",
+    write_ids: str = "",
     txns: str = f"100:{2**63 - 1}::",
     transactions: OpenTransactions | None = None,
     locks: tuple[LockInfo, ...] = (),
     queue: tuple[QueueEntry, ...] = (),
     broken: Collection[str] = (),
 ) -> FakeMetastore:
-    """A metastore in which the journal's table is as it was recorded; the `broken` calls fail.
+    """A metastore with one table, which has three committed write ids unless others are given.
 
-    Its transactions are those of `transactions`, or else of `txns`.
+    Its transactions are those of `transactions`, or else of `txns`. The `broken` calls fail.
     """
-    table = Table(database="d", name="t", location=str(place), create_time=100, input_format="", serde="", columns=())
-    source = FakeMetastore(hive, tables={"d.t": table}, locks=locks, queue=queue)
-    source.partitions["d.t"] = {partition.name: partition for partition in partitions}
-    source.set_write_ids(write_ids)
+    name, source = f"{table.database}.{table.name}", serving(table, hive=hive)
+    source.locks, source.queue = locks, queue
+    source.partitions[name] = {partition.name: partition for partition in partitions}
+    source.set_write_ids(write_ids or f"{name}:3:{2**63 - 1}::")
     if transactions:
         source.set_transactions(transactions.high_water_mark, *transactions.open)
     else:

@@ -20,7 +20,9 @@ def txn(**changes: object) -> TxnInfo:
 
 def test_holdings_are_told_by_their_agent() -> None:
     own, strange = lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT.replace("/1/", "/11/"))
-    source = metastore(Path("/t"), locks=(own, strange), transactions=OpenTransactions(99, (txn(), txn(txn=51, agent="hive"))))
+    source = metastore(
+        Path("/t"), locks=(own, strange), transactions=OpenTransactions(99, (txn(), txn(txn=51, agent="hive")))
+    )
     assert holdings(source, OWN, TableRef(database="d", name="t")) == Holdings((own,), (txn(),))
 
 
