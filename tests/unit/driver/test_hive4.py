@@ -81,10 +81,8 @@ def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[P
     assert metastore.outcomes() == dict.fromkeys((101, 102, 103), COMMITTED)
     (journal,) = store.resources.values()
     held = [(entry["txnId"], entry["queueId"]) for entry in journal["spec"]["partitions"]]
-    assert (held, journal["spec"]["lockIds"]) == (
-        [(101, 1), (102, 2), (103, 3)],
-        [2, 3, 4],
-    )  # lock 1 is the driver's own
+    assert held == [(101, 1), (102, 2), (103, 3)]
+    assert journal["spec"]["lockIds"] == [2, 3, 4]  # lock 1 is the driver's own
 
 
 def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) -> None:
