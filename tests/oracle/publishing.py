@@ -10,7 +10,7 @@ import pytest
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_state
 from compaction_operator.driver import offline
@@ -29,17 +29,17 @@ from tests.oracle.laws import NO_END, View
 from tests.oracle.living_table import ROW_TYPE, LivingTable
 from tests.support.metastore import FakeMetastore
 from tests.unit.cleanup.support import entry, journal, metastore, obsolete
-from tests.unit.driver.support import REQUEST, TABLE, Reports, Store, metastore_of
+from tests.unit.driver.support import REQUEST, Reports, Store
 
 CREATE_TIME = 100
 
 
 def metastore_of_table(table: LivingTable, *, older: bool = True) -> FakeMetastore:
     """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
-    metastore = metastore_of()
-    metastore.on("valid_write_ids", lambda *_: metastore.write_ids.update({TABLE: table.write_ids()}))
-    metastore.on("open_transactions", lambda: metastore.set_transactions(table.txn, *([1] if older else [])))
-    return metastore
+    asked = metastore(table.directory)
+    asked.on("valid_write_ids", lambda *_: asked.write_ids.update({"d.t": table.write_ids()}))
+    asked.on("open_transactions", lambda: asked.set_transactions(table.txn, *([1] if older else [])))
+    return asked
 
 
 class Held:
@@ -85,11 +85,10 @@ class Driver:
 
     def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
         location = str(self.table.directory)
-        request = REQUEST.model_copy(update={"type": kind})
+        request = REQUEST.model_copy(update={"type": kind, "table": TableRef(database="d", name="t")})
         store = Store(on_create=self.on_journal)
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
         client = self.client or metastore_of_table(self.table)
-        client.alter_table(TABLE, create_time=CREATE_TIME, location=location)
         attempt = DriverContext(client.client(), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
         compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
