@@ -107,7 +107,7 @@ def test_a_transaction_that_died_before_its_lock_is_known_by_its_agent() -> None
 
 
 def test_a_transaction_that_compacts_another_table_is_left_alone() -> None:
-    """A journal that somebody forged may name another compaction's UID: that one goes on."""
+    """A forged journal may name another compaction's UID: that one goes on."""
     entry = queued(5, table="other", state=QueueState.WORKING, committed=None)
     source = hive4(queue=(entry,), **opened((50, OWN_AGENT), (51, OWN_AGENT)))
     end_attempt(source, OWN, TABLE)

@@ -117,7 +117,7 @@ def test_a_transaction_that_the_entry_does_not_name_yet_keeps_it_alive() -> None
         {"table": "another"},
         {"state": QueueState.FAILED},
     ],
-    ids=["default pool", "no pool", "somebody's pool", "taken by Hive after 12 hours", "another table", "ended"],
+    ids=["default pool", "no pool", "an unknown pool", "taken by Hive after 12 hours", "another table", "ended"],
 )
 def test_nothing_that_no_driver_has_is_touched(uid: str, changes: dict[str, Any]) -> None:
     assert ended(hive4(entry(uid=uid, **changes))) == []

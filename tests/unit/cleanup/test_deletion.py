@@ -329,7 +329,7 @@ def test_a_directory_is_hidden_whole_before_any_of_it_goes(table: Path) -> None:
 
 
 class _Vanishing(LocalStorage):
-    """Somebody else deletes what is about to be deleted, right before the rename or right after."""
+    """Another process deletes what is about to be deleted, right before the rename or right after."""
 
     def __init__(self, *, after: bool) -> None:
         self._after = after
@@ -419,7 +419,7 @@ def test_a_recorded_name_outside_the_grammar_deletes_nothing(table: Path, tmp_pa
 
 
 def test_a_link_in_the_place_of_an_obsolete_directory_is_not_followed(table: Path, tmp_path: Path) -> None:
-    """H21: nothing of the partition is deleted until somebody has looked at it."""
+    """H21: nothing of the partition is deleted until a user has looked at it."""
     outside = make_directory(tmp_path, "outside")
     (outside / "bucket_00000").rename(outside / "precious")
     for child in (table / DELTAS[0]).iterdir():

@@ -16,8 +16,8 @@ PARTITIONED = {"prt=p1", "prt=p3"}
 
 
 def _lock_ids(*locks: object, partitions: set[str] = PARTITIONED, own: tuple[int, ...] = ()) -> tuple[int, ...]:
-    world = ReaderSnapshot(locks, open_txns(0))  # type: ignore[arg-type]
-    return take_baseline(world, partitions=partitions, own_locks=own, now=NOON).lock_ids
+    snapshot = ReaderSnapshot(locks, open_txns(0))  # type: ignore[arg-type]
+    return take_baseline(snapshot, partitions=partitions, own_locks=own, now=NOON).lock_ids
 
 
 def _left(

@@ -1,4 +1,4 @@
-"""Quarantine: hidden for a while, purged from there alone, and what somebody moved back stays."""
+"""Quarantine: hidden for a while, purged from there alone, and what a user moved back stays."""
 
 from pathlib import Path
 

@@ -97,7 +97,7 @@ def test_the_own_open_transaction_is_aborted_and_its_outputs_removed(table: Path
 
 
 @pytest.mark.parametrize("txns", ["100:50:50:", f"49:{NO_END}::"])
-def test_a_transaction_of_somebody_else_that_is_open_or_unknown_decides_nothing(table: Path, txns: str) -> None:
+def test_a_transaction_of_another_client_that_is_open_or_unknown_decides_nothing(table: Path, txns: str) -> None:
     """A journal may name any number: it is neither aborted for that, nor guessed about."""
     stranger = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent="hive")
     source = _on_hive_4(table, txns=txns, transactions=OpenTransactions(100, (stranger,)))

@@ -160,7 +160,7 @@ def entry(partition: str | None, state: QueueState = QueueState.WORKING) -> Queu
 
 
 @pytest.mark.parametrize("partition", [None, "PRT=0"])
-def test_a_table_that_somebody_else_compacts_is_left_alone(
+def test_a_table_that_another_client_compacts_is_left_alone(
     partition: str | None, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written, staging too; whose entry it is, is said."""

@@ -96,7 +96,7 @@ def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) ->
     assert "bucket_00000_0" in str(metastore.queue[1].error)
 
 
-def test_a_partition_that_somebody_else_has_does_not_hold_up_the_others(places: list[Path]) -> None:
+def test_a_partition_that_another_client_compacts_does_not_hold_up_the_others(places: list[Path]) -> None:
     metastore = hive4_metastore()
 
     def take_away(**_: object) -> None:
