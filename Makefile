@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image lock
+.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ setup: ## Everything that tests and sandbox need: packages, .venv, Kubernetes, i
 	@sandbox/setup.sh
 
 try: venv ## A tour in a minute: plan, compact and read back a real Hive table (no root, no cluster)
-	@.venv/bin/python -m sandbox.tour
+	@.venv/bin/python -m sandbox.demo.tour
 
 unit: venv ## The unit tests on all cores (no root, no cluster, no Java); ARGS="-k name" are pytest's own
 	@$(PYTEST_UNIT) $(ARGS)
@@ -29,31 +29,34 @@ test: ## All tests, those on the sandbox's cluster included (as root); the one t
 	@sandbox/test.sh
 
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; as root)
-	@sandbox/on-plane.sh tests.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3)$(if $(MINUTES), --minutes $(MINUTES))
+	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3)$(if $(MINUTES), --minutes $(MINUTES))
 
 storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; as root)
-	@sandbox/on-plane.sh tests.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both)$(if $(SEED), --seed $(SEED))
+	@sandbox/on-plane.sh tests.soak.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both)$(if $(SEED), --seed $(SEED))
 
 hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 drivers killed (SEED=…, HUDI=1.0.2, 1.2.0 or both; as root)
-	@sandbox/on-plane.sh tests.hudi_storm --kills $(or $(KILLS),20) --hudi $(or $(HUDI),both)$(if $(SEED), --seed $(SEED))
+	@sandbox/on-plane.sh tests.soak.hudi_storm --kills $(or $(KILLS),20) --hudi $(or $(HUDI),both)$(if $(SEED), --seed $(SEED))
 
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
 
 demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
-	@sandbox/demo.sh
+	@sandbox/demo/demo.sh
 
 sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (as root)
-	@sandbox/up.sh
+	@sandbox/cluster/up.sh
 
 sandbox-down: ## End the sandbox and forget its data
-	@sandbox/down.sh
+	@sandbox/cluster/down.sh
 
 sandbox-status: ## What the sandbox runs and how to reach it
-	@sandbox/status.sh
+	@sandbox/cluster/status.sh
 
 sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
-	@sandbox/up.sh
+	@sandbox/cluster/up.sh
+
+crds: ## Copy crds/ into the chart, which Argo CD reads from git
+	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/
 
 lock: ## Renew both lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock

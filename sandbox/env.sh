@@ -2,6 +2,7 @@
 # Settings and small functions that the sandbox's scripts share. Sourced, never run.
 
 SANDBOX=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CLUSTER=$SANDBOX/cluster
 ROOT=$(dirname "$SANDBOX")
 
 # All that is expensive lies in the user's cache, named by a hash of what it was made from, so that clones share it.
@@ -74,7 +75,7 @@ into_cache() {
   echo "$1"
 }
 
-binaries_folder() { echo "$CACHE/binaries-$(content_hash sandbox/kubernetes sandbox/coredns sandbox/binaries.sh sandbox/helm.lock sandbox/unpack_helm.py)"; }
+binaries_folder() { echo "$CACHE/binaries-$(content_hash sandbox/cluster/kubernetes sandbox/cluster/coredns sandbox/cluster/binaries.sh sandbox/cluster/helm.lock sandbox/cluster/unpack_helm.py)"; }
 
 # The Python 3.11 of the machine, not that of a virtual environment that happens to be active.
 find_python() {
@@ -92,7 +93,7 @@ wheels_folder() { echo "$CACHE/wheels-$(content_hash requirements.lock operator/
 sandbox_kubectl() { "$(cat "$STATE/binaries")/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 
 # NB: after a restart of the machine another process may have the recorded number.
-node_runs() { grep -qsF sandbox/node.sh "/proc/$(cat "$STATE/node.pid" 2> /dev/null || echo none)/cmdline"; }
+node_runs() { grep -qsF sandbox/cluster/node.sh "/proc/$(cat "$STATE/node.pid" 2> /dev/null || echo none)/cmdline"; }
 
 # Tests and demos of several clones may use the sandbox at once: the last to leave ends it, unless a person started it.
 borrow_sandbox() {
@@ -101,10 +102,10 @@ borrow_sandbox() {
   flock --shared 6
   trap return_sandbox EXIT
   # Another clone may give the sandbox its own image meanwhile: this one's is known to all that it starts.
-  SANDBOX_IMAGE=$("$SANDBOX/images.sh" name operator)
+  SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
   export SANDBOX_IMAGE
 }
 
 return_sandbox() {
-  if [ -e "$STATE/borrowed" ] && flock --exclusive --nonblock 6; then "$SANDBOX/down.sh" --quiet; fi
+  if [ -e "$STATE/borrowed" ] && flock --exclusive --nonblock 6; then "$CLUSTER/down.sh" --quiet; fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# on-plane.sh MODULE ARGUMENT...: prepares what a plane and Hive's own readers need, then runs the module (tests.crash, tests.storm).
+# on-plane.sh MODULE ARGUMENT...: prepares what a plane and Hive's own readers need, then runs the module (tests.soak.crash, tests.soak.storm).
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -7,6 +7,6 @@ cd "$ROOT"
 
 "$SANDBOX/prerequisites.sh"
 "$SANDBOX/python.sh"
-[ -d "$(binaries_folder)" ] || step "Kubernetes: build (10 minutes of both cores when Go's cache is empty)" "$SANDBOX/binaries.sh"
-"$ROOT/tests/oracle/fetch.sh" > /dev/null
+[ -d "$(binaries_folder)" ] || step "Kubernetes: build (10 minutes of both cores when Go's cache is empty)" "$CLUSTER/binaries.sh"
+"$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 exec .venv/bin/python -m "$@"

@@ -7,17 +7,28 @@ set -euo pipefail
 "$SANDBOX/prerequisites.sh"
 [ -d "$(binaries_folder)" ] || echo "sandbox: building Kubernetes meanwhile (10 minutes of both cores when Go's cache is empty)" >&2
 # NB: in a session of its own, so that an interrupted set-up takes the compiler along.
-setsid "$SANDBOX/binaries.sh" > "$CACHE/binaries.log" 2>&1 < /dev/null &
+setsid "$CLUSTER/binaries.sh" > "$CACHE/binaries.log" 2>&1 < /dev/null &
 builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
-"$SANDBOX/images.sh" build operator metastore
+"$CLUSTER/images.sh" build operator metastore
 "$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
-"$ROOT/tests/oracle/fetch.sh" > /dev/null
+"$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null
+# On a terminal: how far the compiler is, until it ends.
+show_build() {
+  local all
+  while kill -0 "$builder" 2> /dev/null; do
+    all=$(sed -n 's/^packages: //p' "$CACHE/binaries.log")
+    printf '\rsandbox: Kubernetes: %d of %s packages compiled ' "$(grep -cv ' ' "$CACHE/binaries.log")" "${all:-about 2000}" >&2
+    sleep 1
+  done
+  printf '\r\033[K' >&2
+}
 built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
 start=$SECONDS
+[ ! -t 2 ] || show_build
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"
 [ $((SECONDS - start)) -lt 2 ] || printf 'sandbox: %-70s %4d s\n' "Kubernetes: the rest of its build" $((SECONDS - start)) >&2
 trap - EXIT
-"$SANDBOX/images.sh" build pause coredns
+"$CLUSTER/images.sh" build pause coredns

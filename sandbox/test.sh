@@ -9,8 +9,9 @@ cd "$ROOT"
 borrow_sandbox
 "$SANDBOX/setup.sh"
 "$SANDBOX/lint.sh"
-"$SANDBOX/up.sh" --borrowed > /dev/null
+"$CLUSTER/up.sh" --borrowed > /dev/null
 status=0
 # NB: a bare pytest runs tests/unit alone; here all of tests/ is the default.
-.venv/bin/pytest -o testpaths=tests "$@" || status=$?
+# Two processes, as many tests wait for others: tests/conftest.py keeps together what must share one.
+.venv/bin/pytest -o testpaths=tests --numprocesses 2 --dist loadscope --no-loadscope-reorder "$@" || status=$?
 exit $status

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sandbox.cluster import running_sandbox
+from sandbox.cluster.running import running_sandbox
 from sandbox.harness.cluster import Cluster
 from sandbox.harness.settings import CLAIM, METASTORE_PORT, METASTORE_SERVICE, MOUNT, Settings
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sandbox.cluster import SandboxDownError, running_sandbox
+from sandbox.cluster.running import SandboxDownError, running_sandbox
 
 MOUNT = "/warehouse"
 CLAIM = "warehouse"

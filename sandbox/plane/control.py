@@ -13,7 +13,7 @@ import kubernetes
 from sandbox.harness.wait import wait_until
 from sandbox.plane.processes import Program, free_ports
 
-SANDBOX = Path(__file__).parents[1]
+CLUSTER = Path(__file__).parents[1] / "cluster"
 START_SECONDS = 60.0
 CONTROLLERS = (
     "job-controller",
@@ -29,7 +29,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 @cache
 def binaries() -> Path:
     """Return the folder of Kubernetes' programs, in the user's cache; they are built when they are not there."""
-    done = subprocess.run([SANDBOX / "binaries.sh"], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([CLUSTER / "binaries.sh"], check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip().splitlines()[-1])
 
 
@@ -59,7 +59,7 @@ class ControlPlane:
         self._folder.mkdir(parents=True, exist_ok=True)
         # The sandbox's script makes its folders below the user's cache, so it is given one of its own.
         environment = {**os.environ, "XDG_CACHE_HOME": str(self._folder)}
-        subprocess.run([SANDBOX / "certificates.sh", str(self.port)], check=True, capture_output=True, env=environment)
+        subprocess.run([CLUSTER / "certificates.sh", str(self.port)], check=True, capture_output=True, env=environment)
         self._start_etcd()
         self._start_api_server()
 

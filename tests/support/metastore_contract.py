@@ -1,4 +1,4 @@
-"""What a metastore answers: the same tests for the fake (tests/unit/metastore) and for real ones (tests/metastore).
+"""What a metastore answers: the same tests for the fake (tests/unit) and for real ones (tests/integration).
 
 A module that inherits one of these classes has the fixtures `admin`, a client that can also play writers and readers,
 `database`, and `table`, the name of a new ACID table in it; LocksContract and QueueContract also need `make_table`.

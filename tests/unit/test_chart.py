@@ -46,10 +46,10 @@ def values_schema() -> dict[str, Any]:
 
 
 def test_the_chart_holds_the_crds() -> None:
-    """The chart's copies are those of crds/: after a change there, `cp crds/compaction.dev_* <chart>/files/crds/`."""
+    """The chart's copies are those of crds/: after a change there, `make crds`."""
     assert sorted(path.name for path in (CHART / "files" / "crds").iterdir()) == CRDS
     for name in CRDS:
-        assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), name
+        assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), f"{name}: run make crds"
 
 
 def test_kustomize_installs_all_crds() -> None:

@@ -1,4 +1,4 @@
-"""The fake metastore of the unit tests answers as real ones do: the same tests as in tests/metastore."""
+"""The fake metastore of the unit tests answers as real ones do: the same tests as in tests/integration/metastore."""
 
 from collections.abc import Callable
 from dataclasses import replace

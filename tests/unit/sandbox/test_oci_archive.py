@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from sandbox.oci_archive import find_manifest, write_archive
+from sandbox.cluster.oci_archive import find_manifest, write_archive
 
 IMAGE = "localhost/some:1"
 

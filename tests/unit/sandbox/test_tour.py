@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sandbox import tour
+from sandbox.demo import tour
 
 
 def test_the_tour_plans_compacts_and_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# images.sh build NAME...  makes images without a Docker daemon (operator, metastore, pause, coredns), in the cache
+# images.sh name NAME      prints the full name of this clone's image
+# images.sh load           gives the running node those that it lacks
+# A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../env.sh"
+
+LAYOUT=$CACHE/images/oci
+BASE_IMAGE=localhost/debian:bookworm-slim
+OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/compaction_operator sandbox/hudi/pom.xml)
+
+image_name() {
+  case $1 in
+    # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
+    operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
+    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom-3.1.3.xml})" ;;
+    pause | coredns) echo "localhost/$1:$(content_hash sandbox/cluster/kubernetes sandbox/cluster/coredns sandbox/cluster/program.Dockerfile)" ;;
+    *) fail "no image is called $1" ;;
+  esac
+}
+
+# What debian:bookworm-slim is, made from Debian's packages.
+build_base() {
+  local tar=$CACHE/images/base.tar container
+  # shellcheck disable=SC2016  # mmdebstrap sets $1 for its hook
+  nice mmdebstrap --variant=minbase --include=ca-certificates \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+    --customize-hook='rm -rf "$1"/var/lib/apt/lists/*' bookworm "$tar"
+  container=$("${BUILDAH[@]}" from scratch)
+  "${BUILDAH[@]}" add -q "$container" "$tar" /
+  "${BUILDAH[@]}" config --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
+  "${BUILDAH[@]}" commit -q --rm "$container" "$BASE_IMAGE"
+  rm "$tar"
+}
+
+# bud IMAGE OPTION...: no container runtime is asked for, and steps see the machine's network.
+bud() {
+  local image=$1
+  shift
+  nice "${BUILDAH[@]}" bud --layers --isolation chroot --network host --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
+}
+
+# `push` compresses every layer that the layout does not hold under its uncompressed digest, each time anew, for half a minute:
+# so the large layers are put there first, as they are.
+seed_layers() { # IMAGE
+  local digest blob work=$CACHE/images/layers
+  for digest in $("${BUILDAH[@]}" inspect --type image --format '{{range .OCIv1.RootFS.DiffIDs}}{{.}} {{end}}' "$1"); do
+    [ ! -e "$LAYOUT/blobs/sha256/${digest#sha256:}" ] || continue
+    mkdir -p "$LAYOUT/blobs/sha256"
+    rm -rf "$work"
+    "${BUILDAH[@]}" push -q --disable-compression "$1" "dir:$work"
+    for blob in "$work"/????????????????????????????????????????????????????????????????; do mv "$blob" "$LAYOUT/blobs/sha256/"; done
+    rm -r "$work"
+    return
+  done
+}
+
+build_operator() { # IMAGE
+  local wheels bundles options
+  wheels=$(wheels_folder)
+  bundles=$("$SANDBOX/hudi/fetch.sh")
+  options=(-f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro" -v "$bundles:/bundles:ro" --build-arg BUNDLES=/bundles
+    --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
+  bud localhost/compaction-operator-dependencies:latest --target dependencies "${options[@]}"
+  seed_layers localhost/compaction-operator-dependencies:latest
+  bud "$1" "${options[@]}"
+}
+
+build_one() { # NAME IMAGE
+  local metastore
+  case $1 in
+    operator) build_operator "$2" ;;
+    metastore)
+      metastore=$("$SANDBOX/metastore/fetch.sh")
+      bud "$2" -f "$SANDBOX/metastore/Dockerfile" "$metastore"
+      seed_layers "$2"
+      ;;
+    *) bud "$2" -f "$CLUSTER/program.Dockerfile" --build-arg "PROGRAM=$1" "$(binaries_folder)" ;;
+  esac
+  "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"
+}
+
+# NB: an image counts as made once it is in the layout, which is written last.
+is_built() { grep -qsF "\"$1\"" "$LAYOUT/index.json"; }
+
+build() { # NAME...
+  local name image
+  mkdir -p "$CACHE/images"
+  exec 9> "$CACHE/images/lock"
+  flock 9
+  "${BUILDAH[@]}" inspect --type image "$BASE_IMAGE" > /dev/null 2>&1 || step "base image of Debian" build_base
+  for name in "$@"; do
+    image=$(image_name "$name")
+    is_built "$image" || step "image $image" build_one "$name" "$image"
+  done
+}
+
+in_node() { "$CLUSTER/in-node.sh" "$@"; }
+
+import() { # IMAGE
+  in_node ctr --namespace k8s.io content ls -q > "$STATE/blobs"
+  "$HOST_PYTHON" "$CLUSTER/oci_archive.py" "$LAYOUT" "$1" "$STATE/blobs" | in_node ctr --namespace k8s.io images import -
+}
+
+load() {
+  local name image
+  exec 8> "$STATE/load.lock"
+  flock 8
+  for name in pause coredns metastore operator; do
+    image=$(image_name "$name")
+    in_node ctr --namespace k8s.io images ls -q | grep -qxF "$image" || step "import of $image" import "$image"
+  done
+}
+
+case ${1:-} in
+  build) build "${@:2}" ;;
+  name) image_name "${2:?which image}" ;;
+  load) load ;;
+  *) fail "usage: images.sh build NAME... | name NAME | load" ;;
+esac

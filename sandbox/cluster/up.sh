@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# up.sh [--borrowed]: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's
+# operator image. What was started with --borrowed ends with the test or demo that borrowed it.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../env.sh"
+
+await() { # SECONDS COMMAND...
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" > /dev/null 2>&1; do
+    node_runs || { echo "the node ended; its logs: $STATE/logs" && return 1; }
+    [ $SECONDS -lt $end ] || { echo "gave up waiting for: $*; logs: $STATE/logs" && return 1; }
+    sleep 0.2
+  done
+}
+
+# detached NAME COMMAND...: a daemon that outlives this script, its number in NAME.pid; it must keep no lock of its callers.
+detached() {
+  setsid nohup "${@:2}" > "$STATE/logs/$1.log" 2>&1 < /dev/null 6>&- 7>&- &
+  echo $! > "$STATE/$1.pid"
+  # NB: on a busy machine it is a copy of this script for a while, and not yet what node_runs looks for.
+  while cmp -s "/proc/$$/cmdline" "/proc/$!/cmdline"; do sleep 0.05; done
+}
+
+make_volumes() {
+  mkdir -p "$STATE/logs" "$STATE/warehouse" "$STATE/metastore"
+  chown "$POD_UID:$POD_UID" "$STATE/warehouse" "$STATE/metastore"
+  chmod 2775 "$STATE/warehouse"
+}
+
+# Two ports of the machine's loopback that nothing uses: the ways into the node's network.
+free_ports() {
+  "$HOST_PYTHON" -c 'import socket; a, b = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+print(a.getsockname()[1], b.getsockname()[1])'
+}
+
+start_node() {
+  local api_port metastore_port
+  read -r api_port metastore_port < <(free_ports)
+  "$CLUSTER/certificates.sh" "$api_port"
+  echo "thrift://127.0.0.1:$metastore_port" > "$STATE/metastore.uri"
+  binaries_folder > "$STATE/binaries"
+  detached node unshare --net --mount --pid --uts --ipc --fork --mount-proc --kill-child "$CLUSTER/node.sh"
+  await 60 test -e "$STATE/started"
+  detached api-port socat "TCP-LISTEN:$api_port,bind=127.0.0.1,reuseaddr,fork" "UNIX-CONNECT:$STATE/api.sock"
+  detached metastore-port socat "TCP-LISTEN:$metastore_port,bind=127.0.0.1,reuseaddr,fork" "UNIX-CONNECT:$STATE/metastore.sock"
+  await 60 sandbox_kubectl get --raw=/readyz
+}
+
+start_dns() {
+  await 60 sandbox_kubectl --namespace default get serviceaccount default
+  "$CLUSTER/apply.sh" coredns "COREDNS_IMAGE=$("$CLUSTER/images.sh" name coredns)" "DNS_SERVICE_IP=$DNS_SERVICE_IP"
+  await 120 sandbox_kubectl wait --for=condition=Ready "node/$NODE" --timeout=2s
+  await 120 "$CLUSTER/in-node.sh" "$HOST_PYTHON" "$CLUSTER/resolve.py" kubernetes.default.svc.cluster.local "$DNS_SERVICE_IP"
+}
+
+start_metastore() {
+  local namespace
+  for namespace in hive compaction-system demo; do "$CLUSTER/warehouse-claim.sh" "$namespace"; done
+  "$CLUSTER/apply.sh" metastore-volume "METASTORE_STATE=$STATE/metastore"
+  await 60 sandbox_kubectl --namespace hive wait --for=jsonpath='{.status.phase}'=Bound persistentvolumeclaim/metastore-state --timeout=2s
+  "$CLUSTER/apply.sh" metastore "METASTORE_IMAGE=$("$CLUSTER/images.sh" name metastore)" "POD_UID=$POD_UID" \
+    "METASTORE_SERVICE_IP=$METASTORE_SERVICE_IP"
+  await 180 sandbox_kubectl --namespace hive rollout status deployment/hive-metastore --timeout=2s
+}
+
+# For shells and sandbox/cluster/running.py. Written last: it is there when all else is.
+write_settings() {
+  cat > "$STATE/env.new" <<-ENV
+	KUBECONFIG=$STATE/admin.kubeconfig
+	SANDBOX_BIN=$(cat "$STATE/binaries")
+	SANDBOX_WAREHOUSE=$STATE/warehouse
+	SANDBOX_METASTORE=$(cat "$STATE/metastore.uri")
+	METASTORE_URI=thrift://hive-metastore.hive.svc:9083
+	OPERATOR_IMAGE=$SANDBOX_IMAGE
+	ENV
+  mv "$STATE/env.new" "$STATE/env"
+}
+
+# NB: after the first error nothing is left that runs: a second `up` starts afresh.
+stop_after_failure() { [ $? = 0 ] || "$CLUSTER/down.sh" 7>&- || true; }
+
+start_all() {
+  trap stop_after_failure EXIT
+  "$CLUSTER/down.sh" --quiet
+  rm -rf "$STATE/logs"
+  make_volumes
+  step "cluster: control plane" start_node
+  "$CLUSTER/images.sh" load
+  step "cluster: node and DNS" start_dns
+  step "Hive metastore" start_metastore
+  write_settings
+}
+
+mkdir -p "$STATE"
+SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
+export SANDBOX_IMAGE
+"$SANDBOX/setup.sh"
+exec 7> "$CACHE/cluster.lock"
+flock 7
+if node_runs && [ -e "$STATE/env" ]; then
+  echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
+  "$CLUSTER/images.sh" load
+  write_settings
+  [ "${1:-}" = --borrowed ] || rm -f "$STATE/borrowed"
+else
+  start_all
+  [ "${1:-}" != --borrowed ] || touch "$STATE/borrowed"
+fi
+echo "sandbox: up in $SECONDS s; this clone's image is $SANDBOX_IMAGE" >&2
+echo "export KUBECONFIG=$STATE/admin.kubeconfig PATH=$(cat "$STATE/binaries"):\$PATH"

@@ -1,0 +1,18 @@
+"""How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them."""
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+
+class ByFixtures(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Keeps together what shares an expensive fixture: a cluster, a plane, metastores, a JVM. Unit tests: by module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.split("::", 1)[0]
+        kind, *subject = module.removeprefix("tests/").split("/")[:-1]
+        return module if kind == "unit" else "/".join([kind, *subject])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    return ByFixtures(config, log) if config.getoption("dist") == "loadscope" else None

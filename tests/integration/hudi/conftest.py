@@ -1,0 +1,120 @@
+"""One JVM after the other, each with Spark and one of Hudi's bundles; tables are copies of a few written once."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Ordering, SmallTable
+from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
+
+from tests.integration.hudi.job import Jobs
+from tests.integration.hudi.somebody import Somebody
+
+VERSIONS = ("1.0.2", "1.2.0")
+NEWEST = {"1.0.2": "8", "1.2.0": "9"}
+"""The version of the tables that each version of Hudi writes by itself."""
+
+BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
+
+MakeTable = Callable[..., SmallTable]
+MakeSomebody = Callable[..., Somebody]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only(version): on one version of Hudi, as the others have not got it")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "hudi" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("only")
+        metafunc.parametrize("hudi", [only.args[0]] if only else VERSIONS, indirect=True, scope="session")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, and put those of one version together: no JVM is started twice."""
+    places = [place for place, item in enumerate(items) if "tests/integration/hudi/" in item.path.as_posix()]
+    ours = sorted((items[place] for place in places), key=_version)
+    for place, item in zip(places, ours, strict=True):
+        item.add_marker(pytest.mark.hudi)
+        items[place] = item
+
+
+def _version(item: pytest.Item) -> str:
+    assert isinstance(item, pytest.Function)
+    return str(item.callspec.params.get("hudi", "")) if hasattr(item, "callspec") else ""
+
+
+@pytest.fixture(scope="session")
+def hudi(request: pytest.FixtureRequest) -> Iterator[HudiSession]:
+    """Spark with the bundle of one version of Hudi."""
+    with HudiSession(request.param) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def seeds(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> MakeTable:
+    """Make a table of each kind once: a base file and four log files, of which the third brings rows that are late."""
+    folder = tmp_path_factory.mktemp(f"hudi-{hudi.version}")
+    made: dict[tuple[Ordering, str], SmallTable] = {}
+
+    def seed(ordering: Ordering, version: str) -> SmallTable:
+        if (ordering, version) not in made:
+            options = {"hoodie.write.table.version": version}
+            table = SmallTable(hudi.spark, folder / f"{ordering}-{version}", ordering=ordering, options=options)
+            table.upsert(range(200), 10)
+            for ids, ts in ((range(60), 20), (range(20, 80), 30), (range(40, 70), 15), (range(50, 90), 40)):
+                table.upsert(ids, ts)
+            made[ordering, version] = table
+        return made[ordering, version]
+
+    return seed
+
+
+@pytest.fixture
+def make_table(hudi: HudiSession, seeds: MakeTable, tmp_path: Path) -> MakeTable:
+    """Make a table of 200 rows in one file group, a base file and four log files, of the bundle's newest version."""
+    number = count()
+
+    def make(
+        ordering: Ordering = Ordering.EVENT_TIME, *, version: str | None = None, options: dict[str, str] | None = None
+    ) -> SmallTable:
+        seed = seeds(ordering, version or NEWEST[hudi.version])
+        return seed.copy_to(tmp_path / f"table-{next(number)}", options)
+
+    return make
+
+
+@pytest.fixture
+def table(make_table: MakeTable) -> SmallTable:
+    """A table of 200 rows, by event time, in one file group: a base file and four log files."""
+    return make_table()
+
+
+@pytest.fixture
+def somebody(hudi: HudiSession) -> Iterator[MakeSomebody]:
+    """Make a client of a table that nobody of this project made."""
+    made: list[Somebody] = []
+
+    def make(table: SmallTable, options: dict[str, str] | None = None) -> Somebody:
+        made.append(Somebody(hudi, table, options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The options of a lock provider that holds between processes."""
+    with ZooKeeper(tmp_path_factory.mktemp("locks") / "zookeeper") as server:
+        yield server.lock_options() | {LOCK_KEY: "small", "hoodie.write.lock.client.num_retries": "2"}
+
+
+@pytest.fixture
+def jobs(hudi: HudiSession, locks: dict[str, str]) -> Jobs:
+    """The operator's jobs."""
+    return Jobs(hudi, locks)

@@ -1,0 +1,91 @@
+"""The table's lock: plans are made and narrowed under it, and nobody waits for it for ever."""
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from sandbox.hudi.look import timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
+from sandbox.hudi.zookeeper import LOCK_KEY
+
+from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.request import Reason
+from compaction_operator.hudi.errors import HudiLockError
+from compaction_operator.hudi.jvm.client import HudiClient
+from compaction_operator.hudi.log_blocks import Block
+from compaction_operator.hudi.options import write_options
+from compaction_operator.hudi.plans import Operation
+from compaction_operator.hudi.properties import read_table
+from compaction_operator.storage import open_storage
+from tests.integration.hudi.job import LOG_COMPACTION, Jobs
+from tests.integration.hudi.somebody import SHARED
+
+OPTIONS = {
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.write.lock.wait_time_ms": "200",
+    "hoodie.write.lock.client.num_retries": "1",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
+}
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def client_of(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> AbstractContextManager[HudiClient]:
+    found = read_table(open_storage(str(table.location)), str(table.location))
+    options = write_options(found, warehouse=locks, own=HudiOptions(options=OPTIONS), partitions=())
+    return HudiClient.open(hudi.spark, found, options, bundle=hudi.version)
+
+
+def test_a_job_that_does_not_get_the_lock_plans_nothing_and_may_try_again(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
+    before = timeline(table.location)
+    with client_of(hudi, table, locks) as holder, holder.locked(), pytest.raises(HudiLockError) as refused:
+        jobs.run(table, LOG_COMPACTION, options=OPTIONS)
+    assert refused.value.reason is Reason.WAITING_FOR_LOCK
+    assert timeline(table.location) == before
+    jobs.done(table, LOG_COMPACTION, options=OPTIONS)
+    table.check("after the next attempt")
+
+
+def test_without_a_lock_key_writers_and_jobs_have_the_same_lock(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
+    """It is then the table's name, as manifests/samples/hudi-schedule.yaml has it."""
+    unnamed = {key: value for key, value in locks.items() if key != LOCK_KEY}
+    table.options |= SHARED | unnamed | OPTIONS
+    with client_of(hudi, table, unnamed) as holder, holder.locked():
+        with pytest.raises(Py4JJavaError, match="LockException"):
+            table.upsert(range(20), 50)
+        # The other tests' jobs have the table's name as their key.
+        with pytest.raises(HudiLockError):
+            jobs.run(table, LOG_COMPACTION, options=OPTIONS)
+    table.upsert(range(20), 50)
+    table.check("after the next attempt")
+
+
+def test_a_plan_is_narrowed_under_the_lock_before_anybody_sees_it(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str]
+) -> None:
+    before = timeline(table.location)
+
+    def lock_is_free() -> bool:
+        try:
+            with client_of(hudi, table, locks) as other, other.locked():
+                return True
+        except HudiLockError:
+            return False
+
+    def killed(operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
+        assert timeline(table.location) == before
+        if lock_is_free():
+            return operation.blocks
+        raise KilledError
+
+    with client_of(hudi, table, locks) as client, pytest.raises(KilledError):
+        client.plan_log_compaction(owner="team/uid/1", choose=killed, beside=False)
+    assert timeline(table.location) == before

@@ -1,0 +1,77 @@
+"""RFC-48's own motive: each commit adds log blocks to the metadata table, and every read of it opens them all."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sandbox.hudi.look import merged_blocks, opened_blocks, opened_by_the_first_scanner
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
+
+from compaction_operator.hudi.properties import read_table
+from compaction_operator.storage import open_storage
+from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+
+PARTITIONS = {"files", "record_index", "column_stats"}
+WITH_METADATA = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.metadata.record.index.max.filegroup.count": "1",
+    "hoodie.metadata.index.column.stats.file.group.count": "1",
+    "hoodie.index.type": "RECORD_INDEX",
+    # Else a write with new rows makes a new base file where there would be a log file.
+    "hoodie.parquet.small.file.limit": "0",
+}
+"""An upsert finds the rows that are there by the record index; each partition of it has one file group."""
+
+THRESHOLD = {"hoodie.metadata.log.compaction.blocks.threshold": "3"}
+READ_BY_METADATA = {
+    "hoodie.metadata.enable": "true",
+    # Readers of 1.0.2 take the second scanner only when they are told to.
+    "hoodie.metadata.optimized.log.blocks.scan.enable": "true",
+}
+
+
+def opened(
+    hudi: HudiSession, table: SmallTable, by: Callable[[HudiSession, Path], int] = opened_blocks
+) -> dict[str, int]:
+    """Return how many blocks a read of each partition of the metadata table opens."""
+    return {name: by(hudi, table.location / ".hoodie/metadata" / name) for name in sorted(PARTITIONS)}
+
+
+def partitions(table: SmallTable) -> set[str]:
+    """Return the partitions of the metadata table that the table says it has."""
+    return set(read_table(open_storage(str(table.location)), str(table.location)).metadata_partitions)
+
+
+def test_a_read_of_the_metadata_table_opens_one_block_after_its_log_compaction(
+    hudi: HudiSession, tmp_path: Path, jobs: Jobs
+) -> None:
+    """Beside a log compaction and a compaction of the data table, which keep its metadata as it is."""
+    table = SmallTable(hudi.spark, tmp_path / "table", options=WITH_METADATA)
+    table.upsert(range(60), 10)
+    for last, ts in ((70, 20), (80, 30), (90, 15)):
+        table.upsert(range(last - 40, last), ts)
+    jobs.done(table, LOG_COMPACTION, options={"hoodie.log.compaction.blocks.threshold": "2"})
+    table.check("after a log compaction of the table itself", **READ_BY_METADATA)
+    jobs.done(table, COMPACTION, options={"hoodie.compact.inline.max.delta.commits": "1"})
+    table.check("after a compaction of the table itself", **READ_BY_METADATA)
+    before = opened(hudi, table)
+    assert min(before.values()) >= 4
+    status = jobs.done(table, LOG_COMPACTION, options=THRESHOLD, metadata_table=True)
+    assert (status.blocks_in, status.blocks_out) == (sum(before.values()), len(PARTITIONS))
+    assert opened(hudi, table) == dict.fromkeys(before, 1)
+    if hudi.version == "1.0.2":
+        # Unless readers are told to take the second one, they open the merged block besides.
+        assert opened(hudi, table, opened_by_the_first_scanner) == {name: blocks + 1 for name, blocks in before.items()}
+    merged = merged_blocks(hudi, table.location / ".hoodie/metadata")
+    assert {(block.file.parent.name, block.kind) for block in merged} == {
+        (name, "HFILE_DATA_BLOCK") for name in PARTITIONS
+    }
+    table.check("after the log compaction of the metadata table", **READ_BY_METADATA)
+    table.upsert(range(70, 110), 40)
+    assert opened(hudi, table)["files"] == 2
+    table.check("with a commit on top that the record index took part in", **READ_BY_METADATA)
+    assert partitions(table) == PARTITIONS

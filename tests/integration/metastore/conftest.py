@@ -1,0 +1,143 @@
+"""Real Hive metastores, each started when the first test wants it, and kept for all tests of this folder.
+
+A test that uses `server` runs once for each of its module's SERVERS; without that, on both generations.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+import pytest
+from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.server import Database, Hive, MetastoreServer
+
+from compaction_operator.api.compaction import CompactionType
+from tests.integration.metastore.keeper import Keeper, cleanup_of, real_work
+from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.lab import make_table as make_lab
+from tests.unit.driver.support import Store
+
+SERVERS = ("3.1.3", "4.0.1")
+KNOWN: Mapping[str, tuple[Hive, Database]] = {
+    "3.1.3": ("3.1.3", "derby"),
+    "4.0.1": ("4.0.1", "derby"),
+    "4.0.1-postgres": ("4.0.1", "postgres"),
+}
+COLUMNS = (("id", "int"), ("name", "varchar(10)"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/integration/metastore/" in item.path.as_posix():
+            item.add_marker(pytest.mark.metastore)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "SERVERS", SERVERS)
+        metafunc.parametrize("server", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def metastores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], MetastoreServer]]:
+    """Return the metastore of a name such as 4.0.1 or 4.0.1-postgres, started the first time."""
+    started: dict[str, MetastoreServer] = {}
+    with ExitStack() as stack:
+
+        def metastore(name: str) -> MetastoreServer:
+            if name not in started:
+                hive, database = KNOWN[name]
+                server = MetastoreServer(tmp_path_factory.mktemp(name), hive=hive, database=database)
+                started[name] = stack.enter_context(server)
+            return started[name]
+
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def server(metastores: Callable[[str], MetastoreServer], request: pytest.FixtureRequest) -> MetastoreServer:
+    """The metastore's process."""
+    return metastores(request.param)
+
+
+@pytest.fixture(scope="session")
+def admin(server: MetastoreServer) -> Iterator[MetastoreAdmin]:
+    """A client that can also make tables and play writers and readers."""
+    with MetastoreAdmin(server.settings()) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="session")
+def _numbers() -> Iterator[int]:
+    return count(1)
+
+
+@pytest.fixture
+def database(admin: MetastoreAdmin, server: MetastoreServer, _numbers: Iterator[int]) -> str:
+    """A database of the test's own."""
+    name = f"db{next(_numbers)}"
+    admin.create_database(name, location=f"file:{server.warehouse}/{name}.db")
+    return name
+
+
+@pytest.fixture
+def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Callable[..., str]:
+    """Make a table in the test's database and return its name."""
+
+    def make(name: str = "t", *, keys: tuple[str, ...] = (), parameters: dict[str, str] | None = None) -> str:
+        location = f"file:{server.warehouse}/{database}.db/{name}"
+        partition_keys = [(key, "string") for key in keys]
+        admin.create_table(
+            database, name, location=location, columns=COLUMNS, partition_keys=partition_keys, parameters=parameters
+        )
+        return name
+
+    return make
+
+
+@pytest.fixture
+def table(make_table: Callable[..., str]) -> str:
+    """An unpartitioned ACID table in the test's database."""
+    return make_table()
+
+
+@pytest.fixture
+def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterator[Callable[..., Lab]]:
+    """Make a table of a fixture with so many committed write ids; what a test leaves open is aborted."""
+    made: list[Lab] = []
+
+    def make(fixture: str, *, writes: int) -> Lab:
+        table = make_lab(admin, server, database, fixture)
+        made.append(table)
+        for _ in range(writes):
+            table.write()
+        return table
+
+    yield make
+    for table in made:
+        table.end()
+
+
+@pytest.fixture
+def three_inserts(lab: Callable[..., Lab]) -> Lab:
+    """A table of three inserts."""
+    return lab("table_txn_001", writes=3)
+
+
+@pytest.fixture
+def try_it(lab: Callable[..., Lab]) -> Lab:
+    """A table of three partitions, with inserts and deletes."""
+    return lab("try_it", writes=6)
+
+
+@pytest.fixture
+def keep(server: MetastoreServer) -> Callable[..., Keeper]:
+    """Compact a table as a driver does, and take its journal over as the controller does."""
+
+    def make(table: Lab, *, kind: CompactionType = CompactionType.MINOR, attempt: int = 1, **spec: Any) -> Keeper:
+        store = Store()
+        table.run(kind, store=store, attempt=attempt)
+        return Keeper(real_work(table, server.uri), cleanup_of(store, **spec))
+
+    return make

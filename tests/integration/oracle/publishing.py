@@ -1,0 +1,126 @@
+"""Compacts a living table as a driver does, and deletes as the controller does, through a storage that is watched."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from compaction_operator.acid.plan import Layout
+from compaction_operator.acid.write_ids import ValidTxnList
+from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
+from compaction_operator.api.compaction import CompactionType, TableRef
+from compaction_operator.cleanup.deletion import PartitionDeletion, delete_obsolete
+from compaction_operator.cleanup.publication import published_state
+from compaction_operator.driver import offline
+from compaction_operator.driver.hive import flow, hive3
+from compaction_operator.driver.hive.context import DriverContext
+from compaction_operator.driver.hive.driver_locks import Locks
+from compaction_operator.driver.hive.flow import HiveCompaction
+from compaction_operator.driver.hive.hive3 import Hive3
+from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.merge.partition import Request
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.offline import compact_directory
+from compaction_operator.metastore.resolve import Target
+from compaction_operator.storage import Storage
+from tests.integration.oracle.laws import NO_END, View
+from tests.integration.oracle.living_table import ROW_TYPE, LivingTable
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import entry, journal, metastore, obsolete
+from tests.unit.driver.support import REQUEST, Reports, Store
+
+CREATE_TIME = 100
+
+
+def metastore_of_table(table: LivingTable, *, older: bool = True) -> FakeMetastore:
+    """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
+    asked = metastore(table.directory)
+    asked.on("valid_write_ids", lambda *_: asked.write_ids.update({"d.t": table.write_ids()}))
+    asked.on("open_transactions", lambda: asked.set_transactions(table.txn, *([1] if older else [])))
+    return asked
+
+
+class Held:
+    """Locks that are always granted."""
+
+    def __init__(self) -> None:
+        self.is_exclusive = False
+
+    lock_id = 1
+
+    def share(self) -> None:
+        """Grant it."""
+
+    def release(self) -> None:
+        """Take it back."""
+
+    def guard(self) -> None:
+        """Never lose it."""
+
+    @contextmanager
+    def exclusive(self, partition: str | None) -> Iterator[None]:
+        self.is_exclusive = True
+        yield
+        self.is_exclusive = False
+
+
+@dataclass
+class Driver:
+    """One driver's surroundings; `on_journal` runs when all is written and nothing is published (Hive 3)."""
+
+    table: LivingTable
+    storage: Storage
+    locks: Held = field(default_factory=Held)
+    client: FakeMetastore | None = None
+    on_journal: Callable[[], None] = lambda: None
+
+    def compact(self, kind: CompactionType) -> CompactionCleanupSpec:
+        """Compact, and on Hive 4 commit; return the journal. Raises what a driver does."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (flow, hive3, offline):
+                patch.setattr(module, "open_storage", lambda _: self.storage)
+            return self._on_hive_3(kind) if self.table.hive.version == 3 else self._on_hive_4(kind)
+
+    def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
+        location = str(self.table.directory)
+        request = REQUEST.model_copy(update={"type": kind, "table": TableRef(database="d", name="t")})
+        store = Store(on_create=self.on_journal)
+        identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
+        client = self.client or metastore_of_table(self.table)
+        attempt = DriverContext(client.client(), request, "pod1", identity, ROW_TYPE)
+        protocol = Hive3(attempt, cast(Locks, self.locks))
+        compaction = HiveCompaction(attempt, protocol, runner=LocalRunner(), report=Reports())
+        compaction.run([Target("", location, CREATE_TIME)], Journal(store, request, identity=identity, pod_uid="pod1"))
+        (resource,) = store.resources.values()
+        return CompactionCleanupSpec.model_validate(resource["spec"])
+
+    def _on_hive_4(self, kind: CompactionType) -> CompactionCleanupSpec:
+        """In a transaction: whoever comes meanwhile has it open."""
+        table = self.table
+        txn = table.txn + 1
+        table.arrive(table.now(txns=f"{txn}:{txn}:{txn}:"))
+        request = Request(
+            type=kind,
+            layout=Layout.HIVE4,
+            visibility_txn=txn,
+            valid_txns=ValidTxnList.parse(f"{txn - 1}:{NO_END}::"),
+            row_type=ROW_TYPE,
+        )
+        location = str(table.directory)
+        plan = compact_directory(location, write_ids=table.write_ids(), request=request, runner=LocalRunner()).plan
+        table.txn = txn
+        outputs = tuple(output.name for output in plan.outputs)
+        names = obsolete(*(one.name for one in plan.obsolete))
+        of_table = entry(table.directory, outputs=outputs, highest_write_id=plan.highest_write_id, obsolete=names)
+        return journal(table.directory, of_table.model_copy(update={"txn_id": txn}))
+
+
+def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, now: View) -> PartitionDeletion:
+    """Make the controller's pass of deletion over a journal, when all have left who came before the reader `now`."""
+    names = [path.name for path in table.directory.iterdir()]
+    answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
+    states = {entry.partition: published_state(entry, names) for entry in spec.partitions}
+    (result,) = delete_obsolete(storage, answers, spec, states)
+    return result

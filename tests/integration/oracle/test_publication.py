@@ -1,0 +1,379 @@
+"""Between any two file operations of a compaction and its cleanup, Hive reads right by every snapshot there may be."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.acid import plan
+from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
+from compaction_operator.acid.snapshot import UnsupportedLayout
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.cleanup import CompactionCleanupSpec
+from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
+from compaction_operator.cleanup.fence import fence
+from compaction_operator.cleanup.staging import INTENT
+from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import hive3 as protocol
+from compaction_operator.driver.hive import older_snapshots as older
+from compaction_operator.driver.hive import publish
+from compaction_operator.storage import LocalStorage
+from tests.integration.oracle.hive import HiveOracle, Row
+from tests.integration.oracle.laws import NO_END, Seen
+from tests.integration.oracle.living_table import (
+    ROW_TYPE,
+    LivingTable,
+    changes,
+    delete,
+    insert,
+    inserts,
+    raw_files,
+    row,
+    statements,
+    update,
+)
+from tests.integration.oracle.publishing import Driver, Held, clean, metastore_of_table
+from tests.integration.oracle.watched import Operation, WatchedStorage, Watcher
+from tests.support.metastore import FakeMetastore
+
+MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
+HISTORIES = {"inserts": inserts, "changes": changes, "statements": statements}
+STORIES = [
+    ("inserts", "minor clean major clean"),
+    ("changes", "major write minor major clean"),
+    ("changes", "minor write minor clean"),
+    ("statements", "major clean write minor clean major"),
+    ("statements", "minor major clean"),
+]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def table_of(hive: HiveOracle, directory: Path, history: str, *, attempt: int | None = 1) -> LivingTable:
+    """A table with a reader of each write id, and of each that it saw open; one was there before the first."""
+    table = LivingTable(hive, directory, attempt=attempt)
+    table.arrive(table.now())
+    HISTORIES[history](table)
+    table.arrive_while_open(range(1, table.last + 1))
+    assert not any(isinstance(seen, str) for seen in table.readers.values())
+    return table
+
+
+def compact(table: LivingTable, kind: CompactionType) -> CompactionCleanupSpec:
+    """Compact before the eyes of every reader.
+
+    Only a pair on Hive 3 is misread, just between its two renames: then nobody can read, and whoever comes next
+    knows what to do (H3).
+    """
+    held, protected = Held(), set()
+
+    def note(operation: Operation) -> None:
+        if held.is_exclusive and list(table.directory.glob(f"_compaction_*/{INTENT}")):
+            protected.add(len(watcher.operations) - 1)
+
+    watcher, before = Watcher(table, also=note), table.rows()
+    spec = Driver(table, watcher.storage, locks=held).compact(kind)
+    window = set(watcher.window(spec.partitions[0].outputs)) if table.hive.version == 3 else set()
+    assert watcher.misread.keys() == window, watcher.misread
+    assert window <= protected
+    assert table.rows() == before
+    return spec
+
+
+def clean_up(table: LivingTable, specs: Sequence[CompactionCleanupSpec]) -> None:
+    """Delete, when the readers have left, before the eyes of those who come then."""
+    table.leave()
+    watcher = Watcher(table)
+    for spec in specs:
+        assert clean(table, spec, watcher.storage, now=table.now()).final
+        (entry,) = spec.partitions
+        assert not {one.name for one in entry.obsolete} & {path.name for path in table.directory.iterdir()}
+    assert watcher.misread == {}
+    assert [done for done in watcher.operations if done.verb == "delete"]
+    rows = table.rows()
+    # Once nothing is left of them, the metastore forgets aborted write ids (H8).
+    table.aborted = {write_id for write_id in table.aborted if write_id > table.settled}
+    assert table.rows() == rows
+
+
+def write_on(table: LivingTable) -> None:
+    """Insert into a bucket that was not there, and let Hive change rows by the ROW__IDs that it reads (H22)."""
+    table.write({3: insert(100 + table.last)})
+    before, buckets = table.rows(), dict[int, list[Row]]()
+    for found in before:
+        buckets.setdefault(found.bucket >> 16 & 0xFFF, []).append(found)
+    ends = {bucket: (rows[0], rows[1:][-1:]) for bucket, rows in buckets.items()}
+    changed = {
+        bucket: [*delete(first[:3]), *update(200, *(last[:3] for last in lasts))]
+        for bucket, (first, lasts) in ends.items()
+    }
+    table.write(changed)
+    gone = [found for first, lasts in ends.values() for found in (first, *lasts)]
+    after = table.rows()
+    assert [found for found in after if found.write_id < table.last] == [one for one in before if one not in gone]
+    assert [found.values for found in after if found.write_id == table.last] == [[200]] * (len(gone) - len(ends))
+    table.arrive_while_open([table.last - 1, table.last])
+
+
+@pytest.mark.parametrize(("history", "story"), STORIES)
+@pytest.mark.parametrize("version", [3, 4])
+def test_every_reader_reads_right_at_every_moment(
+    version: int, history: str, story: str, oracles: dict[int, HiveOracle], tmp_path: Path
+) -> None:
+    table = table_of(oracles[version], tmp_path / "t", history)
+    specs: list[CompactionCleanupSpec] = []
+    for step in story.split():
+        if step == "clean":
+            clean_up(table, specs)
+            specs = []
+        elif step == "write":
+            write_on(table)
+        else:
+            specs.append(compact(table, CompactionType[step.upper()]))
+            table.arrive(table.now())
+
+
+def killed_at(number: int, table: LivingTable, kind: CompactionType) -> list[Operation]:
+    """Compact until some operation is done, or to the end; return the operations."""
+
+    def after(operation: Operation) -> None:
+        done.append(operation)
+        if len(done) > number:
+            raise Killed
+
+    done: list[Operation] = []
+    with suppress(Killed):
+        Driver(table, WatchedStorage(table.directory, after)).compact(kind)
+    return done
+
+
+def test_a_pair_that_was_begun_is_completed_and_read_right(hive3: HiveOracle, tmp_path: Path) -> None:
+    """H3: the driver is killed after any operation of publication; nobody comes before the fence has been there."""
+    table = table_of(hive3, tmp_path / "t", "changes")
+    done = killed_at(1000, table.copy(tmp_path / "whole"), MINOR)
+    (begun,) = (number for number, (verb, path) in enumerate(done) if verb == "write" and path.endswith(INTENT))
+    half = done.index(Operation("rename", "delta_0000001_0000005"))
+    for number in range(begun, len(done)):
+        copied = table.copy(tmp_path / str(number))
+        killed_at(number, copied, MINOR)
+        assert bool(copied.misread(row_reader=False)) == (number in (half, half + 1))
+        fence(LocalStorage(), str(copied.directory), keep=None)
+        assert copied.misread(row_reader=True) == []
+        names = {path.name for path in copied.directory.iterdir()}
+        assert {"delta_0000001_0000005", "delete_delta_0000001_0000005"} <= names or number < half
+        assert not [name for name in names if name.startswith("_")]
+
+
+def test_without_the_intent_half_a_pair_stays_and_is_misread(
+    hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3, not protected."""
+    monkeypatch.setattr(publish, "_write_intent", lambda *_: None)
+    table = table_of(hive3, tmp_path / "t", "changes")
+    done = killed_at(1000, table.copy(tmp_path / "whole"), MINOR)
+    killed_at(done.index(Operation("rename", "delta_0000001_0000005")), table, MINOR)
+    fence(LocalStorage(), str(table.directory), keep=None)
+    assert table.misread(row_reader=False)
+
+
+def test_without_the_guard_older_snapshots_are_lost(
+    hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H24, not protected: a first base leaves them nothing to read."""
+    monkeypatch.setattr(protocol, "_guarded", lambda item: item)
+    table = table_of(hive3, tmp_path / "t", "changes")
+    watcher = Watcher(table)
+    Driver(table, watcher.storage).compact(MAJOR)
+    first = min(watcher.misread)
+    assert watcher.operations[first] == ("rename", "base_0000005")
+    assert all("Not enough history" in misread for misread in watcher.misread[first])
+    # All but the last one, by each of Hive's two readers.
+    assert len(watcher.misread[first]) == 2 * (len(table.readers) - 1)
+
+
+def leaving(table: LivingTable) -> FakeMetastore:
+    """At the fourth question the older transactions have ended; of the readers stay those who came last."""
+    metastore = metastore_of_table(table)
+
+    def leave() -> None:
+        if metastore.count("open_transactions") >= 4:
+            metastore.set_transactions(table.txn)
+        if metastore.count("open_transactions") == 4:
+            table.readers = {table.now(): table.rows()}
+
+    metastore.on("open_transactions", leave)
+    return metastore
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_files_from_before_acid_are_folded_in_when_nobody_needs_them(
+    version: int, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H15, H24: any base hides them, so on Hive 3 whoever may read them is waited for. What is unknown is kept."""
+    monkeypatch.setattr(older, "POLL_SECONDS", 0.001)
+    table = LivingTable(oracles[version], tmp_path / "t", first=10_000_000)
+    raw_files(table)
+    table.arrive_while_open(range(10_000_001, table.last + 1))
+    watcher, client, before = Watcher(table), leaving(table), table.rows()
+    spec = Driver(table, watcher.storage, client=client).compact(MAJOR)
+    assert watcher.misread == {}
+    assert table.rows() == before
+    assert client.count("open_transactions") == (5 if version == 3 else 0)
+    (table.directory / "unknown").mkdir()
+    clean_up(table, [spec])
+    assert {path.name for path in table.directory.iterdir()} == {*spec.partitions[0].outputs, "unknown"}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_files_in_an_unknown_directory_stop_a_major(
+    version: int, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H15: Hive reads them as it reads original files. A minor leaves both alone; without the check rows are lost."""
+    table = LivingTable(oracles[version], tmp_path / "t", first=10_000_000)
+    table.write_file("elsewhere/000000_0", 1, 2)
+    table.write({0: insert(10)})
+    table.write({0: insert(20)})
+    assert [found.values for found in table.rows()] == [[1], [2], [10], [20]]
+    with pytest.raises((UnsupportedLayout, JobError), match="elsewhere/000000_0 is in a directory"):
+        Driver(table, LocalStorage()).compact(MAJOR)
+    compact(table, MINOR)
+    monkeypatch.setattr(plan, "_require_known_originals", lambda *_: None)
+    client = metastore_of_table(table, older=False)
+    with suppress(JobError):
+        Driver(table, LocalStorage(), client=client).compact(MAJOR)
+    assert [found.values for found in table.rows()] != [[1], [2], [10], [20]]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_without_its_mark_our_base_is_taken_for_an_insert_overwrites(
+    version: int, oracles: dict[int, HiveOracle], tmp_path: Path
+) -> None:
+    """H7: whoever has a write id below it open uses it then, though rows are gone that they must see."""
+    table = LivingTable(oracles[version], tmp_path / "t")
+    table.write({0: insert(10, 11)})
+    table.write({0: delete(row(1, 0, 0))})
+    table.write({0: insert(30)})
+    table.readers.clear()
+    table.arrive_while_open([2])
+    (output,) = compact(table, MAJOR).partitions[0].outputs
+    base = table.directory / output
+    mark, spoilt = (base / METADATA_ACID, base / "_other") if version == 3 else (base, base.with_name("base_0000003"))
+    mark.rename(spoilt)
+    (misread, _) = table.misread(row_reader=True)
+    assert "values=[11])" in misread
+    spoilt.rename(mark)
+    assert table.misread(row_reader=True) == []
+
+
+def with_an_open_write(hive: HiveOracle, directory: Path) -> LivingTable:
+    """A table with a write that goes on in the middle: it has written all, but may still commit or abort."""
+    table = LivingTable(hive, directory)
+    table.write({0: insert(10, 11, 12)})
+    table.write({0: [*delete(row(1, 0, 0))], 1: insert(20)})
+    table.write({0: [*update(30, row(1, 0, 1))], 1: insert(31)}, open_=True)
+    table.write({0: [*update(40, row(1, 0, 2))]})
+    table.arrive_while_open(range(1, 5))
+    return table
+
+
+def outcomes(table: LivingTable) -> list[Seen]:
+    """What is seen if the open writes commit, and if they abort."""
+    return [table.see(table.now(open=set())), table.see(table.now(open=set(), aborted=table.open))]
+
+
+@pytest.mark.parametrize("kind", HIVE_TYPES)
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_open_write_may_end_as_it_likes(
+    version: int, kind: CompactionType, oracles: dict[int, HiveOracle], tmp_path: Path
+) -> None:
+    """H8."""
+    table = with_an_open_write(oracles[version], tmp_path / "t")
+    ends = outcomes(table)
+    spec = compact(table, kind)
+    assert outcomes(table) == ends
+    clean_up(table, [spec])
+    assert outcomes(table) == ends
+
+
+@pytest.mark.parametrize("kind", HIVE_TYPES)
+@pytest.mark.parametrize("version", [3, 4])
+def test_above_an_open_write_its_rows_are_lost(
+    version: int, kind: CompactionType, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H8, not protected: nothing holds the compaction back below the lowest open write id."""
+    table = with_an_open_write(oracles[version], tmp_path / "t")
+    committed, _ = outcomes(table)
+    monkeypatch.setattr(ValidWriteIdList, "watermark", property(lambda ids: ids.high_watermark))
+    Driver(table, LocalStorage()).compact(kind)
+    assert outcomes(table)[0] != committed
+
+
+def hive_compacts(table: LivingTable) -> None:
+    """Hive's own worker publishes a major compaction of the first two write ids, which it had begun before."""
+    for bucket in (0, 1):
+        table.hive.compact(
+            [table.directory / f"delta_{number:07}_{number:07}_0000" for number in (1, 2)],
+            table.directory / "_tmp",
+            major=True,
+            bucket=bucket,
+            row_type=ROW_TYPE,
+            min_write_id=1,
+            max_write_id=2,
+        )
+    (base,) = (table.directory / "_tmp").iterdir()
+    if table.hive.version == 3:
+        (base / METADATA_ACID).write_bytes(METADATA_ACID_CONTENT)
+    base.rename(table.directory / (base.name + ("_v0000050" if table.hive.version == 4 else "")))
+
+
+def overtaken(table: LivingTable) -> Driver:
+    """A driver that Hive's worker overtakes right before it publishes."""
+
+    def assembled(operation: Operation) -> None:
+        if operation.verb == "write" and not (table.directory / "_tmp").exists():
+            hive_compacts(table)
+
+    return Driver(table, WatchedStorage(table.directory, assembled))
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_whoever_was_overtaken_publishes_nothing(version: int, oracles: dict[int, HiveOracle], tmp_path: Path) -> None:
+    """H23."""
+    table = table_of(oracles[version], tmp_path / "t", "inserts", attempt=None)
+    before = table.rows()
+    with pytest.raises(JobError, match=r"base_0000002\S* appeared after the plan was made"):
+        overtaken(table).compact(MINOR)
+    assert not (table.directory / "delta_0000001_0000007").exists()
+    assert table.rows() == before
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_overlapping_compactions_double_rows(
+    version: int, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H23, not protected. On Hive 3.1 the look afterwards names both directories."""
+    monkeypatch.setattr(publish, "check_still_publishable", lambda *_: None)
+    table = table_of(oracles[version], tmp_path / "t", "inserts", attempt=None)
+    before = table.rows()
+    named = pytest.raises(JobError, match="delta_0000001_0000007 and base_0000002 overlap")
+    with named if version == 3 else nullcontext():
+        overtaken(table).compact(MINOR)
+    assert table.rows() == sorted([*before, *(found for found in before if found.write_id <= 2)], key=lambda r: r[:3])
+
+
+@pytest.mark.parametrize("kind", HIVE_TYPES)
+def test_what_an_aborted_compaction_published_is_neither_read_nor_makes_anything_obsolete(
+    kind: CompactionType, hive4: HiveOracle, tmp_path: Path
+) -> None:
+    """H10: on Hive 4 the directories are there, but their transaction did not commit."""
+    table = table_of(hive4, tmp_path / "t", "changes")
+    before = table.rows()
+    spec = Driver(table, LocalStorage()).compact(kind)
+    aborted = table.now(txns=f"{table.txn}:{NO_END}::{table.txn}")
+    assert table.see(aborted) == before
+    deletion = clean(table, spec, LocalStorage(), now=aborted)
+    assert deletion.deleted == ("delete_delta_0000004_0000004_0000",), "an aborted write's, which nobody ever read"
+    assert table.misread(row_reader=True) == []

@@ -1,0 +1,85 @@
+"""Our snapshot of a directory is the one of AcidUtils.getAcidState, for random directories and every reader."""
+
+from pathlib import Path
+
+import pytest
+
+from compaction_operator.acid.names import parse_directory
+from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, compacted_bases, snapshot
+from tests.integration.oracle.hive import HiveOracle, OracleError, State
+from tests.integration.oracle.random_directories import RandomDirectory, random_directories
+
+DIRECTORIES = 200
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_snapshot_of_random_directories_is_hives(
+    version: int, hive3: HiveOracle, hive4: HiveOracle, tmp_path: Path
+) -> None:
+    hive = hive3 if version == 3 else hive4
+    compared = 0
+    for number, found in enumerate(random_directories(version, DIRECTORIES, seed=version)):
+        if differs_by_intent(found, version):
+            continue
+        found.make(tmp_path / str(number))
+        theirs, ours = hives_state(hive, tmp_path / str(number), found), our_state(found)
+        assert_same(theirs, ours, found)
+        compared += 1
+    assert compared > DIRECTORIES / 2
+
+
+def differs_by_intent(found: RandomDirectory, version: int) -> bool:
+    """Whether the versions of Hive answer by the order of the file system, or refuse or read what we do not.
+
+    3.1.3 reads nothing at all while there is the base of an uncommitted INSERT OVERWRITE; 4.0.1 reads on with a base
+    named after the lowest open write id, or one above the high watermark, and misses no history where the oldest base
+    is uncommitted.
+    """
+    ids = found.write_ids
+    bases = [one for directory in found.listing.directories if (one := parse_directory(directory.name)) and one.is_base]
+    write_ids = sorted(base.max_write_id for base in bases)
+    compacted = compacted_bases(found.listing, highest=ids.high_watermark)
+    uncommitted = [
+        b.max_write_id for b in bases if b.name not in compacted and b.max_write_id in ids.open | ids.aborted
+    ]
+    if len(write_ids) != len({*write_ids}):
+        return True
+    if version == 3:
+        return bool(uncommitted)
+    ahead = any(number == ids.min_open or number > ids.high_watermark for number in write_ids)
+    return ahead or (len(bases) > 1 and write_ids[0] in uncommitted)
+
+
+def hives_state(hive: HiveOracle, path: Path, found: RandomDirectory) -> State | None:
+    """Return Hive's answer, None where it says that there is not enough history."""
+    try:
+        return hive.state(path, write_ids=str(found.write_ids), txns=str(found.txns) if found.txns else None)
+    except OracleError as error:
+        assert "Not enough history" in str(error), error.trace
+        return None
+
+
+def our_state(found: RandomDirectory) -> Snapshot | None:
+    """Return our answer, None where it says that there is not enough history."""
+    try:
+        return snapshot(found.listing, found.write_ids, valid_txns=found.txns)
+    except NotEnoughHistory:
+        return None
+
+
+def assert_same(theirs: State | None, ours: Snapshot | None, found: RandomDirectory) -> None:
+    """Everything that is read is the same, and what is obsolete as far as nobody may write to it any more."""
+    if theirs is None or ours is None:
+        assert (theirs, ours) == (None, None), found
+        return
+    assert (ours.base and ours.base.name) == theirs.base, found
+    assert [delta.name for delta in ours.deltas] == theirs.current, found
+    assert [file.name for file in ours.originals] == theirs.originals, found
+    settled = {entry.partition("/")[0] for entry in found.entries if _is_settled(entry.partition("/")[0], found)}
+    obsolete = {entry.name for entry in ours.obsolete if entry.reason != "aborted"}
+    assert obsolete == {*theirs.obsolete} & settled, found
+
+
+def _is_settled(name: str, found: RandomDirectory) -> bool:
+    directory = parse_directory(name)
+    return directory is None or directory.max_write_id <= found.write_ids.watermark

@@ -1,0 +1,43 @@
+"""Damaged ORC files, read and compacted: a small share of what `python -m tests.soak.fuzz` tries."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.soak.fuzz.cases import make_case, sound_case
+from tests.soak.fuzz.examine import End, examine
+from tests.soak.fuzz.seeds import Seed, make_seeds
+from tests.soak.fuzz.worker import Worker
+
+EVERY = 12
+"""Of the files of Hive every so many-th is taken: each of them costs a while before the first case."""
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[Seed]:
+    return make_seeds(tmp_path_factory.mktemp("seeds"), every=EVERY)
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with Worker(tmp_path_factory.mktemp("worker"), examine) as worker:
+        yield worker
+
+
+@settings(max_examples=600, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_a_damaged_file_ends_in_an_error_that_names_it_or_a_right_answer(
+    worker: Worker, seeds: list[Seed], random: Random
+):
+    verdict = worker.examine(make_case(random, seeds))
+    assert verdict.end is not End.FINDING, verdict.text
+
+
+def test_a_file_that_is_not_damaged_is_compacted_right(worker: Worker, seeds: list[Seed]):
+    """So that what is refused is refused for its damage, and the plain reading finds what the engine finds."""
+    sound = [sound_case(Random(number), seed) for number, seed in enumerate(seeds)]
+    refused = {case.seed.name: verdict.text for case in sound if (verdict := worker.examine(case)).end is not End.RIGHT}
+    assert [name for name in refused if "update.orc" not in name] == []

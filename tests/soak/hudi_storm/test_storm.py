@@ -1,0 +1,39 @@
+"""The storm's short form: one table of each release, one kill, while the log compaction executes."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.soak.hudi_storm.compactor import Compactor, Work
+from tests.soak.hudi_storm.killer import Killer, Moment
+from tests.soak.hudi_storm.model import MergeMode
+from tests.soak.hudi_storm.season import acting, settle, staged
+from tests.soak.hudi_storm.timeline import INFLIGHT, services
+
+THRESHOLD_SECONDS = 300.0
+EACH = [("1.0.2", MergeMode.COMMIT_TIME), ("1.2.0", MergeMode.EVENT_TIME)]
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("version", "mode"), EACH)
+def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path, version: str, mode: MergeMode) -> None:
+    """Its log compaction is rolled back and made anew, beside the writer, which reads exactly what it has written."""
+    with staged(tmp_path, version=version, seed=1, modes=[mode]) as stage:
+        (location,) = stage.locations
+        compactor = Compactor(stage.plane, stage.locations, Random(1))
+        killer = Killer(stage.plane, stage.locations, Random(1), most=1, share=1.0, aims=[Moment.EXECUTING])
+        # The first write makes base files, and each of the others one block at most of a file group.
+        stage.writer.wait_written(5, timeout=THRESHOLD_SECONDS)
+        with acting(killer):
+            done = compactor.log(location)
+        assert killer.kills == {Moment.EXECUTING: 1}
+        (dead,) = killer.left
+        assert (dead.action, dead.state) == ("logcompaction", INFLIGHT)
+        # NB: the attempt that rolled it back need not be the last one, whose status is seen.
+        assert dead.time not in {one.time for one in services(location)}
+        assert compactor.tally[Work.LOG_COMPACTION] == 1
+        assert done.status.hudi is not None and done.status.hudi.bundle == version
+        figures = settle(stage, compactor)
+        assert compactor.tally[Work.COMPACTION] == 1
+        assert figures["reads by Spark"] == figures["reads by the native reader"] > 1
