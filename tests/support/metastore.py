@@ -13,11 +13,10 @@ A test plays these parts: it changes the fake's fields, which hold the state, be
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
@@ -35,40 +34,14 @@ from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partition_names import lock_name
 from compaction_operator.metastore.tables import Partition, Table
+from tests.support.calls import Recorded, call
 
 USER, HOST = "compaction-operator", "fake"
 OPEN, ABORTED, COMMITTED = "OPEN", "ABORTED", "COMMITTED"
-ANY = "*"
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class Call(NamedTuple):
-    """A call that the fake received, with its positional arguments."""
-
-    name: str
-    arguments: tuple[Any, ...]
-
-
-def _call(method: "Callable[Concatenate[FakeMetastore, P], R]") -> "Callable[Concatenate[FakeMetastore, P], R]":
-    """Make a method one of the metastore's calls: it is recorded, and runs the callbacks of `on`."""
-
-    @wraps(method)
-    def answer(self: "FakeMetastore", /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self.calls.append(Call(method.__name__, args))
-        for callback in (*self._before[ANY], *self._before[method.__name__]):
-            callback(*args, **kwargs)
-        result = method(self, *args, **kwargs)
-        for callback in (*self._after[ANY], *self._after[method.__name__]):
-            callback(*args, **kwargs)
-        return result
-
-    return answer
 
 
 @dataclass
-class FakeMetastore:
+class FakeMetastore(Recorded):
     """A metastore of one generation. Its calls are those of MetastoreClient, and of MetastoreAdmin for writers."""
 
     hive: Generation = Generation.HIVE3
@@ -88,48 +61,15 @@ class FakeMetastore:
     """In the order of their requests."""
     queue: tuple[QueueEntry, ...] = ()
     """The compaction queue and its history, the oldest entry first."""
-    calls: list[Call] = field(default_factory=list)
     _allocated: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # txn -> write id
     _locks_made: int = 0
     _spelled: dict[str, str] = field(default_factory=dict)
-    _before: dict[str, list[Callable[..., object]]] = field(default_factory=lambda: defaultdict(list))
-    _after: dict[str, list[Callable[..., object]]] = field(default_factory=lambda: defaultdict(list))
 
     # --- For tests
 
     def client(self) -> MetastoreClient:
         """Return itself as what it stands for."""
         return cast(MetastoreClient, self)
-
-    def on(self, call: str, callback: Callable[..., object], *, after: bool = False) -> None:
-        """Run a callback with the arguments of each such call (ANY: of each call), before or after it is answered.
-
-        It may change the fake, or raise what the caller gets instead of an answer.
-        """
-        assert call == ANY or hasattr(self, call), call
-        (self._after if after else self._before)[call].append(callback)
-
-    def fail(self, error: Exception, *calls: str) -> None:
-        """Answer these calls, or all, with an error from now on, and do nothing."""
-
-        def refuse(*_: object, **__: object) -> None:
-            raise error
-
-        for call in calls or (ANY,):
-            self.on(call, refuse)
-
-    def recover(self) -> None:
-        """Forget all callbacks and failures."""
-        self._before.clear()
-        self._after.clear()
-
-    def asked(self, call: str) -> list[Any]:
-        """Return the first argument of each such call that was received."""
-        return [received.arguments[0] for received in self.calls if received.name == call]
-
-    def count(self, call: str) -> int:
-        """Return how many such calls were received."""
-        return [received.name for received in self.calls].count(call)
 
     def outcomes(self) -> dict[int, str]:
         """Return the state of each remembered transaction."""
@@ -161,60 +101,60 @@ class FakeMetastore:
 
     # --- Tables
 
-    @_call
+    @call
     def generation(self) -> Generation:
         return self.hive
 
-    @_call
+    @call
     def get_table(self, database: str, name: str, /) -> Table:
-        if (full_name := _key(database, name)) not in self.tables:
-            raise TableNotFound(f"table {full_name} does not exist")
-        return self.tables[full_name]
+        return self.tables[self._known_table(database, name)]
 
-    @_call
+    @call
     def get_partition_names(self, database: str, name: str, /) -> tuple[str, ...]:
-        return tuple(self.partitions[_key(database, name)])
+        return tuple(self.partitions[self._known_table(database, name)])
 
-    @_call
+    @call
     def get_partitions(self, database: str, name: str, names: Sequence[str], /) -> tuple[Partition, ...]:
-        known = self.partitions[_key(database, name)]
+        known = self.partitions[self._known_table(database, name)]
         return tuple(known[one] for one in names if one in known)
 
-    @_call
+    @call
     def table_locations(self, database: str, /) -> dict[str, str]:
         wanted = [table for table in self.tables.values() if table.database == database.lower()]
         return {table.name: table.location for table in wanted if table.location}
 
-    @_call
+    @call
     def get_database(self, name: str, /) -> Mapping[str, str]:
+        if name.lower() not in {*self.databases, *(table.database for table in self.tables.values())}:
+            raise TableNotFound(f"database {name} does not exist")
         return self.databases.get(name.lower(), {})
 
-    @_call
+    @call
     def get_config_value(self, name: str, default: str, /) -> str:
         return self.settings.get(name, default)
 
     # --- Transactions and write ids
 
-    @_call
+    @call
     def open_txn(self, *, user: str, agent: str) -> int:
         return self._open(user=user, host=HOST, agent=None)
 
-    @_call
+    @call
     def open_compaction_txn(self, *, agent: str) -> int:
         self._need_hive4()
         return self._open(user=USER, host=agent, agent=agent if agent.startswith(AGENT_PREFIX) else None)
 
-    @_call
+    @call
     def allocate_write_id(self, txn: int, database: str, table: str, /) -> int:
         self._require_open(txn)
         allocated = self._allocated[_key(database, table)]
         return allocated.setdefault(txn, self._highest_write_id(_key(database, table)) + 1)
 
-    @_call
+    @call
     def heartbeat_txn(self, txn: int, /) -> None:
         self._require_open(txn)
 
-    @_call
+    @call
     def commit_txn(self, txn: int, /) -> None:
         if self._state(txn) == COMMITTED:
             return
@@ -222,39 +162,37 @@ class FakeMetastore:
         self.end_txn(txn, COMMITTED)
         self.change_entries(*(one.queue_id for one in self.queue if one.txn == txn), committed=datetime.now(UTC))
 
-    @_call
+    @call
     def abort_txn(self, txn: int, /) -> bool:
         if self._state(txn) == OPEN:
             self.end_txn(txn, ABORTED)
         return self._state(txn) == ABORTED
 
-    @_call
+    @call
     def open_transactions(self) -> OpenTransactions:
         return OpenTransactions(self.high_water_mark, tuple(one for one in self.txns.values() if one.state == OPEN))
 
-    @_call
+    @call
     def valid_txns(self, *, without: Collection[int] = ()) -> ValidTxnList:
         return self._snapshot(without)
 
-    @_call
+    @call
     def valid_write_ids(
         self, database: str, name: str, /, *, valid_txns: ValidTxnList | None = None
     ) -> ValidWriteIdList:
         table, snapshot = _key(database, name), valid_txns or self._snapshot()
         earlier = self.write_ids.get(table, ValidWriteIdList(table, 0, frozenset(), frozenset(), None))
-        seen = {txn: one for txn, one in self._allocated[table].items() if txn <= snapshot.high_watermark}
-        opened = earlier.open | {one for txn, one in seen.items() if txn in snapshot.open}
-        return ValidWriteIdList(
-            table=earlier.table,
-            high_watermark=max(earlier.high_watermark, *seen.values(), 0),
-            open=opened,
-            aborted=earlier.aborted | {one for txn, one in seen.items() if txn in snapshot.aborted},
-            min_open=min(opened, default=earlier.min_open),
-        )
+        allocated = self._allocated[table].items()
+        mark = max([earlier.high_watermark, *(one for txn, one in allocated if txn <= snapshot.high_watermark)])
+        known = {txn: one for txn, one in allocated if one <= mark}
+        aborted = {one for txn, one in known.items() if txn in snapshot.aborted}
+        opened = {one for txn, one in known.items() if not snapshot.is_valid(txn)} - aborted | earlier.open
+        lowest = min(opened, default=earlier.min_open)
+        return ValidWriteIdList(earlier.table, mark, frozenset(opened), earlier.aborted | aborted, lowest)
 
     # --- Locks
 
-    @_call
+    @call
     def lock(self, wish: LockWish, /) -> LockState:
         if wish.txn:
             self._require_open(wish.txn)
@@ -276,37 +214,37 @@ class FakeMetastore:
         self.locks = (*self.locks, requested)
         return LockState(requested.lock_id, acquired=self._acquire(requested))
 
-    @_call
+    @call
     def check_lock(self, lock_id: int, /) -> bool:
         return self._acquire(self._known_lock(lock_id))
 
-    @_call
+    @call
     def heartbeat(self, lock_id: int, /) -> None:
         self._known_lock(lock_id)
 
-    @_call
+    @call
     def unlock(self, lock_id: int, /) -> None:
         found = [lock for lock in self.locks if lock.lock_id == lock_id]
         if any(lock.txn and lock.state == "ACQUIRED" for lock in found):
             raise MetastoreError(f"TxnOpenException: lock {lock_id} is of an open transaction")
         self.locks = tuple(lock for lock in self.locks if lock not in found)
 
-    @_call
+    @call
     def show_locks(self, database: str, table: str, /) -> tuple[LockInfo, ...]:
         return tuple(lock for lock in self.locks if lock.is_on(database, table))
 
-    @_call
+    @call
     def all_locks(self) -> tuple[LockInfo, ...]:
         return self.locks
 
     # --- The compaction queue
 
-    @_call
+    @call
     def compactions(self, database: str | None = None, table: str | None = None, /) -> tuple[QueueEntry, ...]:
         wanted = (database and database.lower(), table and table.lower())
         return tuple(one for one in self.queue if wanted[0] in (None, one.database) and wanted[1] in (None, one.table))
 
-    @_call
+    @call
     def enqueue_compaction(
         self, *, database: str, table: str, partition: str | None, type: CompactionType, pool: str
     ) -> QueueEntry | None:
@@ -326,7 +264,7 @@ class FakeMetastore:
         self.queue = (*self.queue, replace(entry, enqueued=datetime.now(UTC)))
         return entry
 
-    @_call
+    @call
     def take_compaction(self, *, pool: str, worker: str) -> QueueJob | None:
         if not pool.strip():
             raise ValueError("an entry can only be taken from a named pool")
@@ -346,29 +284,29 @@ class FakeMetastore:
             run_as=USER,
         )
 
-    @_call
+    @call
     def update_compaction(self, job: QueueJob, txn: int, /) -> None:
         if not job.highest_write_id:
             raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
         self._require_queued(job)
         self.change_entries(job.queue_id, txn=txn, highest_write_id=job.highest_write_id)
 
-    @_call
+    @call
     def mark_compacted(self, job: QueueJob, /) -> None:
         self._require_queued(job)
         self.change_entries(job.queue_id, state=QueueState.READY_FOR_CLEANING, worker=None)
 
-    @_call
+    @call
     def mark_refused(self, job: QueueJob, message: str, /) -> None:
         self._require_queued(job)
         self.change_entries(job.queue_id, state=QueueState.REFUSED, error=message)
 
-    @_call
+    @call
     def mark_failed(self, job: QueueJob, message: str, /) -> None:
         if self._is_queued(job):
             self.change_entries(job.queue_id, state=QueueState.FAILED, error=message)
 
-    @_call
+    @call
     def mark_cleaned(self, job: QueueJob, /) -> None:
         if not job.highest_write_id:
             raise ValueError(f"queue entry {job.queue_id}: no highest write id: all directories would count as clean")
@@ -376,6 +314,11 @@ class FakeMetastore:
             self.change_entries(job.queue_id, state=QueueState.SUCCEEDED)
 
     # --- How it is done
+
+    def _known_table(self, database: str, name: str) -> str:
+        if (table := _key(database, name)) not in self.tables:
+            raise TableNotFound(f"table {table} does not exist")
+        return table
 
     def _open(self, *, user: str, host: str, agent: str | None) -> int:
         self.high_water_mark += 1
@@ -399,10 +342,9 @@ class FakeMetastore:
         return max([earlier, *self._allocated[table].values()])
 
     def _known_lock(self, lock_id: int) -> LockInfo:
-        for lock in self.locks:
-            if lock.lock_id == lock_id:
-                return lock
-        raise LockLost(f"no lock {lock_id}")
+        if not (found := [lock for lock in self.locks if lock.lock_id == lock_id]):
+            raise LockLost(f"no lock {lock_id}")
+        return found[0]
 
     def _require_one_spelling(self, partition: str) -> None:
         if self._spelled.setdefault(partition.lower(), partition) != partition and self.hive is Generation.HIVE4:
@@ -410,18 +352,10 @@ class FakeMetastore:
 
     def _acquire(self, lock: LockInfo) -> bool:
         """Return whether a lock is acquired, and let it be so if no earlier one is in its way."""
-        if lock.state != "ACQUIRED" and not any(self._conflict(one, lock) for one in self._ahead(lock)):
-            acquired = replace(lock, state="ACQUIRED", acquired_at=datetime.now(UTC))
-            self.locks = tuple(acquired if one == lock else one for one in self.locks)
-            return True
+        if lock.state != "ACQUIRED" and not any(_conflict(one, lock) for one in self.locks):
+            lock = replace(lock, state="ACQUIRED", acquired_at=datetime.now(UTC))
+            self.locks = tuple(lock if one.lock_id == lock.lock_id else one for one in self.locks)
         return lock.state == "ACQUIRED"
-
-    def _ahead(self, lock: LockInfo) -> list[LockInfo]:
-        return [one for one in self.locks if one.lock_id < lock.lock_id and one.is_on(lock.database, lock.table or "")]
-
-    def _conflict(self, earlier: LockInfo, lock: LockInfo) -> bool:
-        overlaps = earlier.partition is None or lock.partition in (None, earlier.partition)
-        return overlaps and LockKind.EXCLUSIVE in (earlier.type, lock.type)
 
     def _is_queued(self, job: QueueJob) -> bool:
         self._need_hive4()
@@ -452,6 +386,12 @@ def unavailable() -> FakeMetastore:
     metastore = FakeMetastore()
     metastore.fail(MetastoreUnavailable("connection refused"))
     return metastore
+
+
+def _conflict(earlier: LockInfo, lock: LockInfo) -> bool:
+    is_ahead = earlier.lock_id < lock.lock_id and earlier.is_on(lock.database, lock.table or "")
+    overlaps = earlier.partition is None or lock.partition in (None, earlier.partition)
+    return is_ahead and overlaps and LockKind.EXCLUSIVE in (earlier.type, lock.type)
 
 
 def _key(database: str, name: str) -> str:

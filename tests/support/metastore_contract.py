@@ -13,7 +13,7 @@ from sandbox.metastore.admin import MetastoreAdmin
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.metastore.compaction_queue import QueueEntry, QueueJob, QueueState
-from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
+from compaction_operator.metastore.errors import LockLost, MetastoreError, TableNotFound, TransactionLost
 from compaction_operator.metastore.heartbeat import Heartbeat
 from compaction_operator.metastore.locks import LockKind, LockWish
 
@@ -112,6 +112,25 @@ class TransactionsContract:
         assert not admin.abort_txn(committed) and not admin.abort_txn(10**9)
         assert admin.valid_txns().is_valid(committed)
 
+    def test_a_snapshot_does_not_have_what_is_written_after_it(self, admin, database, table, write):
+        first, _ = write()
+        admin.commit_txn(first)
+        before = admin.valid_txns()
+        later, _ = write()
+        admin.commit_txn(later)
+        assert admin.valid_write_ids(database, table, valid_txns=before).high_watermark == 1
+        assert admin.valid_write_ids(database, table).high_watermark == 2
+
+    def test_a_later_transaction_with_a_lower_write_id_is_open_for_an_earlier_snapshot(self, admin, database, table):
+        earlier = admin.open_txn(user="writer", agent="test")
+        before = admin.valid_txns()
+        later = admin.open_txn(user="writer", agent="test")
+        ids = [admin.allocate_write_id(txn, database, table) for txn in (later, earlier)]
+        for txn in (later, earlier):
+            admin.commit_txn(txn)
+        seen = admin.valid_write_ids(database, table, valid_txns=before)
+        assert (ids, seen.high_watermark, seen.open, seen.aborted) == ([1, 2], 2, {1, 2}, frozenset())
+
     def test_own_transactions_can_be_left_out_of_the_open_ones(self, admin, database, table, write):
         other, _ = write()
         own, _ = write()
@@ -120,6 +139,34 @@ class TransactionsContract:
         assert admin.valid_write_ids(database, table, valid_txns=txns).open == {1}
         admin.abort_txn(own)
         admin.abort_txn(other)
+
+
+class TablesContract:
+    """Tables and databases, those that do not exist above all."""
+
+    def test_a_table_is_found_by_a_name_in_any_case(self, admin, database, table):
+        found = admin.get_table(database.upper(), table.upper())
+        assert (found.database, found.name) == (database, table)
+        assert admin.table_locations(database) == {table: found.location}
+
+    def test_what_does_not_exist_is_told_from_what_is_empty(self, admin, database, table):
+        assert (admin.get_partition_names(database, table), admin.get_partitions(database, table, [])) == ((), ())
+        assert "no_auto_compaction" not in admin.get_database(database)
+        for call, *arguments in (
+            ("get_table", database, "missing"),
+            ("get_partition_names", database, "missing"),
+            ("get_partitions", database, "missing", ["prt=p1"]),
+            ("get_database", "missing"),
+        ):
+            with pytest.raises(TableNotFound):
+                getattr(admin, call)(*arguments)
+
+    def test_a_database_or_table_that_does_not_exist_has_neither_tables_nor_write_ids(self, admin, database):
+        assert admin.table_locations("missing") == {}
+        assert admin.valid_write_ids(database, "missing").high_watermark == 0
+
+    def test_a_setting_that_the_metastore_does_not_know_has_the_default(self, admin):
+        assert admin.get_config_value("hive.no.such.setting", "default") == "default"
 
 
 class LocksContract:

@@ -1,6 +1,10 @@
-"""Write ids and transactions of a real metastore."""
+"""Tables, write ids and transactions of a real metastore."""
 
-from tests.support.metastore_contract import TransactionsContract
+from tests.support.metastore_contract import TablesContract, TransactionsContract
+
+
+class TestTables(TablesContract):
+    """As the fake's."""
 
 
 class TestTransactions(TransactionsContract):

@@ -118,13 +118,13 @@ def test_no_two_partitions_share_a_file(paths: list[str]) -> None:
 
 
 def metastore_of(tables: Mapping[str, Mapping[str, str]], partitions: Mapping[str, str] | None = None) -> FakeMetastore:
-    """A metastore with tables by database, and the partitions of sales.orders."""
+    """A metastore with sales.orders, its partitions, and other tables by database."""
     known = [
         replace(table(place), database=database, name=name)
         for database, in_it in tables.items()
         for name, place in in_it.items()
     ]
-    metastore = serving(*known)
+    metastore = serving(table(), *known)
     for name, location in (partitions or {}).items():
         metastore.partitions["sales.orders"][name] = Partition(name, (name,), location, 1)
     return metastore

@@ -27,7 +27,8 @@ from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockWish
 from compaction_operator.metastore.resolve import Target
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.support.metastore import ABORTED, ANY, COMMITTED, OPEN, FakeMetastore
+from tests.support.calls import ANY
+from tests.support.metastore import ABORTED, COMMITTED, OPEN, FakeMetastore
 from tests.unit.driver.support import (
     IDENTITY,
     REQUEST,

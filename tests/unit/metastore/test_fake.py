@@ -9,7 +9,7 @@ from compaction_operator.metastore.generation import Generation
 from compaction_operator.metastore.locks import LockKind, LockWish
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Table
 from tests.support.metastore import FakeMetastore
-from tests.support.metastore_contract import LocksContract, QueueContract, TransactionsContract
+from tests.support.metastore_contract import LocksContract, QueueContract, TablesContract, TransactionsContract
 
 
 @pytest.fixture(params=Generation)
@@ -35,6 +35,10 @@ def make_table(admin: FakeMetastore, database: str) -> Callable[..., str]:
 @pytest.fixture
 def table(make_table: Callable[..., str]) -> str:
     return make_table()
+
+
+class TestTables(TablesContract):
+    """On both generations."""
 
 
 class TestTransactions(TransactionsContract):
