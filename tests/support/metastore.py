@@ -9,7 +9,8 @@ It models what this project asks of Hive 3.1 and 4.0:
 
 tests/support/metastore_contract.py runs against this fake and against real metastores of both generations. Not
 modelled: timeouts, Hive's own Initiator, Worker and Cleaner, and its housekeeping, which forgets aborted transactions.
-A test plays these parts: it changes the fake's fields, which hold the state, before a call or by `on` during one.
+A test plays these parts: it changes the fake's fields, which hold the state, before a call or by `on` during one. A
+snapshot that is older than write ids has the high watermark of Hive 3; on Hive 4 it may be lower, and sees the same.
 """
 
 from collections import defaultdict

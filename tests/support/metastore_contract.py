@@ -121,7 +121,8 @@ class TransactionsContract:
         assert admin.valid_write_ids(database, table, valid_txns=before).high_watermark == 1
         assert admin.valid_write_ids(database, table).high_watermark == 2
 
-    def test_a_later_transaction_with_a_lower_write_id_is_open_for_an_earlier_snapshot(self, admin, database, table):
+    def test_an_earlier_snapshot_sees_no_write_id_of_a_later_transaction(self, admin, database, table):
+        """Nor where that one has the lower write id: Hive 4 lowers the high watermark then, Hive 3 does not."""
         earlier = admin.open_txn(user="writer", agent="test")
         before = admin.valid_txns()
         later = admin.open_txn(user="writer", agent="test")
@@ -129,7 +130,8 @@ class TransactionsContract:
         for txn in (later, earlier):
             admin.commit_txn(txn)
         seen = admin.valid_write_ids(database, table, valid_txns=before)
-        assert (ids, seen.high_watermark, seen.open, seen.aborted) == ([1, 2], 2, {1, 2}, frozenset())
+        assert ids == [1, 2]
+        assert (seen.is_valid(1), seen.is_valid(2), seen.watermark) == (False, False, 0)
 
     def test_own_transactions_can_be_left_out_of_the_open_ones(self, admin, database, table, write):
         other, _ = write()
