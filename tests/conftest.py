@@ -1,8 +1,13 @@
 """How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them."""
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+# NB: no deadlines. On a busy machine any example may take long, and tests assert no times.
+settings.register_profile("compaction-operator", deadline=None)
+settings.load_profile("compaction-operator")
 
 
 class ByFixtures(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

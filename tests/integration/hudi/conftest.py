@@ -10,7 +10,7 @@ from sandbox.hudi.table import Ordering, SmallTable
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 
 from tests.integration.hudi.job import Jobs
-from tests.integration.hudi.somebody import Somebody
+from tests.integration.hudi.other_client import OtherClient
 
 VERSIONS = ("1.0.2", "1.2.0")
 NEWEST = {"1.0.2": "8", "1.2.0": "9"}
@@ -19,7 +19,7 @@ NEWEST = {"1.0.2": "8", "1.2.0": "9"}
 BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
 
 MakeTable = Callable[..., SmallTable]
-MakeSomebody = Callable[..., Somebody]
+MakeOtherClient = Callable[..., OtherClient]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -94,12 +94,12 @@ def table(make_table: MakeTable) -> SmallTable:
 
 
 @pytest.fixture
-def somebody(hudi: HudiSession) -> Iterator[MakeSomebody]:
+def other_client(hudi: HudiSession) -> Iterator[MakeOtherClient]:
     """Make a client of a table that nobody of this project made."""
-    made: list[Somebody] = []
+    made: list[OtherClient] = []
 
-    def make(table: SmallTable, options: dict[str, str] | None = None) -> Somebody:
-        made.append(Somebody(hudi, table, options))
+    def make(table: SmallTable, options: dict[str, str] | None = None) -> OtherClient:
+        made.append(OtherClient(hudi, table, options))
         return made[-1]
 
     yield make

@@ -3,10 +3,10 @@
 from sandbox.hudi.look import timeline
 from sandbox.hudi.table import SmallTable
 
-from tests.integration.hudi.somebody import LOG_COMPACTION, Somebody
+from tests.integration.hudi.other_client import LOG_COMPACTION, OtherClient
 
 
-def log_compaction_dies(client: Somebody) -> str:
+def log_compaction_dies(client: OtherClient) -> str:
     """Plan a log compaction and write its blocks, but never commit; return the instant."""
     instant = client.schedule(LOG_COMPACTION)
     assert instant

@@ -11,7 +11,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from tests.integration.hudi.conftest import MakeTable
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
-from tests.integration.hudi.somebody import LATEST_ONLY
+from tests.integration.hudi.other_client import LATEST_ONLY
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1", **LATEST_ONLY}
 

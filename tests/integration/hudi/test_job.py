@@ -8,8 +8,8 @@ from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from tests.integration.hudi import somebody as by_hand
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
+from tests.integration.hudi import other_client as by_hand
+from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
 from tests.integration.hudi.dying import log_compaction_dies
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
@@ -113,12 +113,12 @@ def test_a_compaction_that_was_cut_short_is_run_again_as_it_was_planned(table: S
 
 
 def test_a_plan_that_a_later_compaction_made_impossible_is_removed(
-    table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+    table: SmallTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
     planned = jobs.run(table, LOG_COMPACTION, options=TWO, mode="Schedule").hudi
     assert planned is not None
     assert planned.instant is not None
-    somebody(table).all_of(by_hand.COMPACTION)
+    other_client(table).all_of(by_hand.COMPACTION)
     result = jobs.run(table, LOG_COMPACTION, options=TWO)
     assert result.hudi is not None
     assert result.hudi.removed == (planned.instant,)
@@ -126,10 +126,10 @@ def test_a_plan_that_a_later_compaction_made_impossible_is_removed(
     table.check("after the removal")
 
 
-def test_somebody_elses_plan_is_named_and_left_alone_unless_the_user_opts_in(
-    hudi: HudiSession, table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+def test_another_clients_plan_is_named_and_left_alone_unless_the_user_opts_in(
+    hudi: HudiSession, table: SmallTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
-    planned = somebody(table, TWO).schedule(by_hand.LOG_COMPACTION)
+    planned = other_client(table, TWO).schedule(by_hand.LOG_COMPACTION)
     assert planned
     before = timeline(table.location)
     result = jobs.run(table, LOG_COMPACTION, options=TWO)
@@ -144,10 +144,10 @@ def test_somebody_elses_plan_is_named_and_left_alone_unless_the_user_opts_in(
     table.check("after the run")
 
 
-def test_somebody_elses_dead_log_compaction_is_left_alone_unless_the_user_opts_in(
-    table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+def test_another_clients_dead_log_compaction_is_left_alone_unless_the_user_opts_in(
+    table: SmallTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
-    dead = log_compaction_dies(somebody(table, TWO))
+    dead = log_compaction_dies(other_client(table, TWO))
     before = timeline(table.location)
     assert jobs.run(table, LOG_COMPACTION, options=TWO).reason is Reason.WAITING_FOR_INSTANT
     assert timeline(table.location) == before

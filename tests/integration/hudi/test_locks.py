@@ -17,7 +17,7 @@ from compaction_operator.hudi.errors import HudiLockError
 from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.storage import open_storage
 from tests.integration.hudi.job import LOG_COMPACTION, Jobs
-from tests.integration.hudi.somebody import SHARED
+from tests.integration.hudi.other_client import SHARED
 
 OPTIONS = {
     "hoodie.log.compaction.blocks.threshold": "2",

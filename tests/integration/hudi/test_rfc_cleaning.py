@@ -4,8 +4,8 @@ from sandbox.hudi.look import base_files, log_files, meta_client, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
-from tests.integration.hudi import somebody as by_hand
-from tests.integration.hudi.conftest import MakeSomebody
+from tests.integration.hudi import other_client as by_hand
+from tests.integration.hudi.conftest import MakeOtherClient
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2", **by_hand.LATEST_ONLY}
@@ -16,9 +16,11 @@ KEEP_FEW = {
 }
 
 
-def test_log_files_go_only_with_the_cleaner_after_a_full_compaction(table: SmallTable, somebody: MakeSomebody) -> None:
+def test_log_files_go_only_with_the_cleaner_after_a_full_compaction(
+    table: SmallTable, other_client: MakeOtherClient
+) -> None:
     """Replaced ones too: other than the RFC has it, the cleaner does not take them before."""
-    client = somebody(table, OPTIONS)
+    client = other_client(table, OPTIONS)
     client.all_of(by_hand.LOG_COMPACTION)
     assert client.clean() == 0
     assert len(log_files(table.location)) == 5

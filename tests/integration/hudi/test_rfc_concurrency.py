@@ -16,19 +16,19 @@ from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.hudi import HudiError
 from tests.integration.hudi import job
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
+from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
 from tests.integration.hudi.job import Jobs
-from tests.integration.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED
+from tests.integration.hudi.other_client import COMPACTION, LOG_COMPACTION, SHARED
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
 
 
 @BOTH_ORDERINGS
 def test_a_compaction_that_begins_before_the_log_compaction_commits_harms_neither(
-    make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     table = make_table(ordering)
-    merging, compacting = somebody(table, OPTIONS), somebody(table)
+    merging, compacting = other_client(table, OPTIONS), other_client(table)
     instant = merging.schedule(LOG_COMPACTION)
     assert instant
     merged = merging.execute(LOG_COMPACTION, instant)
@@ -41,14 +41,14 @@ def test_a_compaction_that_begins_before_the_log_compaction_commits_harms_neithe
     table.check("with both committed")
     table.upsert(range(60, 80), 50)
     table.check("with a block on top")
-    somebody(table).all_of(COMPACTION)
+    other_client(table).all_of(COMPACTION)
     table.check("after the next compaction")
 
 
 def test_a_log_compaction_that_a_later_compaction_overtook_never_runs(
-    table: SmallTable, somebody: MakeSomebody
+    table: SmallTable, other_client: MakeOtherClient
 ) -> None:
-    client = somebody(table, OPTIONS)
+    client = other_client(table, OPTIONS)
     instant = client.schedule(LOG_COMPACTION)
     assert instant
     client.all_of(COMPACTION)
@@ -84,11 +84,11 @@ def not_committed(hudi: HudiSession, table: SmallTable, run: Callable[[], Driver
 
 
 def test_a_compaction_that_begins_before_the_operators_log_compaction_commits(
-    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
     """With 1.0.2 it is not committed, as readers would put it over the compacted rows; with 1.2.0 both are."""
     table, planned = make_table(Ordering.COMMIT_TIME), list[str]()
-    client = somebody(table)
+    client = other_client(table)
 
     def meanwhile(_: str) -> None:
         table.upsert(range(30, 65), 35)
@@ -106,14 +106,14 @@ def test_a_compaction_that_begins_before_the_operators_log_compaction_commits(
 
 @pytest.mark.only("1.0.2")
 def test_a_delta_commit_that_comes_late_with_an_earlier_instant_overtakes_the_operators_log_compaction(
-    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
     """Its writer took the instant before the plan was made, and wrote it down afterwards: its rows are the newer."""
     table = make_table(Ordering.COMMIT_TIME)
     planned = jobs.run(table, job.LOG_COMPACTION, options=OPTIONS, mode="Schedule").hudi
     assert planned is not None
     table.upsert(range(30, 65), 35)
-    later = str(somebody(table).client.createNewInstantTime(False))
+    later = str(other_client(table).client.createNewInstantTime(False))
     folder = table.location / ".hoodie" / "timeline"
     (folder / f"{planned.instant}.logcompaction.requested").rename(folder / f"{later}.logcompaction.requested")
     not_committed(hudi, table, lambda: jobs.run(table, job.LOG_COMPACTION, options=OPTIONS, mode="Execute"))
@@ -123,7 +123,7 @@ def test_a_delta_commit_that_comes_late_with_an_earlier_instant_overtakes_the_op
 
 
 def test_a_delta_commit_that_completes_before_the_operators_log_compaction_commits_stays_above_it(
-    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, somebody: MakeSomebody
+    hudi: HudiSession, make_table: MakeTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
     """NB: in version 6 such a one overtakes it (test_slow_writers)."""
     table = make_table(Ordering.COMMIT_TIME)
@@ -133,18 +133,18 @@ def test_a_delta_commit_that_completes_before_the_operators_log_compaction_commi
     assert merged.merged == set(instants[:4])
     assert (merged.instant, len(instants)) == (instants[4], 6)
     table.check("after the log compaction")
-    somebody(table).all_of(COMPACTION)
+    other_client(table).all_of(COMPACTION)
     table.check("after the compaction")
 
 
-def test_a_log_compaction_that_somebody_rolled_back_meanwhile_is_not_committed(
-    hudi: HudiSession, table: SmallTable, jobs: Jobs, somebody: MakeSomebody
+def test_a_log_compaction_that_another_client_rolled_back_meanwhile_is_not_committed(
+    hudi: HudiSession, table: SmallTable, jobs: Jobs, other_client: MakeOtherClient
 ) -> None:
     """Its driver was taken for dead, and is not."""
 
     def meanwhile(instant: str) -> None:
         with pytest.raises(Py4JJavaError, match="Inflight logcompaction"):
-            somebody(table).execute(LOG_COMPACTION, instant)
+            other_client(table).execute(LOG_COMPACTION, instant)
         assert actions(table.location, instant) == []
 
     with pytest.raises(HudiError, match=r"logcompaction\.inflight does not exist"):
@@ -193,43 +193,43 @@ class SlowWriter:
             self.error = error
 
 
-def writer_loses(table: SmallTable, writer: SlowWriter, somebody: MakeSomebody, action: str) -> None:
+def writer_loses(table: SmallTable, writer: SlowWriter, other_client: MakeOtherClient, action: str) -> None:
     """Commit something while the writer is at work; see that it fails, harms nothing, and may try again."""
     with writer.at_work():
-        instant = somebody(table, OPTIONS | SHARED).all_of(action)
+        instant = other_client(table, OPTIONS | SHARED).all_of(action)
     assert actions(table.location, instant)[0] in ("commit", "deltacommit")
     assert "conflict" in str(writer.error).lower()
     table.check("after the writer failed")
     table.upsert(range(30, 60), 50)
     table.check("after its next try")
-    somebody(table, SHARED).all_of(COMPACTION)
+    other_client(table, SHARED).all_of(COMPACTION)
     table.check("after a compaction")
 
 
 def test_a_log_compaction_commits_beside_a_delta_commit_and_the_writer_tries_again(
-    make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
+    make_table: MakeTable, other_client: MakeOtherClient, tmp_path: Path
 ) -> None:
     """Other than the RFC has it: the log compaction always commits, the writer of the same file group does not."""
     table = make_table(options=SHARED)
-    writer_loses(table, SlowWriter(table, tmp_path / "pipe", range(30, 60), 50), somebody, LOG_COMPACTION)
+    writer_loses(table, SlowWriter(table, tmp_path / "pipe", range(30, 60), 50), other_client, LOG_COMPACTION)
 
 
 @pytest.mark.only("1.0.2")
 def test_on_1_0_2_a_writer_loses_against_a_compaction_as_well(
-    make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
+    make_table: MakeTable, other_client: MakeOtherClient, tmp_path: Path
 ) -> None:
     table = make_table(options=SHARED)
-    writer_loses(table, SlowWriter(table, tmp_path / "pipe", range(30, 60), 50), somebody, COMPACTION)
+    writer_loses(table, SlowWriter(table, tmp_path / "pipe", range(30, 60), 50), other_client, COMPACTION)
 
 
 @pytest.mark.only("1.2.0")
 def test_on_1_2_0_a_compaction_commits_beside_a_delta_commit_and_neither_fails(
-    make_table: MakeTable, somebody: MakeSomebody, tmp_path: Path
+    make_table: MakeTable, other_client: MakeOtherClient, tmp_path: Path
 ) -> None:
     table = make_table(options=SHARED)
     writer = SlowWriter(table, tmp_path / "pipe", range(30, 60), 50)
     with writer.at_work():
-        somebody(table, SHARED).all_of(COMPACTION)
+        other_client(table, SHARED).all_of(COMPACTION)
     assert writer.error is None
     table.expect(range(30, 60), 50)
     table.check("after both")

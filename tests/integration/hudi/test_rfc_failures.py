@@ -6,16 +6,16 @@ from sandbox.hudi.look import actions, log_blocks, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering
 
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
+from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
 from tests.integration.hudi.dying import log_compaction_dies, writer_dies
-from tests.integration.hudi.somebody import COMPACTION, LOG_COMPACTION, SHARED, Somebody
+from tests.integration.hudi.other_client import COMPACTION, LOG_COMPACTION, SHARED, OtherClient
 
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
 BY_LISTING = {"hoodie.rollback.using.markers": "false"}
 """The markers of a dead writer of `writer_dies` are gone."""
 
 
-def roll_back(client: Somebody, instant: str) -> None:
+def roll_back(client: OtherClient, instant: str) -> None:
     """Hudi never resumes a log compaction: it rolls back what there is of it, and says so by an error."""
     with pytest.raises(Py4JJavaError, match="Inflight logcompaction"):
         client.execute(LOG_COMPACTION, instant)
@@ -23,11 +23,11 @@ def roll_back(client: Somebody, instant: str) -> None:
 
 @BOTH_ORDERINGS
 def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     """Other than the RFC has it, the rollback is no block: the log file of the dead one is deleted."""
     table = make_table(ordering, options=SHARED)
-    client = somebody(table, OPTIONS | SHARED)
+    client = other_client(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     assert [block.instant for block in merged_blocks(hudi, table.location)] == [dead]
     table.upsert(range(55, 65), 35)
@@ -51,12 +51,12 @@ def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
 @BOTH_ORDERINGS
 @pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
 def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_block(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering, later: bool
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering, later: bool
 ) -> None:
     """It comes right after the dead one's block, or later, above another writer's."""
     table = make_table(ordering, version="6", options=SHARED)
     originals = [block.instant for block in log_blocks(hudi, table.location)]
-    client = somebody(table, OPTIONS | SHARED)
+    client = other_client(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     if later:
         table.upsert(range(55, 65), 35)
@@ -78,13 +78,13 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
 
 @BOTH_ORDERINGS
 def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     table = make_table(ordering, options=SHARED)
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     table.check("with a dead writer's block below")
-    client = somebody(table, OPTIONS | SHARED | BY_LISTING)
+    client = other_client(table, OPTIONS | SHARED | BY_LISTING)
     client.all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
     assert dead not in merged.merged
@@ -100,12 +100,12 @@ def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_bac
 @pytest.mark.only("1.0.2")
 @BOTH_ORDERINGS
 def test_in_a_table_of_version_6_a_dead_writers_block_is_rolled_back_by_a_block_that_comes_later(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     table = make_table(ordering, version="6", options=SHARED)
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
-    client = somebody(table, OPTIONS | SHARED | BY_LISTING)
+    client = other_client(table, OPTIONS | SHARED | BY_LISTING)
     client.roll_back_failed_writes()
     *blocks, rollback = log_blocks(hudi, table.location)
     assert (rollback.kind, rollback.target) == ("COMMAND_BLOCK", dead)

@@ -7,8 +7,8 @@ from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.hudi import flow
-from tests.integration.hudi import somebody as by_hand
-from tests.integration.hudi.conftest import MakeSomebody, MakeTable
+from tests.integration.hudi import other_client as by_hand
+from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
 from tests.integration.hudi.dying import writer_dies
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
@@ -123,24 +123,24 @@ def test_a_run_never_goes_across_a_pending_delta_commit(
 
 
 @pytest.mark.only("1.2.0")
-def test_why_a_run_has_no_gaps(make_table: MakeTable, somebody: MakeSomebody) -> None:
+def test_why_a_run_has_no_gaps(make_table: MakeTable, other_client: MakeOtherClient) -> None:
     """Merged across a large block that is left out, old rows come to lie above its own."""
-    wrong = merged_by_hand(with_a_large_block(make_table), somebody, [0, 1, 5, 6])
+    wrong = merged_by_hand(with_a_large_block(make_table), other_client, [0, 1, 5, 6])
     with pytest.raises(AssertionError, match="they differ"):
         wrong.check("after a log compaction with a gap")
 
 
 @pytest.mark.only("1.0.2")
-def test_why_a_run_on_1_0_2_ends_with_the_newest_block(make_table: MakeTable, somebody: MakeSomebody) -> None:
+def test_why_a_run_on_1_0_2_ends_with_the_newest_block(make_table: MakeTable, other_client: MakeOtherClient) -> None:
     """The first scanner replays a merged block after all that was there when it was made."""
-    wrong = merged_by_hand(with_a_large_block(make_table), somebody, [0, 1, 2, 3])
+    wrong = merged_by_hand(with_a_large_block(make_table), other_client, [0, 1, 2, 3])
     with pytest.raises(AssertionError, match="they differ"):
         wrong.check("after a log compaction below a large block")
 
 
-def merged_by_hand(table: SmallTable, somebody: MakeSomebody, places: list[int]) -> SmallTable:
+def merged_by_hand(table: SmallTable, other_client: MakeOtherClient, places: list[int]) -> SmallTable:
     """Merge just the log files at these places, which the operator would not do."""
-    client = somebody(table, TWO)
+    client = other_client(table, TWO)
     instant = client.schedule(by_hand.LOG_COMPACTION)
     assert instant
     names = [path.name for path in log_files(table.location)]

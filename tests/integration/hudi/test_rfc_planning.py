@@ -7,28 +7,28 @@ from sandbox.hudi.table import SmallTable
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from tests.integration.hudi.conftest import MakeSomebody, MakeTable
+from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
 from tests.integration.hudi.job import Jobs
-from tests.integration.hudi.somebody import CLUSTERING, COMPACTION, LOG_COMPACTION
+from tests.integration.hudi.other_client import CLUSTERING, COMPACTION, LOG_COMPACTION
 
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
 TWO = {THRESHOLD: "2"}
 
 
-def test_fewer_blocks_than_the_threshold_are_not_planned(table: SmallTable, somebody: MakeSomebody) -> None:
+def test_fewer_blocks_than_the_threshold_are_not_planned(table: SmallTable, other_client: MakeOtherClient) -> None:
     """A seed has four; the threshold of Hudi is five."""
     before = timeline(table.location)
-    assert somebody(table).schedule(LOG_COMPACTION) is None
-    assert somebody(table, {THRESHOLD: "5"}).schedule(LOG_COMPACTION) is None
+    assert other_client(table).schedule(LOG_COMPACTION) is None
+    assert other_client(table, {THRESHOLD: "5"}).schedule(LOG_COMPACTION) is None
     assert timeline(table.location) == before
-    assert somebody(table, {THRESHOLD: "4"}).schedule(LOG_COMPACTION)
+    assert other_client(table, {THRESHOLD: "4"}).schedule(LOG_COMPACTION)
 
 
 @pytest.mark.only("1.2.0")
 def test_hudi_wants_as_many_delta_commits_since_the_last_log_compaction_and_the_operator_does_not(
-    table: SmallTable, somebody: MakeSomebody, jobs: Jobs
+    table: SmallTable, other_client: MakeOtherClient, jobs: Jobs
 ) -> None:
-    client = somebody(table, TWO)
+    client = other_client(table, TWO)
     client.all_of(LOG_COMPACTION)
     table.upsert(range(20), 50)
     assert client.schedule(LOG_COMPACTION) is None
@@ -37,9 +37,9 @@ def test_hudi_wants_as_many_delta_commits_since_the_last_log_compaction_and_the_
 
 
 def test_the_timeline_shows_requested_then_inflight_then_a_delta_commit(
-    table: SmallTable, somebody: MakeSomebody
+    table: SmallTable, other_client: MakeOtherClient
 ) -> None:
-    client = somebody(table, TWO)
+    client = other_client(table, TWO)
     instant = client.schedule(LOG_COMPACTION)
     assert instant
     assert actions(table.location, instant) == ["logcompaction.requested"]
@@ -72,11 +72,13 @@ def two_groups(hudi: HudiSession, table: SmallTable) -> SmallTable:
 
 @pytest.mark.parametrize("action", [LOG_COMPACTION, COMPACTION, CLUSTERING])
 def test_file_groups_of_a_pending_plan_are_left_out(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody, jobs: Jobs, action: str
+    hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient, jobs: Jobs, action: str
 ) -> None:
     """By the operator's job: 1.2.0 itself plans nothing on the whole table while a log compaction is pending."""
     groups = two_groups(hudi, table)
-    pending = somebody(groups, TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}).schedule(action)
+    pending = other_client(groups, TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}).schedule(
+        action
+    )
     assert pending
     result = jobs.run(groups, CompactionType.LOG_COMPACTION, options=TWO)
     # Of what a pending compaction has in its plan, nothing is left to wait for.
@@ -86,16 +88,16 @@ def test_file_groups_of_a_pending_plan_are_left_out(
     for ts in (30, 20):
         groups.upsert(range(100, 100 + ts), ts, part="b")
     if action == LOG_COMPACTION and hudi.version == "1.2.0":
-        assert somebody(groups, TWO).schedule(LOG_COMPACTION) is None
+        assert other_client(groups, TWO).schedule(LOG_COMPACTION) is None
     status = jobs.done(groups, CompactionType.LOG_COMPACTION, options=TWO)
     assert (status.file_groups, status.blocks_in) == (1, 2)
     assert {block.file.parent.name for block in merged_blocks(hudi, groups.location)} == {"b"}
     groups.check("after the log compaction of b")
 
 
-def test_what_comes_after_a_pending_compaction_is_not_planned(table: SmallTable, somebody: MakeSomebody) -> None:
+def test_what_comes_after_a_pending_compaction_is_not_planned(table: SmallTable, other_client: MakeOtherClient) -> None:
     """Other than the RFC's note says: the new slice of a pending compaction is left out as well."""
-    client = somebody(table, TWO)
+    client = other_client(table, TWO)
     pending = client.schedule(COMPACTION)
     assert pending
     for ts in (50, 60):

@@ -10,8 +10,8 @@ from sandbox.hudi.look import LogBlock, Scan, log_blocks, log_files, merged_bloc
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeSomebody, MakeTable
-from tests.integration.hudi.somebody import COMPACTION, LOG_COMPACTION
+from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
+from tests.integration.hudi.other_client import COMPACTION, LOG_COMPACTION
 
 THRESHOLD = {"hoodie.log.compaction.blocks.threshold": "2"}
 
@@ -41,10 +41,10 @@ def scans(hudi: HudiSession, table: SmallTable) -> list[Scan]:
 
 
 def test_the_header_of_the_merged_block_names_the_instants_that_it_replaces(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
+    hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient
 ) -> None:
     before = {block.instant for block in log_blocks(hudi, table.location)}
-    instant = somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
+    instant = other_client(table, THRESHOLD).all_of(LOG_COMPACTION)
     (merged,) = merged_blocks(hudi, table.location)
     assert merged.instant == instant
     assert merged.merged == before
@@ -53,12 +53,12 @@ def test_the_header_of_the_merged_block_names_the_instants_that_it_replaces(
 
 @BOTH_ORDERINGS
 def test_rows_are_right_for_each_reader_after_a_log_compaction_and_after_the_full_compaction(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     """The second scanner opens the merged block alone; the first, other than the RFC has it, the originals as well."""
     table = make_table(ordering)
     assert {(one.blocks, one.records) for one in scans(hudi, table)} == {(4, ORIGINAL_RECORDS)}
-    client = somebody(table, THRESHOLD)
+    client = other_client(table, THRESHOLD)
     client.all_of(LOG_COMPACTION)
     second, *first = scans(hudi, table)
     assert second.records == MERGED_RECORDS
@@ -72,11 +72,11 @@ def test_rows_are_right_for_each_reader_after_a_log_compaction_and_after_the_ful
 
 @BOTH_ORDERINGS
 def test_a_block_that_a_writer_appends_between_plan_and_run_stays_above_the_merged_one(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     """RFC-48, scenario 1: out of order."""
     table = make_table(ordering)
-    client = somebody(table, THRESHOLD)
+    client = other_client(table, THRESHOLD)
     instant = client.schedule(LOG_COMPACTION)
     assert instant
     table.upsert(range(30, 65), 35)
@@ -91,12 +91,12 @@ def test_a_block_that_a_writer_appends_between_plan_and_run_stays_above_the_merg
 
 @BOTH_ORDERINGS
 def test_both_scanners_read_the_same_rows_after_a_narrowed_log_compaction(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     """As the operator narrows them: on 1.0.2 to the newest blocks, on 1.2.0 to any that are consecutive."""
     table = make_table(ordering)
     names = [path.name for path in log_files(table.location)]
-    client = somebody(table, THRESHOLD)
+    client = other_client(table, THRESHOLD)
     instant = client.schedule(LOG_COMPACTION)
     assert instant
     client.narrow(instant, names[2:] if hudi.version == "1.0.2" else names[:2])
@@ -109,11 +109,11 @@ def test_both_scanners_read_the_same_rows_after_a_narrowed_log_compaction(
 @pytest.mark.only("1.2.0")
 @BOTH_ORDERINGS
 def test_spark_never_opens_what_was_merged(
-    hudi: HudiSession, make_table: MakeTable, somebody: MakeSomebody, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
     table = make_table(ordering)
     originals = log_blocks(hudi, table.location)
-    client = somebody(table, THRESHOLD)
+    client = other_client(table, THRESHOLD)
     client.all_of(LOG_COMPACTION)
     wipe(originals)
     table.check("with the original blocks unreadable")
@@ -123,11 +123,11 @@ def test_spark_never_opens_what_was_merged(
 
 @pytest.mark.only("1.0.2")
 def test_spark_opens_what_was_merged_whatever_scanner_it_is_told(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
+    hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient
 ) -> None:
     """Other than the RFC says: `hoodie.optimized.log.blocks.scan.enable` does not reach the reader of file groups."""
     originals = log_blocks(hudi, table.location)
-    somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
+    other_client(table, THRESHOLD).all_of(LOG_COMPACTION)
     wipe(originals)
     with pytest.raises(Py4JJavaError):
         table.read(**{"hoodie.optimized.log.blocks.scan.enable": "true"})
@@ -140,27 +140,29 @@ def commit_times(table: SmallTable) -> set[str]:
 
 
 @pytest.mark.only("1.0.2")
-def test_merged_records_keep_their_commit_time(table: SmallTable, somebody: MakeSomebody) -> None:
+def test_merged_records_keep_their_commit_time(table: SmallTable, other_client: MakeOtherClient) -> None:
     before = commit_times(table)
-    somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
+    other_client(table, THRESHOLD).all_of(LOG_COMPACTION)
     assert commit_times(table) == before
     assert len(before) > 2
 
 
 @pytest.mark.only("1.2.0")
-def test_merged_records_get_the_commit_time_of_the_log_compaction(table: SmallTable, somebody: MakeSomebody) -> None:
+def test_merged_records_get_the_commit_time_of_the_log_compaction(
+    table: SmallTable, other_client: MakeOtherClient
+) -> None:
     """Incremental readers see them twice."""
     oldest = min(commit_times(table))
-    instant = somebody(table, THRESHOLD).all_of(LOG_COMPACTION)
+    instant = other_client(table, THRESHOLD).all_of(LOG_COMPACTION)
     assert commit_times(table) == {oldest, instant}
 
 
 def test_a_log_compaction_makes_several_blocks_beyond_the_size_of_one(
-    hudi: HudiSession, table: SmallTable, somebody: MakeSomebody
+    hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient
 ) -> None:
     """RFC-48, scenario 3."""
     originals = frozenset(block.instant for block in log_blocks(hudi, table.location))
-    client = somebody(table, THRESHOLD | {"hoodie.logfile.data.block.max.size": "2048"})
+    client = other_client(table, THRESHOLD | {"hoodie.logfile.data.block.max.size": "2048"})
     client.all_of(LOG_COMPACTION)
     merged = merged_blocks(hudi, table.location)
     assert len(merged) > 1

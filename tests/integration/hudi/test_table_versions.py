@@ -7,7 +7,7 @@ from sandbox.hudi.table import Ordering, SmallTable
 
 from tests.integration.hudi.conftest import NEWEST, MakeTable
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
-from tests.integration.hudi.somebody import LATEST_ONLY
+from tests.integration.hudi.other_client import LATEST_ONLY
 
 OPTIONS = {
     "hoodie.log.compaction.blocks.threshold": "2",

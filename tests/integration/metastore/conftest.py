@@ -13,9 +13,9 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
-from tests.integration.metastore.keeper import Keeper, cleanup_of, real_work
-from tests.integration.metastore.lab import Lab
-from tests.integration.metastore.lab import make_table as make_lab
+from tests.integration.metastore.controller_steps import ControllerSteps, cleanup_of, real_work
+from tests.integration.metastore.fixture_table import FixtureTable
+from tests.integration.metastore.fixture_table import make_table as create_fixture_table
 from tests.unit.driver.support import Store
 
 SERVERS = ("3.1.3", "4.0.1")
@@ -103,12 +103,14 @@ def table(make_table: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterator[Callable[..., Lab]]:
+def fixture_table(
+    admin: MetastoreAdmin, server: MetastoreServer, database: str
+) -> Iterator[Callable[..., FixtureTable]]:
     """Make a table of a fixture with so many committed write ids; what a test leaves open is aborted."""
-    made: list[Lab] = []
+    made: list[FixtureTable] = []
 
-    def make(fixture: str, *, writes: int) -> Lab:
-        table = make_lab(admin, server, database, fixture)
+    def make(fixture: str, *, writes: int) -> FixtureTable:
+        table = create_fixture_table(admin, server, database, fixture)
         made.append(table)
         for _ in range(writes):
             table.write()
@@ -120,24 +122,26 @@ def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterat
 
 
 @pytest.fixture
-def three_inserts(lab: Callable[..., Lab]) -> Lab:
+def three_inserts(fixture_table: Callable[..., FixtureTable]) -> FixtureTable:
     """A table of three inserts."""
-    return lab("table_txn_001", writes=3)
+    return fixture_table("table_txn_001", writes=3)
 
 
 @pytest.fixture
-def try_it(lab: Callable[..., Lab]) -> Lab:
+def try_it(fixture_table: Callable[..., FixtureTable]) -> FixtureTable:
     """A table of three partitions, with inserts and deletes."""
-    return lab("try_it", writes=6)
+    return fixture_table("try_it", writes=6)
 
 
 @pytest.fixture
-def keep(server: MetastoreServer) -> Callable[..., Keeper]:
+def compact(server: MetastoreServer) -> Callable[..., ControllerSteps]:
     """Compact a table as a driver does, and take its journal over as the controller does."""
 
-    def make(table: Lab, *, kind: CompactionType = CompactionType.MINOR, attempt: int = 1, **spec: Any) -> Keeper:
+    def make(
+        table: FixtureTable, *, kind: CompactionType = CompactionType.MINOR, attempt: int = 1, **spec: Any
+    ) -> ControllerSteps:
         store = Store()
         table.run(kind, store=store, attempt=attempt)
-        return Keeper(real_work(table, server.uri), cleanup_of(store, **spec))
+        return ControllerSteps(real_work(table, server.uri), cleanup_of(store, **spec))
 
     return make

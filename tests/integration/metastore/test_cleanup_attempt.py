@@ -22,8 +22,8 @@ from compaction_operator.controller.answers import Automatic, Trouble
 from compaction_operator.controller.kube.resources import Compaction, Meta
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore import AutoCompaction, LockKind, LockWish, QueueState
-from tests.integration.metastore.keeper import Keeper, cleanup, read_lock, real_work
-from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.controller_steps import ControllerSteps, cleanup, read_lock, real_work
+from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("4.0.1",)
@@ -36,7 +36,7 @@ DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 class Holder:
     """A driver of one attempt, by what it holds; it may die with any of it."""
 
-    table: Lab
+    table: FixtureTable
     attempt: int
     uid: str = REQUEST.uid
     txn: int = 0
@@ -102,7 +102,7 @@ class Holder:
         self._admin.commit_txn(self.txn)
 
 
-def attempt_of(table: Lab, number: int) -> Compaction:
+def attempt_of(table: FixtureTable, number: int) -> Compaction:
     """The compaction whose attempt that is, as the controller sees it."""
     ref = TableRef(database=table.database, name=table.name)
     spec = TableCompactionSpec(warehouse=REQUEST.warehouse.name, table=ref, type=CompactionType.MINOR)
@@ -110,7 +110,7 @@ def attempt_of(table: Lab, number: int) -> Compaction:
     return Compaction(meta, spec, TableCompactionStatus(attempt=number), {})
 
 
-def journal_of(table: Lab, holder: Holder, output: str) -> CompactionCleanupSpec:
+def journal_of(table: FixtureTable, holder: Holder, output: str) -> CompactionCleanupSpec:
     """The journal that the holder would have written."""
     found = table.admin.get_table(table.database, table.name)
     return CompactionCleanupSpec.model_validate(
@@ -142,7 +142,7 @@ def journal_of(table: Lab, holder: Holder, output: str) -> CompactionCleanupSpec
 
 @pytest.mark.parametrize("up_to", ["enqueue", "take", "open", "lock", "update", "compacted"])
 def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
-    three_inserts: Lab, server: MetastoreServer, up_to: str
+    three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
     """At each step; else its entry would keep everybody out of the table for ever."""
     Holder(three_inserts, 1).hold(up_to=up_to)
@@ -156,7 +156,7 @@ def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
         three_inserts.admin.unlock(lock)
 
 
-def _renamed(table: Lab, holder: Holder) -> str:
+def _renamed(table: FixtureTable, holder: Holder) -> str:
     """Put an output in its place, as right before the commit."""
     name = f"{OUTPUT}_v{holder.txn:07d}"
     shutil.copytree(table.directory / DELTAS[0], table.directory / name)
@@ -165,34 +165,34 @@ def _renamed(table: Lab, holder: Holder) -> str:
 
 @pytest.mark.parametrize("up_to", ["update", "compacted"])
 def test_outputs_that_were_renamed_but_never_committed_are_removed(
-    three_inserts: Lab, server: MetastoreServer, up_to: str
+    three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
     """H10: nobody ever sees them."""
     holder = Holder(three_inserts, 1).hold(up_to=up_to)
     output = _renamed(three_inserts, holder)
-    keeper = Keeper(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
-    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
+    steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
+    assert steps.settle() == {"": PublishedState.NOT_PUBLISHED}
     assert three_inserts.names() == DELTAS
-    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
+    assert steps.settle() == {"": PublishedState.NOT_PUBLISHED}
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.FAILED]
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert result.reason == "NotPublished"
     assert three_inserts.names() == DELTAS
 
 
 def test_what_was_committed_stays_published_whatever_came_of_the_driver(
-    three_inserts: Lab, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     holder = Holder(three_inserts, 1).hold(up_to="update")
     output = _renamed(three_inserts, holder)
     holder._compacted()
     holder._commit()
-    keeper = Keeper(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
-    assert keeper.settle() == {"": PublishedState.PUBLISHED}
+    steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
+    assert steps.settle() == {"": PublishedState.PUBLISHED}
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.READY_FOR_CLEANING]
 
 
-def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: MetastoreServer) -> None:
+def test_a_journal_cannot_end_anybody_elses_work(three_inserts: FixtureTable, server: MetastoreServer) -> None:
     """It names a stranger's transaction, lock and queue entry by their ids: none of them is ended, nothing decided."""
     stranger = Holder(three_inserts, 7, uid="somebody-else").hold(up_to="update")
     output = _renamed(three_inserts, stranger)
@@ -207,7 +207,9 @@ def test_a_journal_cannot_end_anybody_elses_work(three_inserts: Lab, server: Met
     three_inserts.admin.abort_txn(stranger.txn)
 
 
-def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(three_inserts: Lab, server: MetastoreServer) -> None:
+def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(
+    three_inserts: FixtureTable, server: MetastoreServer
+) -> None:
     """It names the attempt itself, as SHOW LOCKS tells it: only its own namespace's controller may end it at once."""
     victim = Holder(three_inserts, 1).hold(up_to="update")
     output = _renamed(three_inserts, victim)
@@ -225,7 +227,7 @@ def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(three_inserts: Lab, 
 
 
 def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
-    three_inserts: Lab, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     """And whether Hive may compact it by itself."""
     work = real_work(three_inserts, server.uri)
@@ -244,13 +246,13 @@ def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
     assert f"entry {entry.queue_id} (initiated)" in busy.message
 
 
-def _states(table: Lab) -> list[QueueState]:
+def _states(table: FixtureTable) -> list[QueueState]:
     return [entry.state for entry in table.queue()]
 
 
 @pytest.mark.parametrize("up_to", ["enqueue", "take", "lock", "update"])
 def test_what_an_earlier_attempt_got_after_its_burial_is_ended_before_the_next_begins(
-    three_inserts: Lab, server: MetastoreServer, up_to: str
+    three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
     """Its call took effect late: no burial of a later attempt leads to it, and its driver would refuse for ever."""
     work = real_work(three_inserts, server.uri)
@@ -264,7 +266,7 @@ def test_what_an_earlier_attempt_got_after_its_burial_is_ended_before_the_next_b
 
 
 def test_the_work_of_a_compaction_that_was_deleted_ends_with_its_transaction(
-    three_inserts: Lab, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     """Its driver was killed before the journal: nobody settles or buries it. While it may be alive, it is told."""
     holder = Holder(three_inserts, 1, uid="deleted").hold(up_to="update")
@@ -281,7 +283,7 @@ def test_the_work_of_a_compaction_that_was_deleted_ends_with_its_transaction(
 
 @pytest.mark.parametrize("up_to", ["enqueue", "take"])
 def test_an_entry_without_a_transaction_is_somebodys_for_some_minutes(
-    three_inserts: Lab, server: MetastoreServer, up_to: str
+    three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
     Holder(three_inserts, 1, uid="deleted").hold(up_to=up_to)
     soon = real_work(three_inserts, server.uri, ahead=timedelta(minutes=8))
@@ -292,7 +294,7 @@ def test_an_entry_without_a_transaction_is_somebodys_for_some_minutes(
 
 
 def test_a_driver_that_waits_for_its_lock_is_alive_though_its_entry_names_no_transaction(
-    three_inserts: Lab, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     """Another cluster's, say: for as long as its transaction lives, nothing of it is touched."""
     holder = Holder(three_inserts, 1, uid="elsewhere").hold(up_to="lock")
@@ -305,7 +307,7 @@ def test_a_driver_that_waits_for_its_lock_is_alive_though_its_entry_names_no_tra
 
 
 def test_a_compaction_that_was_kept_out_makes_no_more_jobs_until_the_queue_would_let_it_in(
-    three_inserts: Lab, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     """What is compacted waits for its cleanup, which may take days; Hive 4 takes no other entry until then."""
     assert three_inserts.run(store=Store()).reason is Reason.COMPACTED

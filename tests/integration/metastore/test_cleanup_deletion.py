@@ -15,9 +15,9 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.cleanup.attempt import queue_job
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.metastore import QueueState
-from tests.integration.metastore.keeper import Keeper, cleanup, cleanup_of, end, read_lock, real_work
-from tests.integration.metastore.lab import Lab
-from tests.unit.cleanup.worlds import DiedError, DyingStorage
+from tests.integration.metastore.controller_steps import ControllerSteps, cleanup, cleanup_of, end, read_lock, real_work
+from tests.integration.metastore.fixture_table import FixtureTable
+from tests.unit.cleanup.support import DiedError, DyingStorage
 from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -29,39 +29,39 @@ def contents(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
-def states(table: Lab) -> list[QueueState]:
+def states(table: FixtureTable) -> list[QueueState]:
     return [entry.state for entry in table.queue()]
 
 
-def test_the_whole_way_leaves_nothing_behind(try_it: Lab, keep: Callable[..., Keeper]) -> None:
+def test_the_whole_way_leaves_nothing_behind(try_it: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
     """Files, locks, transactions, and on Hive 4 the entries of the queue."""
-    keeper = keep(try_it, kind=MAJOR)
-    assert set(keeper.settle().values()) == {PublishedState.PUBLISHED}
-    assert all(result.final for result in keeper.delete())
-    assert keeper.finish() is None
+    steps = compact(try_it, kind=MAJOR)
+    assert set(steps.settle().values()) == {PublishedState.PUBLISHED}
+    assert all(result.final for result in steps.delete())
+    assert steps.finish() is None
     for partition in ("prt=p1", "prt=p2", "prt=p3"):
         (base,) = try_it.visible(partition)
         assert base.startswith("base_")
         assert len(try_it.names(partition)) == 1
     assert (try_it.locks(), try_it.own_transactions()) == ([], [])
     assert set(states(try_it)) <= {QueueState.SUCCEEDED}
-    assert keeper.finish() is None
+    assert steps.finish() is None
 
 
 def test_the_metastore_forgets_nothing_while_rows_that_were_aborted_are_there(
-    lab: Callable[..., Lab], keep: Callable[..., Keeper]
+    fixture_table: Callable[..., FixtureTable], compact: Callable[..., ControllerSteps]
 ) -> None:
     """Its aborted write id would count as committed, and the rows in its directory as everybody's."""
-    table = lab("table_txn_001", writes=2)
+    table = fixture_table("table_txn_001", writes=2)
     table.write(commit=False)
     table.end()
-    keeper = keep(table, kind=MAJOR)
-    keeper.settle()
+    steps = compact(table, kind=MAJOR)
+    steps.settle()
     late = table.directory / "delta_0000003_0000003_0001"
-    keeper.delete()
+    steps.delete()
     late.mkdir()
     (late / "bucket_00000").write_bytes(b"rows of a writer that did not notice its abort")
-    finished = keeper.finish()
+    finished = steps.finish()
     if not table.is_hive4:
         assert finished is None
         return
@@ -70,21 +70,21 @@ def test_the_metastore_forgets_nothing_while_rows_that_were_aborted_are_there(
     assert states(table) == [QueueState.READY_FOR_CLEANING]
     assert not table.admin.valid_write_ids(table.database, table.name).is_valid(3)
     shutil.rmtree(late)
-    assert keeper.finish() is None
+    assert steps.finish() is None
     assert states(table) == [QueueState.SUCCEEDED]
 
 
 def test_a_compaction_that_comes_in_between_keeps_its_own_obsolete_directories(
-    lab: Callable[..., Lab], keep: Callable[..., Keeper]
+    fixture_table: Callable[..., FixtureTable], compact: Callable[..., ControllerSteps]
 ) -> None:
     """H6: the first cleanup deletes what it recorded, and not what only the second one's readers have left."""
-    table = lab("table_txn_001", writes=2)
+    table = fixture_table("table_txn_001", writes=2)
     third = (table.directory / DELTAS[2]).rename(table.directory.parent / "later")
-    first = keep(table)
+    first = compact(table)
     first.settle()
     table.write()
     third.rename(table.directory / DELTAS[2])
-    second = keep(table, kind=MAJOR, attempt=2)
+    second = compact(table, kind=MAJOR, attempt=2)
     second.settle()
     (result,) = first.delete()
     assert sorted(result.deleted) == DELTAS[:2]
@@ -96,14 +96,16 @@ def test_a_compaction_that_comes_in_between_keeps_its_own_obsolete_directories(
     assert table.visible() == ["base_0000003"]
 
 
-def test_an_attempt_that_did_not_publish_deletes_nothing(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_an_attempt_that_did_not_publish_deletes_nothing(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """H10: its journal is there, its outputs are not."""
-    keeper = keep(three_inserts)
+    steps = compact(three_inserts)
     for name in three_inserts.names():
         if name.startswith(OUTPUT):
             shutil.rmtree(three_inserts.directory / name)
-    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
-    (result,) = keeper.delete()
+    assert steps.settle() == {"": PublishedState.NOT_PUBLISHED}
+    (result,) = steps.delete()
     assert result.reason == "NotPublished"
     assert three_inserts.visible() == DELTAS
 
@@ -111,29 +113,33 @@ def test_an_attempt_that_did_not_publish_deletes_nothing(three_inserts: Lab, kee
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_table_that_was_dropped_ends_the_cleanup(
-    three_inserts: Lab, server: MetastoreServer, keep: Callable[..., Keeper], settled: bool, again: bool
+    three_inserts: FixtureTable,
+    server: MetastoreServer,
+    compact: Callable[..., ControllerSteps],
+    settled: bool,
+    again: bool,
 ) -> None:
     """H11: also when one of its name, place and directories is there again, and also before it was settled."""
-    keeper = keep(three_inserts)
+    steps = compact(three_inserts)
     before = contents(three_inserts.directory)
     if settled:
-        keeper.settle()
+        steps.settle()
     three_inserts.admin.drop_table(three_inserts.database, three_inserts.name)
     if again:
-        _create_again(three_inserts, before, created=keeper.cleanup.spec.table.create_time)
+        _create_again(three_inserts, before, created=steps.cleanup.spec.table.create_time)
     reason = "TableRecreated" if again else "TableDropped"
     if not settled:
-        found = keeper.work.settle(keeper.cleanup, driver_ended=True)
+        found = steps.work.settle(steps.cleanup, driver_ended=True)
         assert not isinstance(found, Trouble)
         assert found.gone[""].reason == reason
         return
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert (result.reason, result.final) == (reason, True)
-    assert keeper.finish() is None
+    assert steps.finish() is None
     assert not again or contents(three_inserts.directory) == before
 
 
-def _create_again(table: Lab, files: dict[str, bytes], *, created: int) -> None:
+def _create_again(table: FixtureTable, files: dict[str, bytes], *, created: int) -> None:
     """Make the table anew, but not within the second of its creation: Hive 3 has only that to tell them by."""
     wait_until(lambda: time.time() >= created + 1, timeout=5, what="another second", poll=0.05)
     columns = (("id", "int"), ("name", "string"))
@@ -147,92 +153,98 @@ def _create_again(table: Lab, files: dict[str, bytes], *, created: int) -> None:
 
 @pytest.mark.parametrize("value", ["p2", "p3"])
 def test_a_dropped_partition_ends_its_part_alone(
-    try_it: Lab, server: MetastoreServer, keep: Callable[..., Keeper], value: str
+    try_it: FixtureTable, server: MetastoreServer, compact: Callable[..., ControllerSteps], value: str
 ) -> None:
     """H11 for one partition: the others go on."""
-    keeper = keep(try_it, kind=MAJOR)
-    keeper.settle()
+    steps = compact(try_it, kind=MAJOR)
+    steps.settle()
     try_it.admin.drop_partition(try_it.database, try_it.name, [value])
-    results = {result.partition: result for result in keeper.delete()}
+    results = {result.partition: result for result in steps.delete()}
     assert results.pop(f"prt={value}").reason == "PartitionDropped"
     assert all(result.reason is None and result.final for result in results.values())
-    assert keeper.finish() is None
+    assert steps.finish() is None
 
 
 @pytest.mark.parametrize("at", [2, 4, 5])
-def test_a_deletion_that_died_is_finished_by_the_next(three_inserts: Lab, server: MetastoreServer, at: int) -> None:
+def test_a_deletion_that_died_is_finished_by_the_next(
+    three_inserts: FixtureTable, server: MetastoreServer, at: int
+) -> None:
     """H14: killed while it hides or deletes, under its lock or after it: nothing half, nobody held off for long."""
     store = Store()
     three_inserts.run(store=store)
     dying = real_work(three_inserts, server.uri, storage=DyingStorage(at=at, after=False))
-    keeper = Keeper(real_work(three_inserts, server.uri), cleanup_of(store))
-    keeper.settle()
+    steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup_of(store))
+    steps.settle()
     with pytest.raises(DiedError):
-        replace(keeper, work=dying).delete()
-    (result,) = keeper.delete()
+        replace(steps, work=dying).delete()
+    (result,) = steps.delete()
     assert sorted({*result.deleted, *result.gone}) == DELTAS
     assert three_inserts.visible() == [OUTPUT]
     assert len(three_inserts.names()) == 1
     assert three_inserts.locks() == []
 
 
-def test_what_vanished_meanwhile_is_told_to_be_gone(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_what_vanished_meanwhile_is_told_to_be_gone(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """H14: Hive's own Cleaner was faster, with the directories and with the queue's entry."""
-    keeper = keep(three_inserts)
-    keeper.settle()
+    steps = compact(three_inserts)
+    steps.settle()
     for name in DELTAS:
         shutil.rmtree(three_inserts.directory / name)
     for entry in three_inserts.queue():
         three_inserts.admin.mark_failed(queue_job(entry), "gone")
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert (result.deleted, sorted(result.gone), result.final) == ((), DELTAS, True)
-    assert keeper.finish() is None
+    assert steps.finish() is None
 
 
-def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """While somebody reads, nothing is taken out of sight; the lock that was waited for is given back."""
-    keeper = keep(three_inserts)
-    keeper.settle()
+    steps = compact(three_inserts)
+    steps.settle()
     reader = read_lock(three_inserts)
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert (result.reason, result.final) == ("ReadersBusy", False)
     assert f"lock {reader}" in (result.skipped or "")
     assert three_inserts.locks() == [reader]
     assert three_inserts.visible() == [DELTAS[0], OUTPUT, *DELTAS[1:]]
     end(three_inserts, locks=[reader])
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert result.final
 
 
-def test_quarantine_and_purge(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_quarantine_and_purge(three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
     """And one directory that somebody moved back: it stays, with its files as they were."""
     before = contents(three_inserts.directory / DELTAS[0])
-    keeper = keep(three_inserts, quarantine="1h")
-    keeper.settle()
-    (result,) = keeper.delete()
+    steps = compact(three_inserts, quarantine="1h")
+    steps.settle()
+    (result,) = steps.delete()
     assert sorted(result.quarantined) == DELTAS
     assert three_inserts.visible() == [OUTPUT]
     (held,) = (three_inserts.directory / "_compaction_quarantine").iterdir()
     (held / DELTAS[0]).rename(three_inserts.directory / DELTAS[0])
-    (result,) = keeper.delete(purge=True)
+    (result,) = steps.delete(purge=True)
     assert (result.restored, sorted(result.deleted), result.final) == ((DELTAS[0],), DELTAS[1:], True)
     assert sorted(name for name in three_inserts.names() if name.startswith("_")) == []
     assert contents(three_inserts.directory / DELTAS[0]) == before
 
 
 def test_a_journal_that_names_another_tables_directory_deletes_nothing_of_it(
-    lab: Callable[..., Lab], keep: Callable[..., Keeper]
+    fixture_table: Callable[..., FixtureTable], compact: Callable[..., ControllerSteps]
 ) -> None:
     """H21: places are the metastore's word alone."""
-    victim, table = lab("merge", writes=2), lab("table_txn_001", writes=3)
+    victim, table = fixture_table("merge", writes=2), fixture_table("table_txn_001", writes=3)
     victim.run(MAJOR)
     before = contents(victim.directory)
-    keeper = keep(table)
-    (entry,) = keeper.cleanup.spec.partitions
+    steps = compact(table)
+    (entry,) = steps.cleanup.spec.partitions
     forged = entry.model_copy(update={"location": f"file:{victim.directory}", "highest_write_id": 2})
-    spec = keeper.cleanup.spec.model_copy(update={"partitions": (forged,)})
-    keeper = Keeper(keeper.work, cleanup(spec))
-    assert keeper.settle() == {"": PublishedState.NOT_PUBLISHED}
-    keeper.delete()
-    assert keeper.finish() is None
+    spec = steps.cleanup.spec.model_copy(update={"partitions": (forged,)})
+    steps = ControllerSteps(steps.work, cleanup(spec))
+    assert steps.settle() == {"": PublishedState.NOT_PUBLISHED}
+    steps.delete()
+    assert steps.finish() is None
     assert contents(victim.directory) == before

@@ -10,73 +10,82 @@ from compaction_operator.api.cleanup import BlockerHealth, PublishedState
 from compaction_operator.api.compaction import CompactionType, Readers
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import TableKey
-from tests.integration.metastore.keeper import Keeper, cleanup_of, end, read_lock, read_only_transaction, real_work
-from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.controller_steps import (
+    ControllerSteps,
+    cleanup_of,
+    end,
+    read_lock,
+    read_only_transaction,
+    real_work,
+)
+from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import Store
 
 LOCK, TRANSACTION = "Lock", "Transaction"
 
 
 def test_a_transaction_from_before_that_locks_and_reads_only_later_is_waited_for(
-    three_inserts: Lab, keep: Callable[..., Keeper]
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:
     """H1 (HIVE-24291): its snapshot is from before the publication; its lock is in no baseline."""
     reader = three_inserts.admin.open_txn(user="reader", agent="test")
-    keeper = keep(three_inserts)
-    assert keeper.settle() == {"": PublishedState.PUBLISHED}
-    assert keeper.baseline.lock_ids == ()
+    steps = compact(three_inserts)
+    assert steps.settle() == {"": PublishedState.PUBLISHED}
+    assert steps.baseline.lock_ids == ()
     read_lock(three_inserts, txn=reader)
-    assert keeper.waits_for() == [(TRANSACTION, reader)]
+    assert steps.waits_for() == [(TRANSACTION, reader)]
     end(three_inserts, txns=[reader])
-    assert keeper.waits_for() == []
+    assert steps.waits_for() == []
 
 
-def test_a_reader_that_takes_no_lock_at_all_is_waited_for(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_a_reader_that_takes_no_lock_at_all_is_waited_for(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """H2 (HIVE-26165): all that it has is a transaction, on Hive 4 one that is called read-only."""
     reader = read_only_transaction(three_inserts)
-    keeper = keep(three_inserts)
-    keeper.settle()
-    assert keeper.waits_for() == [(TRANSACTION, reader)]
-    keeper.readers = Readers.LOCKS
-    assert keeper.waits_for() == []
-    keeper.readers = Readers.LOCKS_AND_TRANSACTIONS
+    steps = compact(three_inserts)
+    steps.settle()
+    assert steps.waits_for() == [(TRANSACTION, reader)]
+    steps.readers = Readers.LOCKS
+    assert steps.waits_for() == []
+    steps.readers = Readers.LOCKS_AND_TRANSACTIONS
     end(three_inserts, txns=[reader])
-    assert keeper.waits_for() == []
+    assert steps.waits_for() == []
 
 
 def test_a_transaction_that_has_locked_other_tables_only_is_waited_for_unless_its_clients_lock_all_at_once(
-    three_inserts: Lab, server: MetastoreServer, lab: Callable[..., Lab]
+    three_inserts: FixtureTable, server: MetastoreServer, fixture_table: Callable[..., FixtureTable]
 ) -> None:
     """HIVE-26704: one that holds no lock yet may ask for any, so it is waited for all the same."""
     store = Store()
     three_inserts.run(store=store)
-    other = lab("merge", writes=2)
+    other = fixture_table("merge", writes=2)
     elsewhere, unlocked, here = (three_inserts.admin.open_txn(user="reader", agent="test") for _ in range(3))
     read_lock(other, txn=elsewhere)
     of_table = read_lock(three_inserts, txn=here)
     work = real_work(three_inserts, server.uri, readers=(Readers.LOCKS_AND_OWN_TRANSACTIONS,))
-    keeper = Keeper(work, cleanup_of(store, readers=Readers.LOCKS_AND_OWN_TRANSACTIONS))
-    keeper.settle()
-    assert keeper.waits_for() == [(LOCK, of_table), *((TRANSACTION, txn) for txn in (elsewhere, unlocked, here))]
-    keeper.readers = Readers.LOCKS_AND_OWN_TRANSACTIONS
-    assert keeper.waits_for() == [(LOCK, of_table), (TRANSACTION, unlocked), (TRANSACTION, here)]
+    steps = ControllerSteps(work, cleanup_of(store, readers=Readers.LOCKS_AND_OWN_TRANSACTIONS))
+    steps.settle()
+    assert steps.waits_for() == [(LOCK, of_table), *((TRANSACTION, txn) for txn in (elsewhere, unlocked, here))]
+    steps.readers = Readers.LOCKS_AND_OWN_TRANSACTIONS
+    assert steps.waits_for() == [(LOCK, of_table), (TRANSACTION, unlocked), (TRANSACTION, here)]
     end(three_inserts, txns=[unlocked, here])
-    assert keeper.waits_for() == []
-    (result,) = keeper.delete()
+    assert steps.waits_for() == []
+    (result,) = steps.delete()
     assert result.final
     end(three_inserts, txns=[elsewhere])
 
 
-def test_what_the_warehouse_does_not_allow_is_not_deleted(three_inserts: Lab, server: MetastoreServer) -> None:
+def test_what_the_warehouse_does_not_allow_is_not_deleted(three_inserts: FixtureTable, server: MetastoreServer) -> None:
     """However it came into the journal: an administrator may take it back."""
     store = Store()
     three_inserts.run(store=store)
     own = Readers.LOCKS_AND_OWN_TRANSACTIONS
     cleanup, allowing = cleanup_of(store, readers=own), real_work(three_inserts, server.uri, readers=(own,))
     refusing, before = real_work(three_inserts, server.uri), three_inserts.names()
-    keeper = Keeper(allowing, cleanup)
-    keeper.settle()
-    deleted = refusing.delete(keeper.cleanup, cleanup.spec.partitions, purge=False)
+    steps = ControllerSteps(allowing, cleanup)
+    steps.settle()
+    deleted = refusing.delete(steps.cleanup, cleanup.spec.partitions, purge=False)
     assert isinstance(deleted, Trouble)
     assert (deleted.reason, "LocksAndOwnTransactions is not allowed" in deleted.message) == ("NotAllowed", True)
     assert three_inserts.names() == before
@@ -84,55 +93,61 @@ def test_what_the_warehouse_does_not_allow_is_not_deleted(three_inserts: Lab, se
 
 @pytest.mark.parametrize("partition", [None, "prt=p2", "PRT=P2"])
 def test_a_lock_on_the_table_or_on_a_partition_in_any_case_is_waited_for(
-    try_it: Lab, server: MetastoreServer, partition: str | None
+    try_it: FixtureTable, server: MetastoreServer, partition: str | None
 ) -> None:
     """H5: asked for a partition, the metastore would not tell of a lock on the table."""
     store = Store()
     try_it.run(store=store, partitions=["prt='p2'"])
     reader, elsewhere = read_lock(try_it, partition=partition), read_lock(try_it, partition="prt=p1")
-    keeper = Keeper(real_work(try_it, server.uri), cleanup_of(store))
-    keeper.settle()
-    assert keeper.waits_for() == [(LOCK, reader)]
+    steps = ControllerSteps(real_work(try_it, server.uri), cleanup_of(store))
+    steps.settle()
+    assert steps.waits_for() == [(LOCK, reader)]
     end(try_it, locks=[reader])
-    assert keeper.waits_for() == []
+    assert steps.waits_for() == []
     end(try_it, locks=[elsewhere])
 
 
-def test_readers_that_come_later_are_not_waited_for(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_readers_that_come_later_are_not_waited_for(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """However many there are and however long they stay: they begin with the new directories."""
-    keeper = keep(three_inserts)
-    keeper.settle()
+    steps = compact(three_inserts)
+    steps.settle()
     txns = [three_inserts.admin.open_txn(user="reader", agent="test") for _ in range(3)]
     locks = [read_lock(three_inserts, txn=txn) for txn in txns] + [read_lock(three_inserts)]
-    assert keeper.waits_for() == []
+    assert steps.waits_for() == []
     end(three_inserts, txns=txns, locks=locks[-1:])
 
 
-def test_a_leaked_lock_is_told_and_waited_for_all_the_same(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_a_leaked_lock_is_told_and_waited_for_all_the_same(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """H12: it has heartbeats, as somebody forgot that he holds it. Nobody but a person may end it."""
-    keeper = keep(three_inserts)
+    steps = compact(three_inserts)
     reader = read_lock(three_inserts)
-    keeper.settle()
+    steps.settle()
     three_inserts.admin.heartbeat(reader)
-    assert [(one.id, one.health) for one in keeper.blockers()] == [(reader, BlockerHealth.ALIVE)]
-    later = keeper.blockers(now=datetime.now(UTC) + timedelta(days=2))
+    assert [(one.id, one.health) for one in steps.blockers()] == [(reader, BlockerHealth.ALIVE)]
+    later = steps.blockers(now=datetime.now(UTC) + timedelta(days=2))
     assert [(one.id, one.health) for one in later] == [(reader, BlockerHealth.LIKELY_LEAKED)]
     end(three_inserts, locks=[reader])
 
 
-def test_a_lock_of_a_transaction_has_its_heartbeats(three_inserts: Lab, keep: Callable[..., Keeper]) -> None:
+def test_a_lock_of_a_transaction_has_its_heartbeats(
+    three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
+) -> None:
     """H12: the metastore says none for the lock itself."""
     reader = three_inserts.admin.open_txn(user="reader", agent="test")
     read_lock(three_inserts, txn=reader)
-    keeper = keep(three_inserts)
-    keeper.settle()
+    steps = compact(three_inserts)
+    steps.settle()
     three_inserts.admin.heartbeat_txn(reader)
-    assert {one.health for one in keeper.blockers()} == {BlockerHealth.ALIVE}
-    assert len(keeper.blockers()) == 2
+    assert {one.health for one in steps.blockers()} == {BlockerHealth.ALIVE}
+    assert len(steps.blockers()) == 2
     end(three_inserts, txns=[reader])
 
 
-def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_inserts: Lab) -> None:
+def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_inserts: FixtureTable) -> None:
     """H13: nothing is settled, nobody is told that readers are gone, and nothing is deleted."""
     store = Store()
     three_inserts.run(store=store)
@@ -146,16 +161,16 @@ def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_insert
 
 
 def test_a_compaction_of_another_table_is_no_reader(
-    three_inserts: Lab, lab: Callable[..., Lab], keep: Callable[..., Keeper]
+    three_inserts: FixtureTable, fixture_table: Callable[..., FixtureTable], compact: Callable[..., ControllerSteps]
 ) -> None:
     """On Hive 4 it has an open transaction, which the queue tells of; on 3.1 it has none."""
     seen: list[list[tuple[str, int]]] = []
-    keeper = keep(three_inserts)
+    steps = compact(three_inserts)
 
     def meanwhile() -> None:
-        keeper.settle()
-        seen.append(keeper.waits_for())
+        steps.settle()
+        seen.append(steps.waits_for())
 
-    other = lab("merge", writes=2)
+    other = fixture_table("merge", writes=2)
     other.run(CompactionType.MAJOR, store=Store(on_create=meanwhile))
     assert seen == [[]]

@@ -15,7 +15,7 @@ from compaction_operator.driver.hive import driver_locks as job_locks
 from compaction_operator.driver.hive.driver_locks import Patience
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.storage import LocalStorage
-from tests.integration.metastore.lab import Failing, Lab, make_table, spec_of
+from tests.integration.metastore.fixture_table import Failing, FixtureTable, make_table, spec_of
 from tests.integration.metastore.test_interrupted_driver import FIRST_HALF, driving, ended, require_nothing_left
 from tests.unit.driver.support import REQUEST, Store
 
@@ -25,14 +25,14 @@ OTHER_HALF = "delete_delta_0000001_0000005"
 
 
 @pytest.fixture
-def three_inserts(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Lab:
+def three_inserts(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> FixtureTable:
     table = make_table(admin, server, database, "table_txn_001")
     admin.start_write_ids(database, table.name, highest=3)
     return table
 
 
 @pytest.fixture
-def try_it(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Lab:
+def try_it(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> FixtureTable:
     table = make_table(admin, server, database, "try_it")
     admin.start_write_ids(database, table.name, highest=6)
     return table
@@ -44,7 +44,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.2))
 
 
-def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(try_it: Lab, impatient: None) -> None:
+def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(
+    try_it: FixtureTable, impatient: None
+) -> None:
     """H3: while somebody reads the partition neither half appears, and the reader is named."""
     reader = try_it.reader("prt=p1")
     before = try_it.names("prt=p1")
@@ -58,7 +60,9 @@ def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(tr
     assert try_it.locks() == []
 
 
-def test_nobody_can_read_between_the_two_renames_of_a_pair(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_can_read_between_the_two_renames_of_a_pair(
+    try_it: FixtureTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """H3: at the moment of the second rename a new reader's lock has to wait."""
     publish, granted = LocalStorage.publish, []
 
@@ -81,7 +85,7 @@ def test_nobody_can_read_between_the_two_renames_of_a_pair(try_it: Lab, monkeypa
     assert granted == [False]
 
 
-def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inserts: Lab) -> None:
+def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inserts: FixtureTable) -> None:
     """H24: who opened a transaction before may read again; who does so afterwards sees the new base."""
     reader = three_inserts.admin.open_txn(user="reader", agent="test")
     store = Store()
@@ -95,12 +99,14 @@ def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inse
     assert (entry["outputs"], GUARD in [one["name"] for one in entry["obsolete"]]) == (["base_0000003"], True)
 
 
-def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: Lab) -> None:
+def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: FixtureTable) -> None:
     three_inserts.run(CompactionType.MAJOR)
     assert GUARD not in three_inserts.names()
 
 
-def test_it_finishes_a_pair_that_it_has_begun_to_publish(try_it: Lab, server: MetastoreServer, tmp_path: Path) -> None:
+def test_it_finishes_a_pair_that_it_has_begun_to_publish(
+    try_it: FixtureTable, server: MetastoreServer, tmp_path: Path
+) -> None:
     """H3: half of it would bring deleted rows back."""
     parts = ["prt=p1", "prt=p2", "prt=p3"]
     with driving(try_it, server.uri, tmp_path, "between the renames") as process:
@@ -116,7 +122,7 @@ def test_it_finishes_a_pair_that_it_has_begun_to_publish(try_it: Lab, server: Me
     require_nothing_left(try_it, *parts)
 
 
-def test_it_does_not_wait_for_readers_any_more(try_it: Lab, server: MetastoreServer, tmp_path: Path) -> None:
+def test_it_does_not_wait_for_readers_any_more(try_it: FixtureTable, server: MetastoreServer, tmp_path: Path) -> None:
     """Its EXCLUSIVE lock, which others would queue behind, goes as well."""
     reader = try_it.reader("prt=p1")
     with driving(try_it, server.uri, tmp_path, "waiting", partitions=("prt='p1'",)) as process:
@@ -127,13 +133,13 @@ def test_it_does_not_wait_for_readers_any_more(try_it: Lab, server: MetastoreSer
     require_nothing_left(try_it, "prt=p1")
 
 
-def waits_for_exclusive(table: Lab) -> bool:
+def waits_for_exclusive(table: FixtureTable) -> bool:
     locks = table.admin.show_locks(table.database, table.name)
     return any((lock.type, lock.state) == ("EXCLUSIVE", "WAITING") for lock in locks)
 
 
 def test_a_driver_that_waits_for_a_reader_has_a_lock_at_every_moment(
-    try_it: Lab, monkeypatch: pytest.MonkeyPatch
+    try_it: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two tries too: the metastore shows that it lives, and other readers get in."""
     monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.2, tries=3))
@@ -157,7 +163,7 @@ def test_a_driver_that_waits_for_a_reader_has_a_lock_at_every_moment(
     try_it.admin.unlock(reader)
 
 
-def test_a_compaction_that_somebody_asks_for_after_the_journal_is_not_raced(try_it: Lab) -> None:
+def test_a_compaction_that_somebody_asks_for_after_the_journal_is_not_raced(try_it: FixtureTable) -> None:
     """H23: Hive's Worker takes no notice of ours; the partitions that it leaves alone are published."""
     parts = {part: try_it.names(part) for part in ("prt=p1", "prt=p2")}
 

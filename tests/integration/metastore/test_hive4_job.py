@@ -18,11 +18,10 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive4
-from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, QueueEntry, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.integration.metastore.keeper import Keeper, cleanup_of, real_work
-from tests.integration.metastore.lab import FIXTURES, Failing, Lab, make_table, pool_of, spec_of
+from tests.integration.metastore.controller_steps import ControllerSteps, cleanup_of, real_work
+from tests.integration.metastore.fixture_table import FIXTURES, Failing, FixtureTable, make_table, pool_of, spec_of
 from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
@@ -32,10 +31,10 @@ STORAGE = LocalStorage()
 
 
 @pytest.fixture
-def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Callable[..., Lab]:
+def fixture_table(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Callable[..., FixtureTable]:
     """Make a table of a fixture with the write ids that it had before a compaction."""
 
-    def make(fixture: str, kind: CompactionType = MINOR) -> Lab:
+    def make(fixture: str, kind: CompactionType = MINOR) -> FixtureTable:
         table = make_table(admin, server, database, fixture)
         table.take_write_ids(kind, hive=server.hive)
         return table
@@ -44,13 +43,13 @@ def lab(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Callab
 
 
 @pytest.fixture
-def three_inserts(lab: Callable[..., Lab]) -> Lab:
-    return lab("table_txn_001")
+def three_inserts(fixture_table: Callable[..., FixtureTable]) -> FixtureTable:
+    return fixture_table("table_txn_001")
 
 
 @pytest.fixture
-def try_it(lab: Callable[..., Lab]) -> Lab:
-    return lab("try_it")
+def try_it(fixture_table: Callable[..., FixtureTable]) -> FixtureTable:
+    return fixture_table("try_it")
 
 
 def files(table: Path) -> list[str]:
@@ -63,10 +62,10 @@ def files(table: Path) -> list[str]:
 @pytest.mark.parametrize("kind", [MINOR, MAJOR])
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_ends_with_the_directories_that_hive_itself_makes_of_it(
-    case: str, kind: CompactionType, lab: Callable[..., Lab]
+    case: str, kind: CompactionType, fixture_table: Callable[..., FixtureTable]
 ) -> None:
     """And with the same files in them; the transaction is the one that the journal names."""
-    table, store = lab(case, kind), Store()
+    table, store = fixture_table(case, kind), Store()
     table.run(kind, store=store)
     assert files(table.directory) == files(FIXTURES / "hive-4.0.1" / case / f"after-{kind.lower()}")
     for entry in spec_of(store)["partitions"]:
@@ -75,12 +74,14 @@ def test_a_table_ends_with_the_directories_that_hive_itself_makes_of_it(
             assert output in table.names(entry["partition"])
 
 
-def seen(table: Lab, txns: ValidTxnList) -> Snapshot:
+def seen(table: FixtureTable, txns: ValidTxnList) -> Snapshot:
     write_ids = table.admin.valid_write_ids(table.database, table.name)
     return snapshot(STORAGE.list_partition(str(table.directory)), write_ids, valid_txns=txns)
 
 
-def test_the_output_appears_at_the_commit_and_not_before(three_inserts: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_appears_at_the_commit_and_not_before(
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever has the transaction open in his snapshot never sees it; whoever comes after the commit does."""
     before: list[ValidTxnList] = []
     client = Failing(three_inserts.admin, "nothing")
@@ -99,7 +100,9 @@ def test_the_output_appears_at_the_commit_and_not_before(three_inserts: Lab, mon
     assert base.max_write_id == 3
 
 
-def test_show_compactions_tells_the_truth_at_every_step(three_inserts: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_compactions_tells_the_truth_at_every_step(
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[QueueEntry] = []
     client = Failing(three_inserts.admin, "nothing")
 
@@ -131,7 +134,7 @@ def test_show_compactions_tells_the_truth_at_every_step(three_inserts: Lab, monk
     assert [step.committed is not None for step in steps] == [False] * 4 + [True]
 
 
-def nothing_is_left(table: Lab) -> None:
+def nothing_is_left(table: FixtureTable) -> None:
     """No transaction, no lock, no open entry, no output that is seen; the rest is for whoever settles the attempt."""
     assert (table.own_transactions(), table.locks()) == ([], [])
     assert [entry for entry in table.queue() if not entry.is_ended] == []
@@ -156,7 +159,7 @@ def nothing_is_left(table: Lab) -> None:
         ("mark_compacted", 1),
     ],
 )
-def test_a_call_that_fails_leaves_nothing_behind_but_why(call: str, number: int, three_inserts: Lab) -> None:
+def test_a_call_that_fails_leaves_nothing_behind_but_why(call: str, number: int, three_inserts: FixtureTable) -> None:
     client = Failing(three_inserts.admin, call, number=number).client()
     with pytest.raises((MetastoreError, JobError), match=f"{call} is refused"):
         three_inserts.run(client=client)
@@ -169,7 +172,7 @@ def test_a_call_that_fails_leaves_nothing_behind_but_why(call: str, number: int,
 
 @pytest.mark.parametrize("step", ["list_partition", "verify", "assemble", "journal", "publish"])
 def test_a_step_that_fails_leaves_nothing_behind_but_why(
-    step: str, three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    step: str, three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`list_partition` fails for the second plan, `publish` at the rename."""
 
@@ -198,7 +201,7 @@ def test_a_step_that_fails_leaves_nothing_behind_but_why(
 
 
 def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
-    try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
+    try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No snapshot has its first half; but whoever is listing has seen it, and fails when it vanishes."""
     publish, half = LocalStorage.publish, []
@@ -215,13 +218,13 @@ def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
         try_it.run(partitions=["prt='p1'"], store=store)
     assert "delta_0000001_0000005" in half
     assert try_it.visible("prt=p1") == half
-    keeper = Keeper(real_work(try_it, server.uri), cleanup_of(store))
-    assert keeper.settle() == {"prt=p1": PublishedState.NOT_PUBLISHED}
+    steps = ControllerSteps(real_work(try_it, server.uri), cleanup_of(store))
+    assert steps.settle() == {"prt=p1": PublishedState.NOT_PUBLISHED}
     assert try_it.names("prt=p1") == before
 
 
 def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
-    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H19: the renames have landed, but after the time-out. Nobody's snapshot has them."""
     client = Failing(three_inserts.admin, "nothing")
@@ -239,7 +242,7 @@ def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.FAILED]
 
 
-def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts: Lab) -> None:
+def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts: FixtureTable) -> None:
     """It took effect: the outputs stay, and the metastore's own word says so."""
     with pytest.raises(MetastoreUnavailable):
         three_inserts.run(MAJOR, client=Failing(three_inserts.admin, "commit_txn", lost=True).client())
@@ -249,7 +252,7 @@ def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts:
     assert three_inserts.own_transactions() == []
 
 
-def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_inserts: Lab) -> None:
+def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_inserts: FixtureTable) -> None:
     """It did not: the outputs are there, nobody sees them, and the transaction can still be aborted."""
     with pytest.raises(MetastoreError):
         three_inserts.run(MAJOR, client=Failing(three_inserts.admin, "commit_txn").client())
@@ -261,7 +264,7 @@ def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_ins
 
 
 @pytest.mark.parametrize("call", ["enqueue_compaction", "take_compaction", "open_compaction_txn", "update_compaction"])
-def test_what_a_lost_answer_leaves_bears_the_attempts_name(call: str, three_inserts: Lab) -> None:
+def test_what_a_lost_answer_leaves_bears_the_attempts_name(call: str, three_inserts: FixtureTable) -> None:
     """So whoever settles the attempt finds it: its pool in the queue, its agent at the transaction."""
     with pytest.raises(MetastoreUnavailable):
         three_inserts.run(client=Failing(three_inserts.admin, call, lost=True).client())
@@ -271,7 +274,7 @@ def test_what_a_lost_answer_leaves_bears_the_attempts_name(call: str, three_inse
         three_inserts.admin.abort_txn(txn)
 
 
-def test_of_two_drivers_the_queue_lets_one_in(three_inserts: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_drivers_the_queue_lets_one_in(three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """H4: the second has gone through when the first one, which saw nobody, is about to claim the table."""
     client = Failing(three_inserts.admin, "nothing")
 
@@ -288,7 +291,7 @@ def test_of_two_drivers_the_queue_lets_one_in(three_inserts: Lab, monkeypatch: p
 
 
 def test_what_has_nothing_to_do_by_the_second_plan_ends_its_entry_as_hive_does(
-    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of the deltas vanish between the plans: what is left is no work, and nothing is obsolete."""
     client = Failing(three_inserts.admin, "nothing")
@@ -307,7 +310,7 @@ def test_what_has_nothing_to_do_by_the_second_plan_ends_its_entry_as_hive_does(
 
 
 def test_what_only_needs_cleaning_by_the_second_plan_ends_as_compacted(
-    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An INSERT OVERWRITE came between the plans: its leftovers are in the journal, with the entry they belong to."""
     client = Failing(three_inserts.admin, "nothing")
@@ -326,8 +329,10 @@ def test_what_only_needs_cleaning_by_the_second_plan_ends_as_compacted(
     assert (entry.state, entry.committed is not None) == (QueueState.READY_FOR_CLEANING, True)
 
 
-def test_no_more_than_a_batch_of_transactions_is_open_at_a_time(try_it: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hive4, "batch_partitions", 2)
+def test_no_more_than_a_batch_of_transactions_is_open_at_a_time(
+    try_it: FixtureTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hive4.Hive4, "batch_partitions", 2)
     opened: list[int] = []
     store = Store(on_create=lambda: opened.append(len(try_it.own_transactions())))
     try_it.run(MAJOR, store=store)

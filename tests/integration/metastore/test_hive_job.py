@@ -19,7 +19,7 @@ from compaction_operator.driver.merge import partition, runner
 from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJob, Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, merge_bucket
 from compaction_operator.storage import LocalStorage
-from tests.integration.metastore.lab import Failing, Lab, spec_of
+from tests.integration.metastore.fixture_table import Failing, FixtureTable, spec_of
 from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -27,7 +27,7 @@ DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 COMPACTED = [DELTAS[0], "delta_0000001_0000003", *DELTAS[1:]]
 
 
-def refused(table: Lab, *reasons: Reason, **options: Any) -> str:
+def refused(table: FixtureTable, *reasons: Reason, **options: Any) -> str:
     """What a run says that must not publish."""
     with pytest.raises(JobError) as stopped:
         table.run(**options)
@@ -35,14 +35,14 @@ def refused(table: Lab, *reasons: Reason, **options: Any) -> str:
     return str(stopped.value)
 
 
-def test_a_minor_publishes_one_delta_and_holds_nothing_any_more(three_inserts: Lab) -> None:
+def test_a_minor_publishes_one_delta_and_holds_nothing_any_more(three_inserts: FixtureTable) -> None:
     assert three_inserts.run().reason is Reason.COMPACTED
     assert three_inserts.visible() == COMPACTED
     assert len(three_inserts.names()) == len(COMPACTED)
     assert (three_inserts.locks(), three_inserts.own_transactions()) == ([], [])
 
 
-def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: Lab) -> None:
+def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: FixtureTable) -> None:
     seen: list[list[str]] = []
     store = Store(on_create=lambda: seen.append(three_inserts.visible()))
     three_inserts.run(MAJOR, store=store)
@@ -56,7 +56,7 @@ def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: La
     assert (spec["table"].get("tableId") is not None) == three_inserts.is_hive4
 
 
-def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_broken(try_it: Lab) -> None:
+def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_broken(try_it: FixtureTable) -> None:
     (broken,) = try_it.directory.glob("prt=p2/delta_0000002_0000002_0000/bucket_00000*")
     broken.write_bytes(b"ORC" + broken.read_bytes()[:40])
     assert "delta_0000002_0000002_0000/bucket_00000" in refused(try_it, Reason.UNREADABLE_FILE, kind=MAJOR)
@@ -67,7 +67,7 @@ def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_br
 
 
 def test_rows_that_were_not_read_are_missed_before_anything_is_published(
-    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H18: what is read is masked, here by a snapshot that hides a row of a valid write id."""
 
@@ -82,7 +82,7 @@ def test_rows_that_were_not_read_are_missed_before_anything_is_published(
     assert three_inserts.locks() == []
 
 
-def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(three_inserts: Lab) -> None:
+def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(three_inserts: FixtureTable) -> None:
     """H23: a base that appears after planning would double its rows."""
     base = three_inserts.directory / "base_0000002"
 
@@ -95,7 +95,7 @@ def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(thr
     assert (three_inserts.locks(), three_inserts.own_transactions()) == ([], [])
 
 
-def take_name(table: Lab, make_table: Callable[..., str]) -> None:
+def take_name(table: FixtureTable, make_table: Callable[..., str]) -> None:
     """Rename a table, whose directory goes with it, and give its name to another."""
     created = table.admin.get_table(table.database, table.name).create_time
     wait_until(lambda: time.time() > created + 1, timeout=5, what="another second")
@@ -104,7 +104,7 @@ def take_name(table: Lab, make_table: Callable[..., str]) -> None:
 
 
 def test_a_table_that_another_takes_the_name_of_is_not_compacted_by_its_write_ids(
-    three_inserts: Lab, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is renamed after it was looked up: what goes by its name from then on is about the other one."""
     table, client, asked = three_inserts, Failing(three_inserts.admin, "nothing"), []
@@ -129,7 +129,7 @@ def test_a_table_that_another_takes_the_name_of_is_not_compacted_by_its_write_id
 
 
 def test_a_table_that_loses_its_name_while_it_is_merged_gets_no_journal_under_that_name(
-    three_inserts: Lab, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, make_table: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a RENAME without the lock that Hive's asks for. A journal would have the other one cleaned up."""
     table, store, assemble = three_inserts, Store(), partition.assemble
@@ -144,7 +144,7 @@ def test_a_table_that_loses_its_name_while_it_is_merged_gets_no_journal_under_th
     assert (table.locks(), table.own_transactions()) == ([], [])
 
 
-def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(three_inserts: Lab) -> None:
+def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(three_inserts: FixtureTable) -> None:
     """Both take an EXCLUSIVE lock on it; so what a driver has looked up under its own lock stays."""
     table, granted = three_inserts, []
 
@@ -158,16 +158,16 @@ def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(thre
     assert granted == [False]
 
 
-def test_nothing_at_or_above_an_open_write_id_is_compacted(lab: Callable[..., Lab]) -> None:
+def test_nothing_at_or_above_an_open_write_id_is_compacted(fixture_table: Callable[..., FixtureTable]) -> None:
     """H8: write id 2 is still open, so 3, which is committed, has to wait: a base above 2 would hide it for ever."""
-    table = lab("table_txn_001", writes=1)
+    table = fixture_table("table_txn_001", writes=1)
     table.write(commit=False)
     table.write()
     table.run(MAJOR)
     assert [name for name in table.visible() if name.startswith("base_0")] == ["base_0000001"]
 
 
-def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts: Lab) -> None:
+def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts: FixtureTable) -> None:
     """And it never enters the queue."""
     three_inserts.run(MAJOR)
     before, store = three_inserts.queue(), Store()
@@ -178,7 +178,7 @@ def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts
     assert three_inserts.queue() == before
 
 
-def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inserts: Lab) -> None:
+def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inserts: FixtureTable) -> None:
     dead = three_inserts.directory / "_compaction_0f8c-1-dead" / "delta_0000001_0000003"
     dead.mkdir(parents=True)
     three_inserts.run(attempt=2)
@@ -187,7 +187,7 @@ def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inser
 
 
 def test_a_driver_that_lost_what_it_holds_publishes_nothing(
-    three_inserts: Lab, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H19: it was paused beyond its time-out, and finds out before the rename: nothing is in its place for a moment."""
     publish, moved = LocalStorage.publish, []
@@ -210,7 +210,7 @@ def test_a_driver_that_lost_what_it_holds_publishes_nothing(
     assert three_inserts.visible() == DELTAS
 
 
-def test_of_two_drivers_of_one_attempt_only_one_can_publish(three_inserts: Lab) -> None:
+def test_of_two_drivers_of_one_attempt_only_one_can_publish(three_inserts: FixtureTable) -> None:
     """H4: the second comes when all is written. It leaves, and on 3.1 neither publishes, but the next attempt."""
     store = Store()
 
@@ -230,10 +230,10 @@ def test_of_two_drivers_of_one_attempt_only_one_can_publish(three_inserts: Lab) 
 
 
 def test_a_rename_that_lands_after_the_last_check_finds_nothing_to_rename(
-    lab: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
+    fixture_table: Callable[..., FixtureTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H19: its driver was paused right before it; the next attempt, which knows one more write, has published."""
-    table = lab("table_txn_001", writes=2)
+    table = fixture_table("table_txn_001", writes=2)
     publish, store = LocalStorage.publish, Store()
 
     def paused(self: LocalStorage, source: str, target: str) -> None:
@@ -251,14 +251,14 @@ def test_a_rename_that_lands_after_the_last_check_finds_nothing_to_rename(
     assert (table.locks(), table.own_transactions()) == ([], [])
 
 
-def end_of(table: Lab, entry: dict[str, Any]) -> None:
+def end_of(table: FixtureTable, entry: dict[str, Any]) -> None:
     """End what a dead attempt holds, as its controller does."""
     assert table.admin.abort_txn(entry["txnId"])
     job = QueueJob(queue_id=entry["queueId"], database=table.database, table=table.name, type=MAJOR)
     table.admin.mark_failed(job, "its attempt has ended")
 
 
-def test_a_table_in_somebody_elses_hands_is_left_alone_and_whose_is_said(try_it: Lab) -> None:
+def test_a_table_in_somebody_elses_hands_is_left_alone_and_whose_is_said(try_it: FixtureTable) -> None:
     """Before anything is written; partitions that are not meant do not matter."""
     theirs = try_it.admin.compact(try_it.database, try_it.name, partition="prt=p2")
     before = try_it.names("prt=p1")

@@ -21,7 +21,7 @@ from compaction_operator.driver import interruption
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.storage import LocalStorage
-from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Store
 
 MAJOR = CompactionType.MAJOR
@@ -73,7 +73,7 @@ def drive(request: str, message: Path, here: Path, moment: str) -> None:
 
 
 @contextmanager
-def driving(table: Lab, uri: str, folder: Path, moment: str, **changes: Any) -> Iterator[BaseProcess]:
+def driving(table: FixtureTable, uri: str, folder: Path, moment: str, **changes: Any) -> Iterator[BaseProcess]:
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
     request: JobRequest = REQUEST.model_copy(
         update={
@@ -102,7 +102,7 @@ def ended(process: BaseProcess, folder: Path) -> DriverResult:
     return DriverResult.model_validate_json((folder / "message").read_text())
 
 
-def require_nothing_left(table: Lab, *partitions: str) -> None:
+def require_nothing_left(table: FixtureTable, *partitions: str) -> None:
     assert (table.locks(), table.own_transactions()) == ([], [])
     assert [entry for entry in table.queue() if not entry.is_ended and entry.committed is None] == []
     left = [name for partition in partitions or ("",) for name in table.names(partition)]
@@ -111,7 +111,7 @@ def require_nothing_left(table: Lab, *partitions: str) -> None:
 
 @pytest.mark.parametrize("moment", ["merged", "journal"])
 def test_a_driver_that_is_told_to_end_leaves_nothing_and_is_not_counted(
-    moment: str, three_inserts: Lab, server: MetastoreServer, tmp_path: Path
+    moment: str, three_inserts: FixtureTable, server: MetastoreServer, tmp_path: Path
 ) -> None:
     table = three_inserts
     with driving(table, server.uri, tmp_path, moment, type=MAJOR) as process:

@@ -14,8 +14,8 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.driver.errors import JobError
 from compaction_operator.storage import LocalStorage
-from tests.integration.metastore.keeper import real_work
-from tests.integration.metastore.lab import Lab, spec_of
+from tests.integration.metastore.controller_steps import real_work
+from tests.integration.metastore.fixture_table import FixtureTable, spec_of
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw
 from tests.unit.driver.support import REQUEST, Store
 
@@ -23,7 +23,7 @@ SERVERS = ("3.1.3",)
 HALF, OTHER_HALF = "delta_0000001_0000005", "delete_delta_0000001_0000005"
 
 
-def controller(table: Lab, store: Store, uri: str) -> Sandbox:
+def controller(table: FixtureTable, store: Store, uri: str) -> Sandbox:
     """A controller, two minutes from now, that works with the real metastore and files, and sees a Job that runs."""
     box, spec = Sandbox(), spec_of(store)
     later = timedelta(minutes=2)
@@ -44,7 +44,7 @@ async def two_minutes(box: Sandbox) -> None:
 
 @pytest.mark.parametrize("lock", ["silent", "taken away"])
 def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs(
-    try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch, lock: str
+    try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch, lock: str
 ) -> None:
     """While its lock is there still, without heartbeats, and nobody reads; or at once when that is gone.
 
@@ -78,7 +78,7 @@ def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs
 
 
 def test_a_pair_that_nobody_owns_is_completed_behind_its_lock(
-    try_it: Lab, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
+    try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its compaction and its cleanup were deleted, with their namespace say. The lock says whose it was."""
     table, work = try_it, real_work(try_it, server.uri, ahead=timedelta(minutes=2))

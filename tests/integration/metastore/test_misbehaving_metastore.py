@@ -84,8 +84,8 @@ class Scene:
         self.proxy.behave()
 
         def reader() -> bool:
-            world = self.look()[self.other]
-            return not isinstance(world, Trouble) and "reader" in {lock.agent for lock in world.locks}
+            seen = self.look()[self.other]
+            return not isinstance(seen, Trouble) and "reader" in {lock.agent for lock in seen.locks}
 
         # Asked more than once only where this machine is too busy for the time-out.
         return wait_until(reader, timeout=30, what="a look that sees the reader")
@@ -129,14 +129,14 @@ def journal_of(admin: MetastoreAdmin, database: str, name: str) -> Cleanup:
 def is_failure(outcome: Any) -> bool:
     """Whether what the controller was told is that nobody knows."""
     if isinstance(outcome, dict):
-        return any(isinstance(world, Trouble) for world in outcome.values())
+        return any(isinstance(seen, Trouble) for seen in outcome.values())
     return isinstance(outcome, Trouble)
 
 
 def told(outcome: Any) -> str:
     """Return the words for it."""
     if isinstance(outcome, dict):
-        return next(world.message for world in outcome.values() if isinstance(world, Trouble))
+        return next(seen.message for seen in outcome.values() if isinstance(seen, Trouble))
     return str(outcome.message)
 
 

@@ -11,12 +11,12 @@ from sandbox.metastore.server import Hive, MetastoreServer
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore import QueueState
-from tests.integration.metastore.lab import Lab, make_table
+from tests.integration.metastore.fixture_table import FixtureTable, make_table
 from tests.unit.driver.support import Store
 
 
 @pytest.fixture(params=["3.1.3", "4.0.1"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FixtureTable]:
     """A table of three inserts in a metastore that takes away what is silent for two seconds."""
     hive: Hive = request.param
     with (
@@ -29,7 +29,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         yield made
 
 
-def test_a_driver_that_was_silent_for_too_long_publishes_nothing(table: Lab) -> None:
+def test_a_driver_that_was_silent_for_too_long_publishes_nothing(table: FixtureTable) -> None:
     """Its thread's next heartbeat is not due yet when the metastore has already given up on it."""
     before = table.names()
 

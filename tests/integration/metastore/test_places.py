@@ -15,7 +15,7 @@ from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.metastore import Refused
-from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Reports, Store
 
 Drive = Callable[..., DriverResult]
@@ -33,7 +33,7 @@ def drive(server: MetastoreServer, monkeypatch: pytest.MonkeyPatch) -> Drive:
     monkeypatch.setattr(driver, "ProgressReporter", lambda _: Reports())
     monkeypatch.setattr(driver, "OwnPod", lambda *_: type("Pod", (), {"annotate": None}))
 
-    def run(table: Lab, *partitions: str, locations: tuple[str, ...] = ()) -> DriverResult:
+    def run(table: FixtureTable, *partitions: str, locations: tuple[str, ...] = ()) -> DriverResult:
         metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (server.uri,), "timeout": 20.0})
         changes: dict[str, Any] = {
             "table": TableRef(database=table.database, name=table.name),
@@ -60,7 +60,7 @@ def test_tables_lie_where_the_metastore_says(
 
 
 def test_a_partition_among_another_tables_files_is_left_as_it_is(
-    drive: Drive, try_it: Lab, three_inserts: Lab, admin: MetastoreAdmin
+    drive: Drive, try_it: FixtureTable, three_inserts: FixtureTable, admin: MetastoreAdmin
 ) -> None:
     """By its own table's write ids it would look compactable; the other partitions are compacted."""
     stolen = f"file:{three_inserts.directory}"
@@ -75,7 +75,9 @@ def test_a_partition_among_another_tables_files_is_left_as_it_is(
     assert [base for p in ("prt=p1", "prt=p2", "prt=p3") for base in try_it.visible(p) if base.startswith("base")]
 
 
-def test_two_partitions_in_one_place_are_left_as_they_are(drive: Drive, try_it: Lab, admin: MetastoreAdmin) -> None:
+def test_two_partitions_in_one_place_are_left_as_they_are(
+    drive: Drive, try_it: FixtureTable, admin: MetastoreAdmin
+) -> None:
     """Also where only one of them is asked for."""
     location = f"file:{try_it.directory}/prt=p1"
     admin.add_partition_at(try_it.database, try_it.name, ["twin"], location=location)
@@ -88,7 +90,7 @@ def test_two_partitions_in_one_place_are_left_as_they_are(drive: Drive, try_it: 
 
 
 def test_a_table_in_the_place_of_another_is_left_as_it_is(
-    drive: Drive, three_inserts: Lab, admin: MetastoreAdmin
+    drive: Drive, three_inserts: FixtureTable, admin: MetastoreAdmin
 ) -> None:
     """The one that does not lie in its usual place."""
     place = f"file:{three_inserts.directory}"
@@ -100,7 +102,7 @@ def test_a_table_in_the_place_of_another_is_left_as_it_is(
 
 
 def test_only_what_the_warehouse_allows_is_compacted(
-    drive: Drive, try_it: Lab, admin: MetastoreAdmin, tmp_path: Path
+    drive: Drive, try_it: FixtureTable, admin: MetastoreAdmin, tmp_path: Path
 ) -> None:
     """The table's own place, and each partition's."""
     with pytest.raises(Refused, match="allows only locations below: /elsewhere") as refused:

@@ -6,7 +6,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.orc import count_rows
-from tests.integration.metastore.lab import FIXTURES, Lab, spec_of
+from tests.integration.metastore.fixture_table import FIXTURES, FixtureTable, spec_of
 from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
@@ -15,7 +15,7 @@ KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR])
 INSERTS = {f"delta_000000{number}_000000{number}_0000" for number in (1, 2, 3)}
 
 
-def begin(table: Lab) -> tuple[int, int]:
+def begin(table: FixtureTable) -> tuple[int, int]:
     """Return the transaction and write id of a statement that will empty something."""
     txn = table.admin.open_txn(user="writer", agent="test")
     write_id = table.admin.allocate_write_id(txn, table.database, table.name)
@@ -23,7 +23,7 @@ def begin(table: Lab) -> tuple[int, int]:
     return txn, write_id
 
 
-def truncate(table: Lab, *, partitions: list[str] | None = None) -> int:
+def truncate(table: FixtureTable, *, partitions: list[str] | None = None) -> int:
     """Truncate, and return the transaction, which is still open."""
     txn, write_id = begin(table)
     table.admin.truncate(table.database, table.name, write_id=write_id, partitions=partitions)
@@ -37,14 +37,14 @@ def obsolete(store: Store, partition: str = "") -> set[str]:
     return {one["name"] for one in entry["obsolete"]}
 
 
-def rows(table: Lab, output: str) -> int:
+def rows(table: FixtureTable, output: str) -> int:
     """Return how many rows an output has, by the beginning of its name."""
     (place,) = table.directory.glob(f"{output}*")
     return sum(count_rows(str(file)) for file in place.glob("bucket_*"))
 
 
 @KINDS
-def test_a_truncation_that_is_rolled_back_costs_no_row(three_inserts: Lab, kind: CompactionType) -> None:
+def test_a_truncation_that_is_rolled_back_costs_no_row(three_inserts: FixtureTable, kind: CompactionType) -> None:
     three_inserts.admin.abort_txn(truncate(three_inserts))
     mark = three_inserts.directory / "base_0000004" / "_metadata_acid"
     assert mark.read_bytes() == b'{"thisFileVersion":"0","dataFormat":"truncated"}'
@@ -55,7 +55,7 @@ def test_a_truncation_that_is_rolled_back_costs_no_row(three_inserts: Lab, kind:
 
 
 @KINDS
-def test_a_truncation_under_way_costs_no_row(three_inserts: Lab, kind: CompactionType) -> None:
+def test_a_truncation_under_way_costs_no_row(three_inserts: FixtureTable, kind: CompactionType) -> None:
     truncate(three_inserts)
     store = Store()
     three_inserts.run(kind, store=store)
@@ -65,14 +65,16 @@ def test_a_truncation_under_way_costs_no_row(three_inserts: Lab, kind: Compactio
 
 
 @KINDS
-def test_a_truncation_that_is_committed_leaves_nothing_to_merge(three_inserts: Lab, kind: CompactionType) -> None:
+def test_a_truncation_that_is_committed_leaves_nothing_to_merge(
+    three_inserts: FixtureTable, kind: CompactionType
+) -> None:
     three_inserts.admin.commit_txn(truncate(three_inserts))
     store = Store()
     assert three_inserts.run(kind, store=store).reason is Reason.NOTHING_TO_COMPACT
     assert obsolete(store) == INSERTS
 
 
-def test_a_truncation_of_one_partition_is_that_ones(try_it: Lab) -> None:
+def test_a_truncation_of_one_partition_is_that_ones(try_it: FixtureTable) -> None:
     try_it.admin.commit_txn(truncate(try_it, partitions=["prt=p2"]))
     store = Store()
     try_it.run(MAJOR, store=store)
@@ -82,7 +84,7 @@ def test_a_truncation_of_one_partition_is_that_ones(try_it: Lab) -> None:
 
 
 @pytest.mark.parametrize("end", ["commit_txn", "abort_txn"])
-def test_a_partition_that_was_dropped_and_added_has_the_rows_that_the_drop_left(try_it: Lab, end: str) -> None:
+def test_a_partition_that_was_dropped_and_added_has_the_rows_that_the_drop_left(try_it: FixtureTable, end: str) -> None:
     """The metastore forgets the partition at once, however the transaction ends; what was in it stays at its place."""
     txn, write_id = begin(try_it)
     try_it.admin.drop_partition_by_base(try_it.database, try_it.name, "prt=p3", write_id=write_id)
@@ -101,7 +103,7 @@ def test_a_partition_that_was_dropped_and_added_has_the_rows_that_the_drop_left(
 
 
 @KINDS
-def test_a_truncation_above_an_open_write_is_waited_for(three_inserts: Lab, kind: CompactionType) -> None:
+def test_a_truncation_above_an_open_write_is_waited_for(three_inserts: FixtureTable, kind: CompactionType) -> None:
     """An INSERT and a TRUNCATE do not exclude each other on Hive 4; the message says which write is open."""
     assert three_inserts.write(commit=False) == 4
     opened = three_inserts.open.pop()

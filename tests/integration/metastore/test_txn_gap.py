@@ -8,8 +8,8 @@ def test_the_open_transactions_are_told_although_another_one_is_being_opened(adm
     reader = admin.open_txn(user="ann", agent="reader")
     server.skip_txn_id()
     last = admin.open_txn(user="bob", agent="reader")
-    world = admin.open_transactions()
-    assert world.high_water_mark == last
-    assert {reader, last} <= {txn.txn for txn in world.open}
+    seen = admin.open_transactions()
+    assert seen.high_water_mark == last
+    assert {reader, last} <= {txn.txn for txn in seen.open}
     for txn in (reader, last):
         admin.commit_txn(txn)

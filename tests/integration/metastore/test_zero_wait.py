@@ -14,8 +14,8 @@ from compaction_operator.cleanup import reader_lock as holding
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
 from compaction_operator.storage import LocalStorage
-from tests.integration.metastore.keeper import Keeper, cleanup_of, end, read_lock, real_work
-from tests.integration.metastore.lab import Lab
+from tests.integration.metastore.controller_steps import ControllerSteps, cleanup_of, end, read_lock, real_work
+from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import Store
 
 SERVERS = ("4.0.1",)
@@ -34,7 +34,7 @@ lock = hive4.Call("lock", hive4.struct(ZeroWaitRequest), returns=ttypes.LockResp
 class Query:
     """Queries that begin one after the other, and what the metastore says to each."""
 
-    def __init__(self, table: Lab) -> None:
+    def __init__(self, table: FixtureTable) -> None:
         self.answers: list[str] = []
         self._table = table
 
@@ -70,30 +70,30 @@ class Queried(LocalStorage):
 
 @pytest.mark.parametrize("hiding_lock", HidingLock)
 def test_a_query_that_does_not_wait_is_refused_by_an_exclusive_lock_alone(
-    three_inserts: Lab, server: MetastoreServer, hiding_lock: HidingLock, monkeypatch: pytest.MonkeyPatch
+    three_inserts: FixtureTable, server: MetastoreServer, hiding_lock: HidingLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither while the cleanup waits for readers that may be listing, nor while directories go."""
     store, query = Store(), Query(three_inserts)
     three_inserts.run(store=store)
     work = real_work(three_inserts, server.uri, storage=Queried(query), hiding_lock=hiding_lock)
-    keeper = Keeper(work, cleanup_of(store))
-    keeper.settle()
+    steps = ControllerSteps(work, cleanup_of(store))
+    steps.settle()
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: query.begin())
     monkeypatch.setattr(holding, "time", clock)
     planning = read_lock(three_inserts)
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert (result.reason, len(query.answers) > 0) == ("ReadersBusy", True)
     end(three_inserts, locks=[planning])
-    (result,) = keeper.delete()
+    (result,) = steps.delete()
     assert (sorted(result.deleted), three_inserts.locks()) == (DELTAS, [])
     assert set(query.answers) == {"NOT_ACQUIRED" if hiding_lock is HidingLock.EXCLUSIVE else "ACQUIRED"}
 
 
 def test_while_a_shared_lock_is_held_nobody_drops_the_table(
-    three_inserts: Lab, server: MetastoreServer, keep: Callable[..., Keeper]
+    three_inserts: FixtureTable, server: MetastoreServer, compact: Callable[..., ControllerSteps]
 ) -> None:
     """What was judged under it is the table that was compacted (H11): Hive drops under an EXCLUSIVE lock."""
-    spec = keep(three_inserts).cleanup.spec
+    spec = compact(three_inserts).cleanup.spec
     held = holding.Holding(three_inserts.admin, spec, holding.LockPolicy(shares=True))
     with held.hold_off(""):
         drop = LockWish(

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
 
 from compaction_operator.acid.plan import Layout
-from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.publication import published_state
 from compaction_operator.driver.hive.context import DriverContext
@@ -22,35 +22,23 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import compact_directory
-from compaction_operator.metastore import Generation, MetastoreClient, OpenTransactions, QueueEntry, Target
+from compaction_operator.metastore import Target
 from compaction_operator.storage import Storage
 from tests.integration.oracle.laws import NO_END, View
 from tests.integration.oracle.living_table import ROW_TYPE, LivingTable
-from tests.unit.cleanup.worlds import entry, journal, metastore, obsolete, open_txns
-from tests.unit.driver.support import REQUEST, Reports, SameTable, Store
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import entry, journal, metastore, obsolete
+from tests.unit.driver.support import REQUEST, Reports, Store
 
 CREATE_TIME = 100
 
 
-class Metastore(SameTable):
+def metastore_of_table(table: LivingTable, *, older: bool = True) -> FakeMetastore:
     """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
-
-    def __init__(self, table: LivingTable) -> None:
-        super().__init__()
-        self.older = True
-        self._table = table
-
-    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        return self._table.write_ids()
-
-    def generation(self) -> Generation:
-        return Generation.HIVE3
-
-    def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
-        return ()
-
-    def open_transactions(self) -> OpenTransactions:
-        return open_txns(self._table.txn, *([1] if self.older else []))
+    asked = metastore(table.directory)
+    asked.on("valid_write_ids", lambda *_: asked.write_ids.update({"d.t": table.write_ids()}))
+    asked.on("open_transactions", lambda: asked.set_transactions(table.txn, *([1] if older else [])))
+    return asked
 
 
 class Held:
@@ -84,7 +72,7 @@ class Driver:
     table: LivingTable
     storage: Storage
     locks: Held = field(default_factory=Held)
-    client: Metastore | None = None
+    client: FakeMetastore | None = None
     on_journal: Callable[[], None] = lambda: None
 
     def compact(self, kind: CompactionType) -> CompactionCleanupSpec:
@@ -95,12 +83,11 @@ class Driver:
 
     def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
         location = str(self.table.directory)
-        request = REQUEST.model_copy(update={"type": kind})
+        request = REQUEST.model_copy(update={"type": kind, "table": TableRef(database="d", name="t")})
         store = Store(on_create=self.on_journal)
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
-        client = self.client or Metastore(self.table)
-        client.table = replace(client.table, create_time=CREATE_TIME, location=location)
-        attempt = DriverContext(cast(MetastoreClient, client), request, "pod1", identity, ROW_TYPE)
+        client = self.client or metastore_of_table(self.table)
+        attempt = DriverContext(client.client(), request, "pod1", identity, ROW_TYPE)
         protocol = Hive3(attempt, cast(Locks, self.locks))
         compaction = HiveCompaction(protocol, runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, attempt))

@@ -18,7 +18,6 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import hive3 as protocol
 from compaction_operator.driver.hive import older_snapshots as older
 from compaction_operator.driver.hive import publish
-from compaction_operator.metastore import OpenTransactions
 from compaction_operator.storage import LocalStorage
 from tests.integration.oracle.hive import HiveOracle, Row
 from tests.integration.oracle.laws import NO_END, Seen
@@ -34,8 +33,9 @@ from tests.integration.oracle.living_table import (
     statements,
     update,
 )
-from tests.integration.oracle.publishing import Driver, Held, Metastore, clean
+from tests.integration.oracle.publishing import Driver, Held, clean, metastore_of_table
 from tests.integration.oracle.watched import Operation, WatchedStorage, Watcher
+from tests.support.metastore import FakeMetastore
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 HISTORIES = {"inserts": inserts, "changes": changes, "statements": statements}
@@ -194,19 +194,18 @@ def test_without_the_guard_older_snapshots_are_lost(
     assert len(watcher.misread[first]) == 2 * (len(table.readers) - 1)
 
 
-class Leaving(Metastore):
+def leaving(table: LivingTable) -> FakeMetastore:
     """At the fourth question the older transactions have ended; of the readers stay those who came last."""
+    metastore = metastore_of_table(table)
 
-    def __init__(self, table: LivingTable) -> None:
-        super().__init__(table)
-        self.asked = 0
+    def leave() -> None:
+        if metastore.count("open_transactions") >= 4:
+            metastore.set_transactions(table.txn)
+        if metastore.count("open_transactions") == 4:
+            table.readers = {table.now(): table.rows()}
 
-    def open_transactions(self) -> OpenTransactions:
-        self.asked += 1
-        if self.asked == 4:
-            self.older = False
-            self._table.readers = {self._table.now(): self._table.rows()}
-        return super().open_transactions()
+    metastore.on("open_transactions", leave)
+    return metastore
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -218,11 +217,11 @@ def test_files_from_before_acid_are_folded_in_when_nobody_needs_them(
     table = LivingTable(oracles[version], tmp_path / "t", first=10_000_000)
     raw_files(table)
     table.arrive_while_open(range(10_000_001, table.last + 1))
-    watcher, client, before = Watcher(table), Leaving(table), table.rows()
+    watcher, client, before = Watcher(table), leaving(table), table.rows()
     spec = Driver(table, watcher.storage, client=client).compact(MAJOR)
     assert watcher.misread == {}
     assert table.rows() == before
-    assert client.asked == (5 if version == 3 else 0)
+    assert client.count("open_transactions") == (5 if version == 3 else 0)
     (table.directory / "unknown").mkdir()
     clean_up(table, [spec])
     assert {path.name for path in table.directory.iterdir()} == {*spec.partitions[0].outputs, "unknown"}
@@ -242,8 +241,7 @@ def test_files_in_an_unknown_directory_stop_a_major(
         Driver(table, LocalStorage()).compact(MAJOR)
     compact(table, MINOR)
     monkeypatch.setattr(plan, "_require_known_originals", lambda *_: None)
-    client = Metastore(table)
-    client.older = False
+    client = metastore_of_table(table, older=False)
     with suppress(JobError):
         Driver(table, LocalStorage(), client=client).compact(MAJOR)
     assert [found.values for found in table.rows()] != [[1], [2], [10], [20]]

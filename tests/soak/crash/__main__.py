@@ -16,9 +16,9 @@ from typing import get_args
 from sandbox.metastore.server import Hive
 
 from tests.integration.oracle.hive import HiveOracle
-from tests.soak.crash.bench import RUN_SECONDS, Bench, Outcome
 from tests.soak.crash.plan import Plan, choose
 from tests.soak.crash.record import ROOT, Record, Recording, Result
+from tests.soak.crash.runner import RUN_SECONDS, Outcome, PlanRunner
 from tests.soak.crash.scenarios import SCENARIOS
 
 RESULTS = ROOT / "build" / "crash-test"
@@ -33,7 +33,7 @@ class Campaign:
         self._hive: Hive = hive
         self._stack = ExitStack()
         self._oracle = HiveOracle(int(hive[0]))
-        self._bench: Bench | None = None
+        self._runner: PlanRunner | None = None
         self._seconds = seconds
 
     def __enter__(self) -> "Campaign":
@@ -72,13 +72,13 @@ class Campaign:
             sys.exit(f"{scenario} fails when nothing breaks: {'; '.join(outcome.problems)}")
         return Recording(steps=outcome.steps, ideal=outcome.ideal)
 
-    def _running(self) -> Bench:
-        if self._bench is None:
+    def _running(self) -> PlanRunner:
+        if self._runner is None:
             folder = self._folder
             shutil.rmtree(folder, ignore_errors=True)
-            self._bench = Bench(folder, hive=self._hive, oracle=self._oracle, seconds=self._seconds)
-            self._bench.__enter__()
-        return self._bench
+            self._runner = PlanRunner(folder, hive=self._hive, oracle=self._oracle, seconds=self._seconds)
+            self._runner.__enter__()
+        return self._runner
 
     @property
     def _folder(self) -> Path:
@@ -93,9 +93,9 @@ class Campaign:
         return kept
 
     def _give_up(self) -> None:
-        bench, self._bench = self._bench, None
-        if bench is not None:
-            bench.__exit__(None, None, None)
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.__exit__(None, None, None)
 
 
 def main() -> int:

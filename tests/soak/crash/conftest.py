@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.oracle.hive import HiveOracle
-from tests.soak.crash.bench import Bench
+from tests.soak.crash.runner import PlanRunner
 
 SECONDS = 200.0
 """What a run may take here: how fast the machine is is not asked."""
@@ -18,9 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module", params=["3.1.3", "4.0.1"])
-def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bench of either generation."""
+def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanRunner]:
+    """A runner of plans on either generation."""
     hive = request.param
     folder = tmp_path_factory.mktemp("crash") / hive
-    with HiveOracle(int(hive[0])) as oracle, Bench(folder, hive=hive, oracle=oracle, seconds=SECONDS) as bench:
-        yield bench
+    with HiveOracle(int(hive[0])) as oracle, PlanRunner(folder, hive=hive, oracle=oracle, seconds=SECONDS) as runner:
+        yield runner

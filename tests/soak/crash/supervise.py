@@ -8,12 +8,12 @@ from sandbox.harness.wait import WaitTimeoutError
 from sandbox.plane import EndedOtherwiseError, Plane
 
 from tests.soak.crash.happening import Happening
+from tests.soak.crash.paused import PausedProcesses
 from tests.soak.crash.plan import Action, Plan, Step, Wake
 from tests.soak.crash.reader import Reader
 from tests.soak.crash.signals import Report, Signals
 from tests.soak.crash.table import Table
 from tests.soak.crash.verify import Before, misread
-from tests.soak.crash.zombies import Zombies
 
 READER_SECONDS = 5.0
 """A reader goes when a cleanup waits for it, or so long after the compaction: what broke may keep it from saying so."""
@@ -52,7 +52,7 @@ class Supervision:
         # NB: moved on by the time in which a metastore starts, which is the machine's and not the operator's.
         self._deadline = time.monotonic() + seconds
         self._reader_leaves: float | None = None
-        self._zombies = Zombies(plane)
+        self._paused = PausedProcesses(plane)
         self._problems: list[str] = []
 
     def until_settled(self) -> Iterator[str]:
@@ -70,7 +70,7 @@ class Supervision:
     def _settled(self) -> bool:
         if time.monotonic() > self._deadline:
             what = f"waited {self._seconds:g} s for tcomp/{self._name} and all that follows"
-            raise WaitTimeoutError(f"{what}{self._zombies.tell()}")
+            raise WaitTimeoutError(f"{what}{self._paused.tell()}")
         # NB: asked first: a process says so before it stops, so that of this run is among the reports.
         stopped = self._plane.controller.paused
         for report in self._signals.new_reports():
@@ -82,10 +82,10 @@ class Supervision:
             # The step was the last one of the run before, which had ended by then.
             self._plane.controller.resume()
         self._plane.controller.start()
-        zombies_ended = self._zombies.step(self._is_time)
+        paused_ended = self._paused.step(self._is_time)
         if self._reader.waiting and self._reader_may_leave():
             self._reader_leave()
-        return self._is_over() and zombies_ended and not self._reader.waiting
+        return self._is_over() and paused_ended and not self._reader.waiting
 
     def _is_over(self) -> bool:
         if not self.happened or self._happening is None:
@@ -108,7 +108,7 @@ class Supervision:
             self._signals.allow(self._run, report.fault)
             self._plane.restart_metastore()
         elif fault.action is Action.PAUSE:
-            self._zombies.lose(fault.step.role, fault.wake or Wake.CLEANED)
+            self._paused.lose(fault.step.role, fault.wake or Wake.CLEANED)
         elif self._happening is not None and fault.action in (Action.RENAME, Action.WORKER):
             self._happening.begin()
             self.happened = True

@@ -5,8 +5,8 @@ Each run ends with the comparison of `verify.py`: rows, ROW__IDs, files, locks, 
 
 import pytest
 
-from tests.soak.crash.bench import Bench, Outcome
 from tests.soak.crash.plan import Action, Fault, Moment, Plan, Role, Step, Wake, choose
+from tests.soak.crash.runner import Outcome, PlanRunner
 
 PUBLISH = "rename _compaction_1/{0} to {0}"
 
@@ -40,25 +40,25 @@ BREAKS: dict[str, tuple[str, Fault]] = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_all_ends_as_if_nothing_had_broken(bench: Bench, name: str) -> None:
+def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> None:
     """Rows, ROW__IDs and directories are right, and nothing is left behind, when {name}."""
     scenario, fault = BREAKS[name]
-    _require_right(bench, Plan(scenario=scenario, faults=(fault,)))
+    _require_right(runner, Plan(scenario=scenario, faults=(fault,)))
 
 
-def test_a_publication_that_is_half_done_is_completed(bench: Bench) -> None:
+def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> None:
     """Hive 3: between the renames of a minor's pair. Hive 4: between the queue entry's end and the commit."""
-    if bench.plane.hive == "3.1.3":
+    if runner.plane.hive == "3.1.3":
         step = _step(Role.DRIVER, PUBLISH.format("delta_0000001_0000005"))
     else:
         step = _step(Role.DRIVER, "metastore mark_compacted")
-    _require_right(bench, Plan(scenario="pair", faults=(_fault(step, Moment.AFTER),)))
+    _require_right(runner, Plan(scenario="pair", faults=(_fault(step, Moment.AFTER),)))
 
 
-def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_one(bench: Bench) -> None:
+def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_one(runner: PlanRunner) -> None:
     """It comes after the driver has looked its table up, and before it locks the name."""
     step = _step(Role.DRIVER, "metastore lock")
-    _require_right(bench, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
+    _require_right(runner, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_on
     ids=["after the journal", "right before the rename"],
 )
 def test_a_worker_of_hives_that_publishes_late_doubles_no_row_unsaid(
-    bench: Bench, begins: Fault, attempts: int
+    runner: PlanRunner, begins: Fault, attempts: int
 ) -> None:
     """A real one. Where it begins before the driver asks for the last time it has its turn first.
 
     Where it begins after that the rows count twice, and the compaction ends with that.
     """
-    if bench.plane.hive != "3.1.3":
+    if runner.plane.hive != "3.1.3":
         pytest.skip("Hive 4 keeps its Workers out by the queue")
-    assert _require_right(bench, Plan(scenario="worker", faults=(begins,))).attempts == attempts
+    assert _require_right(runner, Plan(scenario="worker", faults=(begins,))).attempts == attempts
 
 
 def test_consecutive_seeds_break_every_step() -> None:
@@ -88,8 +88,8 @@ def test_consecutive_seeds_break_every_step() -> None:
     assert sorted(map(str, chosen)) == sorted(str(step) for found in steps.values() for step in found)
 
 
-def _require_right(bench: Bench, plan: Plan) -> Outcome:
-    outcome = bench.run(plan, ideal=None)
+def _require_right(runner: PlanRunner, plan: Plan) -> Outcome:
+    outcome = runner.run(plan, ideal=None)
     assert not outcome.problems, f"{plan}:\n" + "\n".join(outcome.problems)
     assert outcome.broken, f"{plan}: its step did not come"
     return outcome

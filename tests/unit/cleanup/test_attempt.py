@@ -1,8 +1,8 @@
 """What a dead attempt holds in the metastore is ended, and nothing of anybody else's is."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,8 @@ from compaction_operator.cleanup import attempt as module
 from compaction_operator.cleanup.attempt import Attempt, Ended
 from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueState, Target, TxnInfo
 from compaction_operator.storage import LocalStorage
-from tests.unit.cleanup.worlds import NOON, OWN_AGENT, FakeMetastore, lock, make_directory, metastore, names, queued
+from tests.support.metastore import COMMITTED, FakeMetastore
+from tests.unit.cleanup.support import NOON, OWN_AGENT, failed, lock, make_directory, metastore, names, queued
 
 TABLE = TableRef(database="d", name="t")
 OWN = Attempt("u", 1)
@@ -32,25 +33,20 @@ STRANGERS = [
 ]
 
 
-def hive4(**changes: object) -> FakeMetastore:
+def hive4(**changes: Any) -> FakeMetastore:
     return metastore(Path("/t"), hive=Generation.HIVE4, **changes)
 
 
-def opened(*txns: tuple[int, str | None]) -> dict[str, object]:
-    """Open transactions by id and agent, as both calls of the metastore tell them."""
+def opened(*txns: tuple[int, str | None]) -> dict[str, Any]:
+    """Open transactions by id and agent."""
     infos = tuple(TxnInfo(txn=txn, state="OPEN", user="ann", host="desk", agent=agent) for txn, agent in txns)
-    ids = sorted(txn for txn, _ in txns)
-    lowest = ids[0] if ids else 2**63 - 1
-    return {
-        "transactions": OpenTransactions(100, infos),
-        "txns": f"100:{lowest}:{','.join(map(str, ids))}:",
-    }
+    return {"transactions": OpenTransactions(100, infos)}
 
 
 def test_locks_of_the_attempt_are_given_back() -> None:
     source = metastore(Path("/t"), locks=(lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT), lock(12)))
     assert end_attempt(source, OWN, TABLE).locks == {7, 8}
-    assert source.unlocked == [7, 8]
+    assert source.asked("unlock") == [7, 8]
 
 
 @pytest.mark.parametrize("agent", STRANGERS)
@@ -60,14 +56,14 @@ def test_nothing_of_another_agent_is_touched(agent: str | None) -> None:
     source = hive4(locks=(lock(7, agent=agent), lock(8, agent=agent, txn=50)), queue=(stranger,), **opened((50, agent)))
     ended = end_attempt(source, OWN, TABLE)
     assert (ended.locks, ended.queue) == (frozenset(), ())
-    assert (source.unlocked, source.aborted, source.failed) == ([], [], [])
+    assert (source.asked("unlock"), source.asked("abort_txn"), failed(source)) == ([], [], [])
 
 
 def test_a_lock_of_a_transaction_goes_with_it() -> None:
     """The metastore refuses to unlock it, and needs not to."""
     source = hive4(locks=(lock(8, agent=OWN_AGENT, txn=50),), **opened((50, None)))
     assert end_attempt(source, OWN, TABLE).locks == {8}
-    assert (source.unlocked, source.aborted) == ([], [50])
+    assert (source.asked("unlock"), source.asked("abort_txn")) == ([], [50])
 
 
 @pytest.mark.parametrize("state", [QueueState.INITIATED, QueueState.WORKING, QueueState.READY_FOR_CLEANING])
@@ -75,7 +71,7 @@ def test_a_queue_entry_that_was_not_committed_ends_as_failed(state: QueueState) 
     """Also one that was never taken, and one whose driver died between mark_compacted and commit."""
     source = hive4(queue=(queued(5, state=state, committed=None),), **opened((50, None)))
     end_attempt(source, OWN, TABLE)
-    assert (source.aborted, source.failed) == ([50], [5])
+    assert (source.asked("abort_txn"), failed(source)) == ([50], [5])
 
 
 @pytest.mark.parametrize(
@@ -96,22 +92,22 @@ def test_other_queue_entries_stay_as_they_are(entry: object) -> None:
     live = opened((50, "hive")) if getattr(entry, "worker", None) else {}
     source = hive4(queue=(entry,), **live)
     end_attempt(source, OWN, TABLE)
-    assert (source.failed, source.aborted) == ([], [])
+    assert (failed(source), source.asked("abort_txn")) == ([], [])
 
 
 def test_a_transaction_that_died_before_its_lock_is_known_by_its_agent() -> None:
     source = hive4(**opened((50, OWN_AGENT), (51, "hive"), (52, None)))
     ended = end_attempt(source, OWN, TABLE)
-    assert source.aborted == [50]
+    assert source.asked("abort_txn") == [50]
     assert ended.txns.aborted == {50}
 
 
 def test_a_transaction_that_compacts_another_table_is_left_alone() -> None:
-    """A journal that somebody forged may name another compaction's UID: that one goes on."""
+    """A forged journal may name another compaction's UID: that one goes on."""
     entry = queued(5, table="other", state=QueueState.WORKING, committed=None)
     source = hive4(queue=(entry,), **opened((50, OWN_AGENT), (51, OWN_AGENT)))
     end_attempt(source, OWN, TABLE)
-    assert (source.aborted, source.failed) == ([51], [])
+    assert (source.asked("abort_txn"), failed(source)) == ([51], [])
 
 
 def test_a_second_time_there_is_nothing_left_to_end() -> None:
@@ -121,11 +117,9 @@ def test_a_second_time_there_is_nothing_left_to_end() -> None:
         **opened((50, OWN_AGENT)),
     )
     end_attempt(source, OWN, TABLE)
-    source.unlocked.clear()
-    source.aborted.clear()
-    source.failed.clear()
+    source.calls.clear()
     end_attempt(source, OWN, TABLE)
-    assert (source.unlocked, source.aborted, source.failed) == ([], [], [])
+    assert (source.asked("unlock"), source.asked("abort_txn"), failed(source)) == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -152,15 +146,15 @@ def test_an_entry_that_was_committed_just_now_is_not_ended() -> None:
     """The queue is asked for again after the transactions were ended: a driver may have been faster."""
     working = queued(5, state=QueueState.WORKING, committed=None)
 
-    class CommittedMeanwhile(FakeMetastore):
-        def abort_txn(self, txn: int, /) -> bool:
-            self.queue = (replace(working, state=QueueState.READY_FOR_CLEANING, committed=NOON),)
-            return False
+    source = hive4(queue=(working,), **opened((50, OWN_AGENT)))
 
-    plain = hive4(queue=(working,), **opened((50, OWN_AGENT)))
-    source = CommittedMeanwhile(**vars(plain))
+    def commit(txn: int) -> None:
+        source.end_txn(txn, COMMITTED)
+        source.change_entries(5, state=QueueState.READY_FOR_CLEANING, committed=NOON)
+
+    source.on("abort_txn", commit)
     end_attempt(source, OWN, TABLE)
-    assert source.failed == []
+    assert failed(source) == []
 
 
 STAGING = "_compaction_u-1-p"
@@ -193,13 +187,9 @@ def test_a_pair_is_completed_before_its_lock_is_given_back(tmp_path: Path) -> No
     (tmp_path / STAGING / "_intent").write_text(json.dumps({"outputs": PAIR}))
     seen: list[set[str]] = []
 
-    class Watching(FakeMetastore):
-        def unlock(self, lock_id: int, /) -> None:
-            seen.append(names(tmp_path))
-            super().unlock(lock_id)
-
-    held = lock(7, agent=OWN_AGENT, type="EXCLUSIVE")
-    end_attempt(Watching(**vars(metastore(tmp_path, locks=(held,)))), OWN, TABLE, Target("", str(tmp_path), 100))
+    source = metastore(tmp_path, locks=(lock(7, agent=OWN_AGENT, type="EXCLUSIVE"),))
+    source.on("unlock", lambda _: seen.append(names(tmp_path)))
+    end_attempt(source, OWN, TABLE, Target("", str(tmp_path), 100))
     assert seen == [set(PAIR)]
 
 
@@ -226,7 +216,7 @@ def test_a_place_that_cannot_be_reached_is_told_and_holds_up_nothing_else(tmp_pa
     assert list(ended.unreachable) == ["prt=a"]
     assert "symbolic link" in ended.unreachable["prt=a"]
     assert names(tmp_path / "b") == set()
-    assert source.unlocked == [8, 9]
+    assert source.asked("unlock") == [8, 9]
 
 
 def test_the_lock_on_a_partition_that_was_not_looked_at_is_left(tmp_path: Path) -> None:
@@ -238,9 +228,9 @@ def test_the_lock_on_a_partition_that_was_not_looked_at_is_left(tmp_path: Path) 
     source = metastore(tmp_path, locks=held)
     here, there = (Target(f"prt={name}", str(tmp_path / name), 100) for name in "ab")
     assert end_attempt(source, OWN, TABLE, here).locks == {7, 8}
-    assert source.unlocked == [7]
+    assert source.asked("unlock") == [7]
     end_attempt(source, OWN, TABLE, here, there)
-    assert source.unlocked == [7, 8]
+    assert source.asked("unlock") == [7, 8]
 
 
 def test_of_a_driver_that_is_at_work_elsewhere_only_what_is_about_these_places_is_ended(tmp_path: Path) -> None:
@@ -253,5 +243,5 @@ def test_of_a_driver_that_is_at_work_elsewhere_only_what_is_about_these_places_i
     )
     source = hive4(locks=locks, queue=entries, **opened(*((txn, OWN_AGENT) for txn in (50, 51, 52, 53))))
     ended = end_attempt(source, OWN, TABLE, here, whole=False)
-    assert (source.unlocked, source.aborted, source.failed) == ([8], [50], [5])
+    assert (source.asked("unlock"), source.asked("abort_txn"), failed(source)) == ([8], [50], [5])
     assert ended.locks == {8}

@@ -1,6 +1,5 @@
 """Entries of the compaction queue that dead drivers left are ended, and nobody's who may be alive."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.attempt import Attempt, end_dead_entries
 from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueEntry, QueueState, TxnInfo
-from tests.unit.cleanup.worlds import NOON, FakeMetastore, metastore, queued
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import NOON, failed, metastore, queued
 
 TABLE = TableRef(database="d", name="t")
 LONG_AGO = NOON - timedelta(hours=1)
@@ -26,7 +26,7 @@ def entry(queue_id: int = 5, *, uid: str = "other", attempt: int = 1, **changes:
     return queued(queue_id, **(plain | changes))
 
 
-def world(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **changes: Any) -> FakeMetastore:
+def hive4(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **changes: Any) -> FakeMetastore:
     infos = tuple(TxnInfo(txn=txn, state="OPEN", user="ann", host="desk", agent=agent) for txn, agent in opened)
     txns = OpenTransactions(100, infos)
     return metastore(Path("/t"), hive=Generation.HIVE4, queue=queue, transactions=txns, **changes)
@@ -34,7 +34,7 @@ def world(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **change
 
 def ended(source: FakeMetastore, *, last: int = 2, now: datetime = NOON) -> list[int]:
     end_dead_entries(source, TABLE, last=Attempt("u", last), now=now)
-    return source.failed
+    return failed(source)
 
 
 @pytest.mark.parametrize("state", [INITIATED, WORKING, READY])
@@ -42,46 +42,41 @@ def ended(source: FakeMetastore, *, last: int = 2, now: datetime = NOON) -> list
 def test_all_entries_of_the_compactions_own_attempts_are_ended(attempt: int, state: QueueState) -> None:
     """Just put in, too, and with their open transaction: they are dead whatever the metastore thinks."""
     one = entry(uid="u", attempt=attempt, state=state, enqueued=NOON)
-    source = world(one, opened=((50, agent_info(uid="u", attempt=attempt, pod_uid="pod1")),))
+    source = hive4(one, opened=((50, agent_info(uid="u", attempt=attempt, pod_uid="pod1")),))
     assert ended(source) == [5]
-    assert source.aborted == [50]
+    assert source.asked("abort_txn") == [50]
 
 
 def test_an_attempt_after_the_last_known_one_is_judged_like_anybody_elses() -> None:
     """A controller that was paused may know less than there is."""
     one = entry(uid="u", attempt=3)
-    source = world(one, opened=((50, "x"),))
+    source = hive4(one, opened=((50, "x"),))
     assert ended(source) == []
-    assert source.aborted == []
-    assert ended(world(one)) == [5]
+    assert source.asked("abort_txn") == []
+    assert ended(hive4(one)) == [5]
 
 
 @pytest.mark.parametrize("state", [INITIATED, WORKING, READY])
 def test_anothers_entry_is_ended_when_its_transaction_was_aborted(state: QueueState) -> None:
-    assert ended(world(entry(state=state))) == [5]
+    assert ended(hive4(entry(state=state))) == [5]
 
 
 def test_anothers_entry_with_an_open_transaction_is_left_alone_however_old_it_is() -> None:
-    source = world(entry(), opened=((50, "whoever"),))
+    source = hive4(entry(), opened=((50, "whoever"),))
     assert ended(source) == []
-    assert source.aborted == []
+    assert source.asked("abort_txn") == []
 
 
 @pytest.mark.parametrize("of", [{"uid": "u"}, {"uid": "other"}])
 def test_what_was_committed_is_never_ended(of: dict[str, Any]) -> None:
-    assert ended(world(entry(committed=NOON, **of), entry(6, committed=NOON, state=READY, **of))) == []
+    assert ended(hive4(entry(committed=NOON, **of), entry(6, committed=NOON, state=READY, **of))) == []
 
 
 def test_what_was_committed_just_now_is_not_ended() -> None:
     """Its transaction was open when the queue was asked for, and is not open any more."""
-    working = entry()
-
-    class CommittedMeanwhile(FakeMetastore):
-        def open_transactions(self) -> OpenTransactions:
-            self.queue = (replace(working, state=READY, committed=NOON),)
-            return super().open_transactions()
-
-    assert ended(CommittedMeanwhile(**vars(world(working)))) == []
+    source = hive4(entry())
+    source.on("open_transactions", lambda: source.change_entries(5, state=READY, committed=NOON))
+    assert ended(source) == []
 
 
 @pytest.mark.parametrize(
@@ -98,14 +93,14 @@ def test_what_was_committed_just_now_is_not_ended() -> None:
 def test_anothers_entry_without_a_transaction_is_ended_when_it_is_old(
     state: QueueState, times: dict[str, Any], dead: bool
 ) -> None:
-    assert ended(world(entry(txn=0, state=state, **times))) == [5] * dead
+    assert ended(hive4(entry(txn=0, state=state, **times))) == [5] * dead
 
 
 def test_a_transaction_that_the_entry_does_not_name_yet_keeps_it_alive() -> None:
     """Its driver waits for its lock, for as long as that takes."""
     one = entry(txn=0)
-    assert ended(world(one, opened=((50, agent_info(uid="other", attempt=1, pod_uid="pod1")),))) == []
-    assert ended(world(one, opened=((50, agent_info(uid="other", attempt=11, pod_uid="pod1")),))) == [5]
+    assert ended(hive4(one, opened=((50, agent_info(uid="other", attempt=1, pod_uid="pod1")),))) == []
+    assert ended(hive4(one, opened=((50, agent_info(uid="other", attempt=11, pod_uid="pod1")),))) == [5]
 
 
 @pytest.mark.parametrize("uid", ["u", "other"])
@@ -119,14 +114,14 @@ def test_a_transaction_that_the_entry_does_not_name_yet_keeps_it_alive() -> None
         {"table": "another"},
         {"state": QueueState.FAILED},
     ],
-    ids=["default pool", "no pool", "somebody's pool", "taken by Hive after 12 hours", "another table", "ended"],
+    ids=["default pool", "no pool", "an unknown pool", "taken by Hive after 12 hours", "another table", "ended"],
 )
 def test_nothing_that_no_driver_has_is_touched(uid: str, changes: dict[str, Any]) -> None:
-    assert ended(world(entry(uid=uid, **changes))) == []
+    assert ended(hive4(entry(uid=uid, **changes))) == []
 
 
 def test_a_state_that_is_not_known_is_not_judged() -> None:
-    assert ended(world(entry(state=QueueState.UNKNOWN))) == []
+    assert ended(hive4(entry(state=QueueState.UNKNOWN))) == []
 
 
 def test_where_no_driver_left_anything_nobody_else_is_asked() -> None:
@@ -138,7 +133,7 @@ def test_where_no_driver_left_anything_nobody_else_is_asked() -> None:
 @pytest.mark.parametrize("call", ["compactions", "open_transactions", "mark_failed"])
 def test_an_error_is_raised(call: str) -> None:
     with pytest.raises(MetastoreError, match=call):
-        ended(world(entry(), broken=frozenset({call})))
+        ended(hive4(entry(), broken=frozenset({call})))
 
 
 def test_a_pool_names_its_attempt() -> None:

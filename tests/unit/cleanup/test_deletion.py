@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,15 +10,15 @@ import pytest
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import quarantine_obsolete
-from compaction_operator.metastore import Generation, LockState, LockWish, MetastoreError, Partition, QueueState
+from compaction_operator.metastore import Generation, LockWish, MetastoreError, Partition, QueueState
 from compaction_operator.storage import LocalStorage, Storage
-from tests.unit.cleanup.worlds import (
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import (
     DELTAS,
     MAJOR,
     MINOR,
     DiedError,
     DyingStorage,
-    FakeMetastore,
     contents,
     entry,
     journal,
@@ -131,12 +130,12 @@ def test_a_table_that_is_made_anew_in_the_middle_of_a_pass_is_left_alone(tmp_pat
     class Recreated(LocalStorage):
         def delete_tree(self, path: str) -> int:
             freed = super().delete_tree(path)
-            if source.table and source.table.create_time == 100:
+            if source.tables["d.t"].create_time == 100:
                 shutil.rmtree(places[1])
                 make_directory(places[1], DELTAS[1])
-                source.table = replace(source.table, create_time=999)
-                source.partitions = _partitions(tmp_path, created=999)
-                source.write_ids = ids.format(2, "")
+                source.alter_table("d.t", create_time=999)
+                source.partitions["d.t"] = {one.name: one for one in _partitions(tmp_path, created=999)}
+                source.set_write_ids(ids.format(2, ""))
             return freed
 
     states = dict.fromkeys(("prt=1", "prt=2"), PublishedState.PUBLISHED)
@@ -151,16 +150,15 @@ def test_what_changes_before_readers_are_held_off_is_seen(table: Path, take: Pas
     """The table is looked up and listed again behind the lock: only there it is sure what is obsolete."""
     spec = journal(table, entry(table, partition="prt=p1", create_time=7))
 
-    class Changing(FakeMetastore):
-        def lock(self, wish: LockWish, /) -> LockState:
-            if dropped:
-                self.partitions = ()
-            else:
-                shutil.rmtree(table / MINOR)
-            return super().lock(wish)
+    source = metastore(table, partitions=(Partition("prt=p1", ("p1",), str(table), 7),))
 
-    there = (Partition("prt=p1", ("p1",), str(table), 7),)
-    source = Changing(**vars(metastore(table, partitions=there)))
+    def change(_: LockWish) -> None:
+        if dropped:
+            source.partitions.clear()
+        else:
+            shutil.rmtree(table / MINOR)
+
+    source.on("lock", change)
     (result,) = take(JournalPass(LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED}))
     assert result.reason == ("PartitionDropped" if dropped else None)
     assert names(table) >= set(DELTAS)
@@ -239,7 +237,9 @@ def test_a_table_that_is_not_the_recorded_one_is_not_touched(
 
 def test_a_dropped_table_is_done_with(table: Path) -> None:
     """H11: what lies at its location now is nobody's business here."""
-    result = _delete(journal(table), metastore(table, table=None))
+    source = metastore(table)
+    source.tables.clear()
+    result = _delete(journal(table), source)
     assert names(table) == {MINOR, *DELTAS}
     assert (result.skipped, result.final) == ("table d.t was dropped", True)
 
@@ -255,8 +255,7 @@ def test_write_ids_that_went_back_are_another_table(table: Path) -> None:
 def test_a_table_id_tells_a_table_that_was_created_again_at_once(table: Path) -> None:
     """H11 on Hive 4: same name, place and second; and there write ids may go back for another reason."""
     source = metastore(table, write_ids="d.t:2:9223372036854775807::")
-    assert source.table is not None
-    source.table = replace(source.table, table_id=8)
+    source.alter_table("d.t", table_id=8)
     spec = journal(table)
     other = spec.model_copy(update={"table": spec.table.model_copy(update={"table_id": 7})})
     result = _delete(other, source)
@@ -326,7 +325,7 @@ def test_a_directory_is_hidden_whole_before_any_of_it_goes(table: Path) -> None:
 
 
 class _Vanishing(LocalStorage):
-    """Somebody else deletes what is about to be deleted, right before the rename or right after."""
+    """Another process deletes what is about to be deleted, right before the rename or right after."""
 
     def __init__(self, *, after: bool) -> None:
         self._after = after
@@ -416,7 +415,7 @@ def test_a_recorded_name_outside_the_grammar_deletes_nothing(table: Path, tmp_pa
 
 
 def test_a_link_in_the_place_of_an_obsolete_directory_is_not_followed(table: Path, tmp_path: Path) -> None:
-    """H21: nothing of the partition is deleted until somebody has looked at it."""
+    """H21: nothing of the partition is deleted until a user has looked at it."""
     outside = make_directory(tmp_path, "outside")
     (outside / "bucket_00000").rename(outside / "precious")
     for child in (table / DELTAS[0]).iterdir():

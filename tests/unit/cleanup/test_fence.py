@@ -7,7 +7,7 @@ import pytest
 
 from compaction_operator.cleanup.fence import FenceReport, fence, retire
 from compaction_operator.storage import LocalStorage, NotFoundError, StorageError
-from tests.unit.cleanup.worlds import DELTAS, DiedError, DyingStorage, contents, make_directory, names
+from tests.unit.cleanup.support import DELTAS, DiedError, DyingStorage, contents, make_directory, names
 
 OWN = "_compaction_0a1b2c3d-2-11111111"
 DEAD = "_compaction_0a1b2c3d-1-22222222"

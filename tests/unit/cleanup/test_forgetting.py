@@ -1,7 +1,7 @@
 """The metastore may forget what was aborted only when nothing of it is left: else its rows come back for everybody."""
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,8 @@ from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
 from compaction_operator.metastore import Generation, MetastoreError, Partition, QueueState
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.cleanup.worlds import DELTAS, FakeMetastore, entry, journal, make_directory, metastore, queued
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import DELTAS, entry, journal, make_directory, metastore, queued
 
 OUTPUT = "delta_0000001_0000003_v0000050"
 NO_END = 2**63 - 1
@@ -27,17 +28,21 @@ def _entry(place: Path, **changes: object) -> PartitionEntry:
     return entry(place, **{"outputs": (OUTPUT,), "txn_id": 50, "queue_id": 5, **changes})
 
 
-def _source(place: Path, **changes: object) -> FakeMetastore:
+def _source(place: Path, **changes: Any) -> FakeMetastore:
     source = metastore(place, **{"hive": Generation.HIVE4, "queue": (queued(5),), **changes})
-    source.table = source.table and replace(source.table, table_id=8)
+    source.alter_table("d.t", table_id=8)
     return source
+
+
+def cleaned(source: FakeMetastore) -> list[tuple[int, int | None]]:
+    return [(job.queue_id, job.highest_write_id) for job in source.asked("mark_cleaned")]
 
 
 def _finish(place: Path, source: FakeMetastore, **changes: object) -> list[tuple[int, int | None]]:
     spec = journal(place, _entry(place, **changes))
     spec = spec.model_copy(update={"table": spec.table.model_copy(update={"table_id": 8})})
     finish(lambda _: LocalStorage(), source, spec, spec.partitions)
-    return source.cleaned
+    return cleaned(source)
 
 
 def test_an_entry_is_ended_only_for_what_was_looked_at(tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ def test_an_entry_is_ended_only_for_what_was_looked_at(tmp_path: Path) -> None:
     )
     forged = entry(places["prt=1"], partition="prt=1", outputs=(), obsolete=(), txn_id=50, queue_id=7)
     finish(lambda _: LocalStorage(), source, journal(tmp_path, forged), [forged])
-    assert source.cleaned == []
+    assert cleaned(source) == []
 
 
 def test_an_entry_is_marked_when_nothing_is_left(table: Path) -> None:
@@ -83,7 +88,7 @@ def test_what_was_aborted_and_is_left_is_remembered(table: Path, left: str, writ
     source = _source(table, write_ids=write_ids)
     with pytest.raises(StillThereError, match=left):
         _finish(table, source, obsolete=())
-    assert source.cleaned == []
+    assert cleaned(source) == []
     LocalStorage().delete_tree(str(place))
     assert _finish(table, source, obsolete=()) == [(5, 3)]
 
@@ -96,7 +101,7 @@ def test_a_truncation_that_was_rolled_back_and_is_left_is_remembered(table: Path
     source = _source(table, write_ids="d.t:3:9223372036854775807::2")
     with pytest.raises(StillThereError, match=base.name):
         _finish(table, source, obsolete=())
-    assert source.cleaned == []
+    assert cleaned(source) == []
 
 
 def test_what_an_aborted_compaction_wrote_and_is_left_is_remembered(table: Path) -> None:
@@ -163,7 +168,9 @@ def test_no_more_is_forgotten_than_was_looked_at(table: Path) -> None:
 
 
 def test_a_table_that_is_gone_or_another_has_nothing_to_mark(table: Path) -> None:
-    assert _finish(table, _source(table, table=None)) == []
+    dropped = _source(table)
+    dropped.tables.clear()
+    assert _finish(table, dropped) == []
     assert _finish(table, _source(table), create_time=99) == []
 
 
@@ -176,7 +183,7 @@ def test_without_an_answer_nothing_is_marked(table: Path, call: str) -> None:
     source = _source(table, broken=frozenset({call}))
     with pytest.raises(MetastoreError, match=call):
         _finish(table, source)
-    assert source.cleaned == []
+    assert cleaned(source) == []
 
 
 def test_a_directory_that_cannot_be_listed_marks_nothing(table: Path) -> None:
@@ -184,4 +191,4 @@ def test_a_directory_that_cannot_be_listed_marks_nothing(table: Path) -> None:
     source = _source(table)
     with pytest.raises(StorageError, match="delta_0000002"):
         _finish(table, source)
-    assert source.cleaned == []
+    assert cleaned(source) == []

@@ -10,14 +10,14 @@ from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind,
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.readers import ReaderSnapshot, blockers, distrust, grace_left, take_baseline
 from compaction_operator.metastore import LockInfo, OpenTransactions
-from tests.unit.cleanup.worlds import NOON, lock, open_txns
+from tests.unit.cleanup.support import NOON, lock, open_txns
 
 PARTITIONED = {"prt=p1", "prt=p3"}
 
 
 def _lock_ids(*locks: object, partitions: set[str] = PARTITIONED, own: tuple[int, ...] = ()) -> tuple[int, ...]:
-    world = ReaderSnapshot(locks, open_txns(0))  # type: ignore[arg-type]
-    return take_baseline(world, partitions=partitions, own_locks=own, now=NOON).lock_ids
+    snapshot = ReaderSnapshot(locks, open_txns(0))  # type: ignore[arg-type]
+    return take_baseline(snapshot, partitions=partitions, own_locks=own, now=NOON).lock_ids
 
 
 def _left(

@@ -13,11 +13,11 @@ from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion,
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, ReadersBusyError
 from compaction_operator.metastore import LockKind, MetastoreError
 from compaction_operator.storage import LocalStorage
-from tests.unit.cleanup.worlds import (
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import (
     DELTAS,
     MINOR,
     NOON,
-    FakeMetastore,
     journal,
     lock,
     make_directory,
@@ -50,6 +50,12 @@ def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = N
     return delete_obsolete(given, policy=IMPATIENT)[0]
 
 
+def arrive(source: FakeMetastore, lock_id: int) -> None:
+    """Let a reader have that lock from now on."""
+    if lock_id not in {one.lock_id for one in source.locks}:
+        source.locks = (*source.locks, lock(lock_id))
+
+
 class _Watching(LocalStorage):
     """Notes which locks there are when something is renamed or deleted."""
 
@@ -72,7 +78,7 @@ def test_all_is_hidden_in_one_go_under_the_lock_and_deleted_after_it(table: Path
     storage = _Watching(source)
     assert _delete(table, source, storage).final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
-    (wish,) = source.wishes
+    (wish,) = source.asked("lock")
     assert (wish.kind, wish.txn, wish.agent, wish.partition) == (LockKind.EXCLUSIVE, 0, OWN, None)
 
 
@@ -110,9 +116,10 @@ def test_who_is_waited_for(other: dict[str, object], blocks: bool) -> None:
 
 def test_who_comes_later_is_not_waited_for() -> None:
     """It waits in the metastore's queue, behind the lock."""
-    source = metastore(Path("/t"), locks=(lock(7, agent=DRIVER), lock(2000)))
+    source = metastore(Path("/t"), locks=(lock(7, agent=DRIVER),))
+    source.on("lock", lambda _: arrive(source, 2000), after=True)
     with Holding(source, journal(Path("/t")), IMPATIENT).hold_off(""):
-        assert len(source.wishes) == 1
+        assert len(source.asked("lock")) == 1
 
 
 def test_who_was_seen_to_read_for_long_has_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +164,7 @@ def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_droppe
     )
     assert result.final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3
-    assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ]
+    assert [wish.kind for wish in source.asked("lock")] == [LockKind.SHARED_READ]
 
 
 @pytest.mark.parametrize("lock_id", [7, 2000])
@@ -167,7 +174,8 @@ def test_with_a_shared_lock_each_reader_is_waited_for_until_it_has_listed(
     """Those who came later, too: nothing holds them off."""
     moment = [1000.0]
     monkeypatch.setattr("compaction_operator.cleanup.reader_lock.time.monotonic", lambda: moment[0])
-    source = metastore(Path("/t"), locks=(lock(lock_id),))
+    source = metastore(Path("/t"), locks=(lock(7),) if lock_id == 7 else ())
+    source.on("lock", lambda _: arrive(source, lock_id), after=True)
     held = Holding(source, journal(Path("/t")), replace(SHARING, queue=-1.0))
     for seconds in (0.0, 29.0):
         moment[0] = 1000.0 + seconds
@@ -175,7 +183,7 @@ def test_with_a_shared_lock_each_reader_is_waited_for_until_it_has_listed(
             pytest.fail("the reader was not waited for")
     moment[0] = 1031.0
     with held.hold_off(""):
-        assert [wish.kind for wish in source.wishes] == [LockKind.SHARED_READ] * 3
+        assert [wish.kind for wish in source.asked("lock")] == [LockKind.SHARED_READ] * 3
     assert [one.lock_id for one in source.locks] == [lock_id]
 
 
@@ -200,7 +208,7 @@ def test_an_unlock_that_fails_is_made_good_by_the_next_pass(table: Path) -> None
     source = metastore(table, broken=frozenset({"unlock"}))
     with pytest.raises(MetastoreError, match="unlock"):
         _delete(table, source)
-    source.broken = frozenset()
+    source.recover()
     result = _delete(table, source)
     assert (result.deleted, result.final, source.locks) == (DELTAS, True, ())
 
@@ -215,6 +223,6 @@ def test_without_an_answer_nothing_is_hidden(table: Path, call: str) -> None:
 def test_who_has_nothing_to_hide_takes_no_lock(table: Path) -> None:
     source = metastore(table)
     _delete(table, source)
-    source.wishes.clear()
+    source.calls.clear()
     assert _delete(table, source).final
-    assert source.wishes == []
+    assert source.asked("lock") == []

@@ -8,7 +8,7 @@ import pytest
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.attempt import Attempt, Holdings, Watch, holdings
 from compaction_operator.metastore import OpenTransactions, TxnInfo
-from tests.unit.cleanup.worlds import NOON, OWN_AGENT, lock, metastore
+from tests.unit.cleanup.support import NOON, OWN_AGENT, lock, metastore
 
 OWN = Attempt("u", 1)
 LONG_AGO = NOON - timedelta(hours=1)
@@ -20,7 +20,9 @@ def txn(**changes: object) -> TxnInfo:
 
 def test_holdings_are_told_by_their_agent() -> None:
     own, strange = lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT.replace("/1/", "/11/"))
-    source = metastore(Path("/t"), locks=(own, strange), transactions=OpenTransactions(99, (txn(), txn(agent="hive"))))
+    source = metastore(
+        Path("/t"), locks=(own, strange), transactions=OpenTransactions(99, (txn(), txn(txn=51, agent="hive")))
+    )
     assert holdings(source, OWN, TableRef(database="d", name="t")) == Holdings((own,), (txn(),))
 
 

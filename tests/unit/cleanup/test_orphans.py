@@ -9,7 +9,7 @@ from compaction_operator.api.request import agent_attempt, agent_info
 from compaction_operator.cleanup.attempt import Attempt, Orphan, orphans
 from compaction_operator.cleanup.reader_lock import cleanup_agent
 from compaction_operator.metastore import LockInfo, TxnInfo
-from tests.unit.cleanup.worlds import NOON, journal, lock
+from tests.unit.cleanup.support import NOON, journal, lock
 
 LONG_AGO = NOON - timedelta(minutes=5)
 TABLE = TableRef(database="d", name="t")

@@ -1,8 +1,7 @@
 """Where a table and its partitions may lie: whatever the metastore says, never among the files of something else."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,17 +10,9 @@ from hypothesis import strategies as st
 from compaction_operator.api.config import Volume, Warehouse
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.places import misplaced, require_allowed, verdicts
-from compaction_operator.metastore import (
-    ORC_INPUT_FORMAT,
-    ORC_SERDE,
-    MetastoreClient,
-    Partition,
-    Refused,
-    Resolved,
-    Table,
-    Target,
-)
+from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Refused, Resolved, Table, Target
 from compaction_operator.storage import StorageError, open_storage
+from tests.support.metastore import FakeMetastore, serving
 from tests.unit.driver.support import REQUEST
 
 HOME = "file:/w/sales.db/orders"
@@ -125,52 +116,46 @@ def test_no_two_partitions_share_a_file(paths: list[str]) -> None:
         assert (name in found) == shares
 
 
-@dataclass
-class Metastore:
-    """Tables by database, the partitions of sales.orders, and what was asked for."""
-
-    tables: Mapping[str, Mapping[str, str]]
-    partitions: Mapping[str, str] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-
-    def get_partition_names(self, database: str, name: str) -> Sequence[str]:
-        assert (database, name) == ("sales", "orders")
-        return tuple(self.partitions)
-
-    def get_partitions(self, database: str, name: str, names: Sequence[str]) -> Iterable[Partition]:
-        return [Partition(one, (one,), self.partitions[one], 1) for one in names]
-
-    def table_locations(self, database: str) -> Mapping[str, str]:
-        self.asked.append(database)
-        return self.tables.get(database, {})
+def metastore_of(tables: Mapping[str, Mapping[str, str]], partitions: Mapping[str, str] | None = None) -> FakeMetastore:
+    """A metastore with sales.orders, its partitions, and other tables by database."""
+    known = [
+        replace(table(place), database=database, name=name)
+        for database, in_it in tables.items()
+        for name, place in in_it.items()
+    ]
+    metastore = serving(table(), *known)
+    for name, location in (partitions or {}).items():
+        metastore.partitions["sales.orders"][name] = Partition(name, (name,), location, 1)
+    return metastore
 
 
 def left_alone(
-    metastore: Metastore, *meant: str, location: str = HOME, warehouse: Warehouse = REQUEST.warehouse
+    metastore: FakeMetastore, *meant: str, location: str = HOME, warehouse: Warehouse = REQUEST.warehouse
 ) -> dict[str, Refused]:
     """What must be left alone of what was asked for: some of the partitions, or the unpartitioned table."""
     resolved = Resolved(table(location, keys=()), (Target("", location, 1),))
     if meant:
-        resolved = Resolved(table(location), tuple(Target(name, metastore.partitions[name], 1) for name in meant))
-    return misplaced(cast(MetastoreClient, metastore), resolved, warehouse)
+        known = metastore.partitions["sales.orders"]
+        resolved = Resolved(table(location), tuple(Target(name, known[name].location, 1) for name in meant))
+    return misplaced(metastore.client(), resolved, warehouse)
 
 
 def test_a_partition_that_was_not_asked_for_is_in_the_way_too() -> None:
-    metastore = Metastore({}, {"p=1": f"{HOME}/p=1", "p=2": f"{HOME}/p=1"})
+    metastore = metastore_of({}, {"p=1": f"{HOME}/p=1", "p=2": f"{HOME}/p=1"})
     assert set(left_alone(metastore, "p=1")) == {"p=1"}
 
 
 def test_where_all_lie_in_their_usual_places_no_other_table_is_asked_for() -> None:
     """A database may have tens of thousands of tables. One that was put here is refused itself."""
-    metastore = Metastore({"sales": {"orders": HOME, "twin": HOME}}, {"p=1": f"{HOME}/p=1"})
+    metastore = metastore_of({"sales": {"orders": HOME, "twin": HOME}}, {"p=1": f"{HOME}/p=1"})
     assert left_alone(metastore, "p=1") == {}
-    assert metastore.asked == []
+    assert metastore.asked("table_locations") == []
 
 
 def test_one_partition_in_an_unusual_place_is_enough_to_look_at_other_tables() -> None:
     """Its table lies where Hive puts it."""
     stolen = "file:/w/sales.db/customers/p=2"
-    metastore = Metastore({"sales": {"customers": "/w/sales.db/customers"}}, {"p=1": f"{HOME}/p=1", "p=2": stolen})
+    metastore = metastore_of({"sales": {"customers": "/w/sales.db/customers"}}, {"p=1": f"{HOME}/p=1", "p=2": stolen})
     found = left_alone(metastore, "p=1", "p=2")
     assert set(found) == {"p=2"}
     assert "table sales.customers at /w/sales.db/customers" in str(found["p=2"])
@@ -187,14 +172,14 @@ def test_one_partition_in_an_unusual_place_is_enough_to_look_at_other_tables() -
 def test_tables_of_each_database_on_the_way_are_looked_at(stolen: str, databases: list[str]) -> None:
     """Users who may alter a table of theirs can make it lie anywhere."""
     owner = databases[0]
-    metastore = Metastore({"sales": {"orders": stolen}, owner: {"salaries": stolen.removeprefix("file:")}})
+    metastore = metastore_of({"sales": {"orders": stolen}, owner: {"salaries": stolen.removeprefix("file:")}})
     found = left_alone(metastore, location=stolen)
     assert f"table {owner}.salaries at {stolen.removeprefix('file:')}" in str(found[""])
-    assert sorted(metastore.asked) == databases
+    assert sorted(metastore.asked("table_locations")) == databases
 
 
 def test_a_table_is_not_in_its_own_way() -> None:
-    metastore = Metastore({"sales": {"orders": HOME, "customers": "file:/w/sales.db/customers"}})
+    metastore = metastore_of({"sales": {"orders": HOME, "customers": "file:/w/sales.db/customers"}})
     assert left_alone(metastore) == {}
 
 
@@ -211,4 +196,4 @@ def test_tables_must_lie_below_the_volume_or_below_what_is_listed() -> None:
         with pytest.raises(Refused, match=HOME) as caught:
             require_allowed(table(), narrow)
         assert caught.value.reason is Reason.NOT_ALLOWED
-        assert set(left_alone(Metastore({}), warehouse=narrow)) == {""}
+        assert set(left_alone(metastore_of({}), warehouse=narrow)) == {""}

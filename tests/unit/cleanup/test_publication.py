@@ -6,7 +6,7 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.cleanup.publication import UndecidedError, published_state
-from tests.unit.cleanup.worlds import DELTAS, MINOR, entry
+from tests.unit.cleanup.support import DELTAS, MINOR, entry
 
 PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
 

@@ -1,4 +1,4 @@
-"""Quarantine: hidden for a while, purged from there alone, and what somebody moved back stays."""
+"""Quarantine: hidden for a while, purged from there alone, and what a user moved back stays."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedStat
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.storage import LocalStorage, Storage
-from tests.unit.cleanup.worlds import (
+from tests.unit.cleanup.support import (
     DELTAS,
     MINOR,
     DiedError,

@@ -1,23 +1,23 @@
 """A look at the metastore: an error is never 'no readers'."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from compaction_operator.api.compaction import TableRef
 from compaction_operator.cleanup.readers import ReaderSnapshot, look, look_at_all
-from compaction_operator.metastore import Generation, LockInfo, MetastoreError, MetastoreUnavailable, OpenTransactions
-from tests.unit.cleanup.worlds import FakeMetastore, lock, metastore, open_txns, queued
+from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import lock, metastore, open_txns, queued
 
 TABLE = TableRef(database="d", name="t")
 OTHER = TableRef(database="d", name="other")
 
 
 def test_a_look_has_locks_and_transactions() -> None:
-    world = look(metastore(Path("/t"), locks=(lock(1),), transactions=open_txns(9, 4)), TABLE)
-    assert world.locks == (lock(1),)
-    assert world.txns == open_txns(9, 4)
+    found = look(metastore(Path("/t"), locks=(lock(1),), transactions=open_txns(9, 4)), TABLE)
+    assert found.locks == (lock(1),)
+    assert found.txns == open_txns(9, 4)
 
 
 @pytest.mark.parametrize("call", ["show_locks", "open_transactions"])
@@ -27,57 +27,45 @@ def test_an_error_of_either_question_is_raised(call: str) -> None:
         look(metastore(Path("/t"), broken=frozenset({call})), TABLE)
 
 
-def test_locks_are_asked_for_before_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_are_asked_for_before_transactions() -> None:
     """A reader that locks between the two questions has its transaction open in the second."""
     source = metastore(Path("/t"), transactions=open_txns(8))
-    plain = source.show_locks
-
-    def show_locks_then_a_reader_comes(database: str, table: str, /) -> object:
-        answer = plain(database, table)
-        source.transactions = open_txns(9, 9)
-        return answer
-
-    monkeypatch.setattr(source, "show_locks", show_locks_then_a_reader_comes)
-    locks: tuple[LockInfo, ...] = ()
-    world = look(source, TABLE)
-    assert (world.locks, world.txns.open[0].txn) == (locks, 9)
+    source.on("show_locks", lambda *_: source.set_transactions(9, 9), after=True)
+    found = look(source, TABLE)
+    assert (found.locks, found.txns.open[0].txn) == ((), 9)
 
 
-class Counted(FakeMetastore):
-    """Notes the calls, and is silent for some tables."""
+def silent(*tables: str) -> FakeMetastore:
+    """A metastore that does not answer for the locks on these tables."""
+    source = metastore(Path("/t"))
 
-    silent: frozenset[str] = frozenset()
-
-    def __init__(self, plain: FakeMetastore, *, silent: frozenset[str] = frozenset()) -> None:
-        super().__init__(**vars(plain))
-        self.silent = silent
-        self.calls: list[str] = []
-
-    def show_locks(self, database: str, table: str, /) -> Sequence[LockInfo]:
-        self.calls.append(table)
-        if table in self.silent:
+    def refuse(_: str, table: str) -> None:
+        if table in tables:
             raise MetastoreUnavailable(f"{table}: timed out")
-        return super().show_locks(database, table)
 
-    def all_locks(self) -> Sequence[LockInfo]:
-        self.calls.append("all")
-        return super().all_locks()
+    source.on("show_locks", refuse)
+    return source
 
-    def open_transactions(self) -> OpenTransactions:
-        self.calls.append("transactions")
-        return super().open_transactions()
+
+def looks(source: FakeMetastore) -> list[tuple[object, ...]]:
+    """Return the calls for locks and transactions."""
+    return [
+        (call.name, *call.arguments[1:])
+        for call in source.calls
+        if call.name in {"show_locks", "all_locks", "open_transactions"}
+    ]
 
 
 def test_many_tables_cost_a_call_each_and_one_for_all_transactions() -> None:
     """NB: the locks of the last table come before the transactions, too."""
-    source = Counted(metastore(Path("/t"), locks=(lock(1),)))
+    source = metastore(Path("/t"), locks=(lock(1),))
     found = look_at_all(source, [TABLE, OTHER])
-    assert source.calls == ["t", "other", "transactions"]
-    assert [isinstance(world, ReaderSnapshot) for world in found.values()] == [True, True]
+    assert looks(source) == [("show_locks", "t"), ("show_locks", "other"), ("open_transactions",)]
+    assert [isinstance(answer, ReaderSnapshot) for answer in found.values()] == [True, True]
 
 
 def test_one_table_without_an_answer_does_not_hold_up_the_others() -> None:
-    found = look_at_all(Counted(metastore(Path("/t")), silent=frozenset({"t"})), [TABLE, OTHER])
+    found = look_at_all(silent("t"), [TABLE, OTHER])
     assert isinstance(found[TABLE], MetastoreError)
     assert isinstance(found[OTHER], ReaderSnapshot)
 
@@ -85,9 +73,9 @@ def test_one_table_without_an_answer_does_not_hold_up_the_others() -> None:
 def test_a_silent_metastore_is_not_asked_for_every_table() -> None:
     """Each time may cost the whole timeout."""
     tables = [TableRef(database="d", name=f"t{number}") for number in range(9)]
-    source = Counted(metastore(Path("/t")), silent=frozenset(table.name for table in tables))
+    source = silent(*(table.name for table in tables))
     found = look_at_all(source, tables)
-    assert source.calls == ["t0", "t1", "transactions"]
+    assert looks(source) == [("show_locks", "t0"), ("show_locks", "t1"), ("open_transactions",)]
     assert all(isinstance(answer, MetastoreError) for answer in found.values())
 
 
@@ -101,7 +89,7 @@ def test_transactions_that_compact_other_tables_are_told() -> None:
     )
     source = metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6), hive=Generation.HIVE4, queue=queue)
     found = look_at_all(source, [TABLE, OTHER])
-    assert [world.compacting_elsewhere for world in found.values() if isinstance(world, ReaderSnapshot)] == [
+    assert [answer.compacting_elsewhere for answer in found.values() if isinstance(answer, ReaderSnapshot)] == [
         {4},
         frozenset(),
     ]
@@ -118,10 +106,10 @@ def test_all_locks_take_one_call_and_tell_who_has_locked_other_tables_only() -> 
         lock(6, database="elsewhere", table="t", txn=7),
         lock(7, table="other", txn=0),
     )
-    source = Counted(metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6, 7, 8), locks=locks))
+    source = metastore(Path("/t"), transactions=open_txns(9, 4, 5, 6, 7, 8), locks=locks)
     found = look_at_all(source, [TABLE, OTHER], all_locks=True)
-    assert source.calls == ["all", "transactions"]
-    found_here, found_there = (world for world in found.values() if isinstance(world, ReaderSnapshot))
+    assert looks(source) == [("all_locks",), ("open_transactions",)]
+    found_here, found_there = (answer for answer in found.values() if isinstance(answer, ReaderSnapshot))
     assert [one.lock_id for one in found_here.locks] == [3, 5]
     assert found_here.locking_elsewhere - {0} == {4, 7}
     assert [one.lock_id for one in found_there.locks] == [1, 2, 4, 5, 7]

@@ -1,6 +1,7 @@
 """After an attempt's end: what is published is computed, and only then the readers from before are written down."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,13 +10,14 @@ from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.settle import Settlement, settle
 from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, Partition, QueueState, TxnInfo
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.cleanup.worlds import (
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import (
     DELTAS,
     MINOR,
     NOON,
     OWN_AGENT,
-    FakeMetastore,
     entry,
+    failed,
     journal,
     lock,
     make_directory,
@@ -33,7 +35,7 @@ def _settle(spec: CompactionCleanupSpec, source: FakeMetastore) -> Settlement:
     return settle(lambda _: LocalStorage(), source, spec, clock=lambda: NOON)
 
 
-def _on_hive_4(place: Path, **changes: object) -> FakeMetastore:
+def _on_hive_4(place: Path, **changes: Any) -> FakeMetastore:
     return metastore(place, **{"hive": Generation.HIVE4, **changes})
 
 
@@ -83,21 +85,21 @@ def test_the_own_open_transaction_is_aborted_and_its_outputs_removed(table: Path
     """The driver died between its rename and its commit."""
     own = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent=OWN_AGENT)
     entry = queued(5, state=QueueState.READY_FOR_CLEANING, committed=None)
-    source = _on_hive_4(table, txns="100:50:50:", transactions=OpenTransactions(100, (own,)), queue=(entry,))
+    source = _on_hive_4(table, transactions=OpenTransactions(100, (own,)), queue=(entry,))
     assert _state(table, source) is PublishedState.NOT_PUBLISHED
-    assert (source.aborted, source.failed) == ([50], [5])
+    assert (source.asked("abort_txn"), failed(source)) == ([50], [5])
     assert names(table) == set(DELTAS)
     assert _state(table, source) is PublishedState.NOT_PUBLISHED
 
 
 @pytest.mark.parametrize("txns", ["100:50:50:", f"49:{NO_END}::"])
-def test_a_transaction_of_somebody_else_that_is_open_or_unknown_decides_nothing(table: Path, txns: str) -> None:
+def test_a_transaction_of_another_client_that_is_open_or_unknown_decides_nothing(table: Path, txns: str) -> None:
     """A journal may name any number: it is neither aborted for that, nor guessed about."""
     stranger = TxnInfo(txn=50, state="OPEN", user="u", host="h", agent="hive")
     source = _on_hive_4(table, txns=txns, transactions=OpenTransactions(100, (stranger,)))
     with pytest.raises(UndecidedError, match="transaction 50 is neither committed nor aborted"):
         _state(table, source)
-    assert source.aborted == []
+    assert source.asked("abort_txn") == []
     assert OUTPUT in names(table)
 
 

@@ -160,7 +160,7 @@ def reader(lock_id: int = 12) -> LockInfo:
     )
 
 
-def world(*locks: int, txns: OpenTransactions | None = None) -> ReaderSnapshot:
+def reader_snapshot(*locks: int, txns: OpenTransactions | None = None) -> ReaderSnapshot:
     return ReaderSnapshot(locks=tuple(reader(lock) for lock in locks), txns=txns or OpenTransactions(40, ()))
 
 
@@ -424,7 +424,7 @@ class FakeWork(Work):
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         self.looks += 1
         self.calls += [f"look {table.table}" for table in tables]
-        return {table: REFUSED if self.metastore_down else world(*self.locks) for table in tables}
+        return {table: REFUSED if self.metastore_down else reader_snapshot(*self.locks) for table in tables}
 
     def plan(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> tuple[PartitionDeletion, ...] | Trouble:
         self.calls.append(f"plan {cleanup.meta.name}")

@@ -260,7 +260,7 @@ def test_a_suspension_holds_the_purge() -> None:
     assert step(quarantined().status, after=2 * DAY, suspended=True, **QUARANTINE).action is CleanupAction.NONE
 
 
-def test_what_somebody_moved_back_stays_and_is_told() -> None:
+def test_what_a_user_moved_back_stays_and_is_told() -> None:
     due = step(quarantined().status, after=DAY, **QUARANTINE).status
     back = PartitionDeletion("", deleted=DELTAS[:1], restored=DELTAS[1:], bytes_deleted=10, final=True)
     decision = step(due, passed(back, **QUARANTINE), after=DAY, **QUARANTINE)

@@ -184,7 +184,7 @@ def test_a_status_of_the_version_before_is_judged_right(
 
 
 def first(way: Way, decision: CleanupDecision) -> CleanupObservation:
-    """What the world answers to an action, when all goes well."""
+    """Return what follows from an action when all goes well."""
     names = [entry.partition for entry in decision.partitions]
     gone = tuple(PartitionDeletion(name, deleted=DELTAS, final=True) for name in names)
     hidden = tuple(PartitionDeletion(name, quarantined=DELTAS, final=True) for name in names)

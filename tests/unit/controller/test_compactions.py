@@ -471,7 +471,7 @@ def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
 
 
 @pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
-def test_a_job_that_somebody_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
+def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
     """Its driver may have done all there was to do: nobody knows, and the next attempt finds out at little cost."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")

@@ -37,9 +37,9 @@ from tests.unit.controller.sandbox import (
     compaction_raw,
     condition,
     entry_json,
+    reader_snapshot,
     runs,
     settlement,
-    world,
 )
 
 
@@ -950,7 +950,7 @@ SETTLED = settlement({"": PublishedState.PUBLISHED}, baseline(12))
 
 def settled_status() -> dict[str, Any]:
     """The status of a cleanup that waits for lock 12, and has said so."""
-    found = blockers(baseline(12), world(12), readers=Readers.LOCKS_AND_TRANSACTIONS, now=NOON)
+    found = blockers(baseline(12), reader_snapshot(12), readers=Readers.LOCKS_AND_TRANSACTIONS, now=NOON)
     observed = CleanupObservation(look=Look(found))
     taken = decide(cleanup(), CleanupObservation(settled=SETTLED), settings=CONFIG.cleanup, now=NOON).status
     status: dict[str, Any] = decide(
@@ -1012,7 +1012,7 @@ async def test_nothing_is_kept_in_memory_of_what_is_gone() -> None:
 
 
 async def lose_a_driver(box: Sandbox) -> None:
-    """The world's side of a compaction whose first driver is lost: repeatable, driven by what is there."""
+    """What happens around a compaction whose first driver is lost: repeatable, driven by what is there."""
     box.work.lost_drivers.add(1)
     await box.run()
     for attempt in (1, 2):
@@ -1036,7 +1036,7 @@ def test_killed_between_any_two_steps_while_a_lost_driver_is_ended(after: bool) 
 
 
 async def compact_once(box: Sandbox) -> None:
-    """The world's side of one compaction with a driver that dies first: repeatable, driven by what is there."""
+    """What happens around one compaction with a driver that dies first: repeatable, driven by what is there."""
     await box.run()
     for attempt, ok in ((1, False), (2, True)):
         await box.pass_time(20)

@@ -6,7 +6,7 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup.reader_watch import Look, ReaderWatch
 from compaction_operator.controller.kube.resources import Key, ResourceKind, TableKey
 from compaction_operator.metastore import OpenTransactions, TxnInfo
-from tests.unit.controller.sandbox import NOON, REFUSED, baseline, world
+from tests.unit.controller.sandbox import NOON, REFUSED, baseline, reader_snapshot
 
 ORDERS = TableKey("lake", "sales", "orders")
 
@@ -58,7 +58,7 @@ def test_ten_thousand_waiting_cleanups_of_a_hundred_tables_cost_a_hundred_looks_
     looks = []
     for now in [1.0, 1.5, 2.0, 2.9, 4.0, 5.9, 6.0]:
         started = gate.start_due(now)
-        told = gate.finish(dict.fromkeys(started.get("lake", ()), world(12)), now=NOON)
+        told = gate.finish(dict.fromkeys(started.get("lake", ()), reader_snapshot(12)), now=NOON)
         looks.append([len(tables) for tables in started.values()])
         assert len(told) == (10_000 if now == 1.0 else 0)
     assert looks == [[100], [], [100], [], [100], [], [100]]
@@ -70,7 +70,7 @@ def test_one_look_at_a_time_per_table() -> None:
     watch(gate, now=0.0)
     assert gate.start_due(0.0) == {"lake": [ORDERS]}
     assert gate.start_due(60.0) == {}
-    finish(gate, world(12))
+    finish(gate, reader_snapshot(12))
     assert gate.start_due(60.0) == {"lake": [ORDERS]}
 
 
@@ -78,12 +78,12 @@ def test_each_cleanup_is_told_at_its_own_interval() -> None:
     gate = ReaderWatch()
     watch(gate, "quick", now=0.0, interval=2.0)
     watch(gate, "slow", now=0.0, interval=5.0)
-    assert tick(gate, 0.0, world(12)) == [key("quick"), key("slow")]
-    assert tick(gate, 2.0, world()) == [key("quick")]
+    assert tick(gate, 0.0, reader_snapshot(12)) == [key("quick"), key("slow")]
+    assert tick(gate, 2.0, reader_snapshot()) == [key("quick")]
     assert seen(gate, "slow").blockers
     gate.forget(key("quick"))
     assert gate.next_due() == 5.0
-    assert tick(gate, 5.0, world()) == [key("slow")]
+    assert tick(gate, 5.0, reader_snapshot()) == [key("slow")]
 
 
 def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> None:
@@ -92,19 +92,19 @@ def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> No
     watch(gate, "first", now=0.0)
     gate.start_due(0.0)
     watch(gate, "second", now=0.1)
-    finish(gate, world())
+    finish(gate, reader_snapshot())
     assert seen(gate, "first").blockers == ()
     assert gate.view(key("second")) is None
-    assert tick(gate, 2.0, world(12)) == [key("first"), key("second")]
+    assert tick(gate, 2.0, reader_snapshot(12)) == [key("first"), key("second")]
 
 
 def test_only_changes_are_told() -> None:
     """The same readers, with other heartbeats, are no news; one less is, and so is an error."""
     gate = ReaderWatch()
     watch(gate, now=0.0, locks=(12, 13))
-    assert tick(gate, 0.0, world(12, 13)) == [key()]
-    assert tick(gate, 2.0, world(12, 13)) == []
-    assert tick(gate, 4.0, world(13)) == [key()]
+    assert tick(gate, 0.0, reader_snapshot(12, 13)) == [key()]
+    assert tick(gate, 2.0, reader_snapshot(12, 13)) == []
+    assert tick(gate, 4.0, reader_snapshot(13)) == [key()]
     assert tick(gate, 6.0, REFUSED) == [key()]
     assert seen(gate).error == "connection refused"
 
@@ -120,7 +120,7 @@ def test_errors_slow_the_looks_down_within_bounds() -> None:
         times.append(due(gate) - now)
         now = due(gate)
     assert times == [4.0, 8.0, 10.0, 10.0, 10.0]
-    tick(gate, now, world(12))
+    tick(gate, now, reader_snapshot(12))
     assert gate.next_due() == now + 2.0
 
 
@@ -135,7 +135,7 @@ def test_watching_again_changes_nothing() -> None:
     """Each reconcile says that it waits; only a new interval starts anew."""
     gate = ReaderWatch()
     watch(gate, now=0.0)
-    tick(gate, 0.0, world(12))
+    tick(gate, 0.0, reader_snapshot(12))
     watch(gate, now=1.0)
     assert gate.next_due() == 2.0
     assert seen(gate).blockers
@@ -156,7 +156,7 @@ def test_forgotten_during_a_look() -> None:
     watch(gate, now=0.0)
     gate.start_due(0.0)
     gate.forget(key())
-    assert finish(gate, world()) == []
+    assert finish(gate, reader_snapshot()) == []
 
 
 def test_a_warehouses_tables_are_looked_at_together() -> None:
@@ -165,7 +165,7 @@ def test_a_warehouses_tables_are_looked_at_together() -> None:
     tables = [TableKey(warehouse, "sales", f"t{index}") for warehouse in ("lake", "sea") for index in range(3)]
     for index, table in enumerate(tables):
         watch(gate, index, now=index / 7, table=table)
-        tick(gate, index / 7, world(12))
+        tick(gate, index / 7, reader_snapshot(12))
     assert gate.start_due(2.0) == {"lake": tables[:3], "sea": tables[3:]}
 
 
@@ -175,7 +175,7 @@ def test_new_readers_never_starve_a_cleanup() -> None:
     watch(gate, now=0.0, locks=(12,))
     for number in range(1, 100):
         newer = OpenTransactions(40 + number, (TxnInfo(txn=40 + number, user="bob", host="desk", state="OPEN"),))
-        tick(gate, 2.0 * number, world(12 if number < 50 else 100, 200 + number, txns=newer))
+        tick(gate, 2.0 * number, reader_snapshot(12 if number < 50 else 100, 200 + number, txns=newer))
         assert bool(seen(gate).blockers) == (number < 50)
 
 
@@ -187,7 +187,7 @@ def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
     due = gate.start_due(0.0)
     for index in range(50):
         gate.forget(key(index))
-    gate.finish(dict.fromkeys(due["lake"], world()), now=NOON)
+    gate.finish(dict.fromkeys(due["lake"], reader_snapshot()), now=NOON)
     for index in range(50, 100):
         gate.forget(key(index))
     assert not gate._tables

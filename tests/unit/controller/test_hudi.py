@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -25,7 +25,8 @@ from compaction_operator.controller.kube.job import JobState, JobView, job_manif
 from compaction_operator.controller.kube.resources import ResourceKind, TableKey
 from compaction_operator.controller.policy import refusal
 from compaction_operator.controller.work import Work
-from compaction_operator.metastore import MetastoreClient, MetastoreUnavailable, Table
+from compaction_operator.metastore import Table
+from tests.support.metastore import FakeMetastore, serving, unavailable
 from tests.unit.controller.sandbox import (
     CONFIG,
     NOON,
@@ -148,18 +149,6 @@ def test_the_place_is_written_down_before_an_attempt_is_recorded() -> None:
 # --- What is asked before a pod is started
 
 
-class Metastore:
-    """A metastore with one table; `None` is one that is down, and for tables by location nobody is to ask it."""
-
-    def __init__(self, table: Table | None) -> None:
-        self._table = table
-
-    def get_table(self, database: str, name: str) -> Table:
-        if self._table is None:
-            raise MetastoreUnavailable("connection refused")
-        return self._table
-
-
 def hudi_table(place: Path, **properties: str) -> Path:
     """Make a merge-on-read table of version 8, but for what the properties say (dots as underscores)."""
     plain = {"table_name": "orders", "table_type": "MERGE_ON_READ", "table_version": "8"} | properties
@@ -171,9 +160,13 @@ def hudi_table(place: Path, **properties: str) -> Path:
 
 
 def preflight(
-    place: Path | str, *, hudi: dict[str, Any] | None = None, config: OperatorConfig = CONFIG, metastore: Any = None
+    place: Path | str,
+    *,
+    hudi: dict[str, Any] | None = None,
+    config: OperatorConfig = CONFIG,
+    metastore: FakeMetastore | None = None,
 ) -> Preflight:
-    work = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore or Metastore(None)))
+    work = Work(config, clock=lambda: NOON, connect=lambda _: (metastore or unavailable()).client())
     table = BY_NAME["table"] if metastore else {"location": str(place)}
     return work.preflight(compaction(table=table, type="LogCompaction", **({"hudi": hudi} if hudi else {})))
 
@@ -190,15 +183,15 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
         database="sales", name="orders_rt", location=f"file:{place}", create_time=1, columns=(), serde="",
         input_format="org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
     )  # fmt: skip
-    assert preflight(place, metastore=Metastore(table)) == Preflight(location=str(place))
+    assert preflight(place, metastore=serving(table)) == Preflight(location=str(place))
     plain = replace(table, input_format="org.apache.hadoop.mapred.TextInputFormat")
-    assert preflight(place, metastore=Metastore(plain)).reason is Reason.WRONG_FORMAT
-    assert preflight(place, metastore=Metastore(None)).reason is Reason.METASTORE_UNAVAILABLE
+    assert preflight(place, metastore=serving(plain)).reason is Reason.WRONG_FORMAT
+    assert preflight(place, metastore=unavailable()).reason is Reason.METASTORE_UNAVAILABLE
     narrow = CONFIG.warehouses[0].model_copy(update={"locations": ("/other",)})
     config = CONFIG.model_copy(update={"warehouses": (narrow,)})
-    assert preflight(place, metastore=Metastore(table), config=config).reason is Reason.NOT_ALLOWED
+    assert preflight(place, metastore=serving(table), config=config).reason is Reason.NOT_ALLOWED
     elsewhere = replace(table, location="s3a://lake/orders")
-    assert preflight(place, metastore=Metastore(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
+    assert preflight(place, metastore=serving(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
 
 
 def test_a_table_that_cannot_be_read_now_is_asked_again(tmp_path: Path) -> None:
@@ -323,7 +316,7 @@ def test_a_failed_attempt_leaves_nothing_to_bury(tmp_path: Path) -> None:
     """Its dead instants are the next attempt's to deal with: nothing in the table's folder is touched."""
     place = hudi_table(tmp_path)
     (place / "_compaction_uid-default-nightly-1-pod").mkdir()
-    work = Work(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, Metastore(None)))
+    work = Work(CONFIG, clock=lambda: NOON, connect=lambda _: unavailable().client())
     assert work.end_attempt(compaction(table={"location": str(place)}, type="Compaction", status=RUNNING)) is None
     assert work.end_attempt(compaction(**BY_NAME, status=RUNNING)) is None
     assert (place / "_compaction_uid-default-nightly-1-pod").exists()

@@ -48,7 +48,7 @@ def test_every_call_has_a_timeout() -> None:
 
 
 def test_a_cleanup_is_deleted_as_it_was_seen_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of the same name that was made since, or that somebody changed, stays."""
+    """One of the same name that was made since, or that another client changed, stays."""
     api, sent = client.ApiClient(), []
     kube = Kube(api)
     monkeypatch.setattr(kube._custom, "delete_namespaced_custom_object", lambda *args, **options: sent.append(options))

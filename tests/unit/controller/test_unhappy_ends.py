@@ -12,7 +12,8 @@ from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.metastore import Partition
-from tests.unit.cleanup.worlds import make_directory, names
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import make_directory, names
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -26,7 +27,7 @@ from tests.unit.controller.sandbox import (
     entry_json,
     runs,
 )
-from tests.unit.controller.test_work import STAGING, Metastore, attempt, own_lock, table, work
+from tests.unit.controller.test_work import STAGING, attempt, metastore_of, own_lock, table, work
 
 
 @runs
@@ -74,14 +75,14 @@ def test_what_can_never_be_compacted_beside_what_was_is_partly_published() -> No
 
 
 def test_a_table_on_a_storage_that_is_not_supported_costs_no_pod(tmp_path: Path) -> None:
-    verdict = work(Metastore(table(tmp_path, location="hdfs://nn/warehouse/orders"))).preflight(compaction())
+    verdict = work(metastore_of(table(tmp_path, location="hdfs://nn/warehouse/orders"))).preflight(compaction())
     assert verdict.reason is Reason.UNSUPPORTED_TABLE
     assert "sales.orders: hdfs://nn/warehouse/orders: storage scheme 'hdfs' is not supported" in verdict.message
 
 
-def partitioned(tmp_path: Path, *locations: str) -> Metastore:
+def partitioned(tmp_path: Path, *locations: str) -> FakeMetastore:
     partitions = tuple(Partition(f"prt=p{n}", (f"p{n}",), place, 100) for n, place in enumerate(locations))
-    return Metastore(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=(own_lock(7),))
+    return metastore_of(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=(own_lock(7),))
 
 
 def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) ->
     metastore = partitioned(tmp_path, "s3a://bucket/prt=p0", str(here))
     assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == {DELTAS[0]}
-    assert metastore.unlocked == [7]
+    assert metastore.asked("unlock") == [7]
 
 
 def test_a_partition_that_cannot_be_reached_holds_up_neither_the_others_nor_the_judgement(tmp_path: Path) -> None:
@@ -100,8 +101,9 @@ def test_a_partition_that_cannot_be_reached_holds_up_neither_the_others_nor_the_
     make_directory(here, STAGING)
     link.symlink_to(tmp_path / "elsewhere")
     locks = (replace(own_lock(7), partition="prt=p0"), replace(own_lock(8), partition="prt=p1"), own_lock(9))
-    metastore = replace(partitioned(tmp_path, str(link), str(here)), locks=locks)
+    metastore = partitioned(tmp_path, str(link), str(here))
+    metastore.locks = locks
     assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == set()
     # H3: while the EXCLUSIVE lock of a dead driver is there, nobody reads the half of a pair.
-    assert metastore.unlocked == [8, 9]
+    assert metastore.asked("unlock") == [8, 9]

@@ -1,9 +1,9 @@
 """What is done with metastore and storage, over directories on disk and a metastore that says what a test wants."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,14 +21,14 @@ from compaction_operator.metastore import (
     ORC_SERDE,
     Generation,
     LockInfo,
-    MetastoreClient,
     MetastoreUnavailable,
     OpenTransactions,
     Partition,
     Table,
     TxnInfo,
 )
-from tests.unit.cleanup.worlds import FakeMetastore, make_directory, names
+from tests.support.metastore import FakeMetastore, unavailable
+from tests.unit.cleanup.support import make_directory, metastore_with, names
 from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
 
 OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
@@ -49,34 +49,15 @@ def table(place: Path, **changes: Any) -> Table:
     return Table(**{**plain, **changes})
 
 
-@dataclass
-class Metastore(FakeMetastore):
-    """Partitions have names, and all of it can be down."""
-
-    down: bool = False
-    database: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, str] = field(default_factory=lambda: {"hive.compactor.initiator.on": "false"})
-
-    def get_database(self, name: str) -> dict[str, str]:
-        self._answer("get_database")
-        return self.database
-
-    def get_config_value(self, name: str, default: str) -> str:
-        self._answer("get_config_value")
-        return self.settings.get(name, default)
-
-    def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
-        self._answer("get_partition_names")
-        return tuple(partition.name for partition in self.partitions)
-
-    def _answer(self, call: str) -> None:
-        if self.down:
-            raise MetastoreUnavailable("connection refused")
-        super()._answer(call)
+def metastore_of(known: Table, **state: Any) -> FakeMetastore:
+    """A metastore with one table, whose Initiator is off."""
+    metastore = metastore_with(known, **state)
+    metastore.settings = {"hive.compactor.initiator.on": "false"}
+    return metastore
 
 
-def work(metastore: Metastore) -> Work:
-    return Work(CONFIG, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+def work(metastore: FakeMetastore) -> Work:
+    return Work(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client())
 
 
 def journal(place: Path, *, entry: dict[str, Any] | None = None, **changes: Any) -> Cleanup:
@@ -103,30 +84,32 @@ def own_lock(lock_id: int) -> LockInfo:
 
 def test_what_an_attempt_holds_is_known_by_its_name(tmp_path: Path) -> None:
     """A lock of its own, or a transaction; those of others, and of its other attempts, are not its own."""
-    plain = Metastore(table(tmp_path), locks=(reader(12), replace(own_lock(7), agent=f"{OWN}".replace("/1/", "/11/"))))
+    plain = metastore_of(
+        table(tmp_path), locks=(reader(12), replace(own_lock(7), agent=f"{OWN}".replace("/1/", "/11/")))
+    )
     for one in (journal(tmp_path), attempt(1)):
         assert work(plain).held(one) == Holdings()
-        assert work(replace(plain, locks=(own_lock(8),))).held(one) == Holdings((own_lock(8),))
+        assert work(metastore_of(table(tmp_path), locks=(own_lock(8),))).held(one) == Holdings((own_lock(8),))
         txn = TxnInfo(txn=41, state="OPEN", user="u", host="h", agent=OWN)
         opened = OpenTransactions(41, (txn,))
-        assert work(replace(plain, transactions=opened)).held(one) == Holdings(txns=(txn,))
+        assert work(metastore_of(table(tmp_path), transactions=opened)).held(one) == Holdings(txns=(txn,))
 
 
 def test_a_cleanup_gives_back_its_own_locks_alone(tmp_path: Path) -> None:
     mine = journal(tmp_path)
     agents = [cleanup_agent(mine.spec.compaction, owner) for owner in (mine.meta.uid, "another")]
     locks = tuple(replace(own_lock(number), agent=agent) for number, agent in enumerate([*agents, OWN], 7))
-    metastore = Metastore(table(tmp_path), locks=locks)
+    metastore = metastore_of(table(tmp_path), locks=locks)
     assert work(metastore).release(mine) is None
-    assert metastore.unlocked == [7]
-    assert work(Metastore(None, broken=frozenset({"show_locks"}))).release(mine) == Trouble(
+    assert metastore.asked("unlock") == [7]
+    assert work(metastore_of(table(tmp_path), broken={"show_locks"})).release(mine) == Trouble(
         "MetastoreError", "show_locks failed"
     )
 
 
 @pytest.mark.parametrize("call", ["show_locks", "open_transactions"])
 def test_an_error_does_not_say_that_an_attempt_holds_nothing(tmp_path: Path, call: str) -> None:
-    metastore = Metastore(table(tmp_path), broken=frozenset({call}))
+    metastore = metastore_of(table(tmp_path), broken=frozenset({call}))
     assert work(metastore).held(journal(tmp_path)) == Trouble("MetastoreError", f"{call} failed")
 
 
@@ -147,7 +130,7 @@ def test_an_error_does_not_say_that_an_attempt_holds_nothing(tmp_path: Path, cal
     ],
 )
 def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: Reason | None) -> None:
-    verdict = work(Metastore(table(tmp_path, **changes))).preflight(compaction())
+    verdict = work(metastore_of(table(tmp_path, **changes))).preflight(compaction())
     assert verdict.reason is reason
     assert reason is None or "sales.orders" in verdict.message
 
@@ -155,9 +138,9 @@ def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: R
 def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Path) -> None:
     """It costs no pod, which would see nothing there either."""
     warehouse = CONFIG.warehouses[0].model_copy(update={"locations": ()})
-    metastore = Metastore(table(tmp_path))
+    metastore = metastore_of(table(tmp_path))
     config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
-    narrow = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    narrow = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client())
     verdict = narrow.preflight(compaction())
     assert verdict.reason is Reason.NOT_ALLOWED
     assert f"table sales.orders may not be compacted: it lies at {tmp_path}" in verdict.message
@@ -165,7 +148,7 @@ def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Pat
 
 
 def test_preflight_of_a_table_that_does_not_exist() -> None:
-    verdict = work(Metastore(None)).preflight(compaction())
+    verdict = work(FakeMetastore()).preflight(compaction())
     assert verdict == Preflight(Reason.TABLE_NOT_FOUND, "table sales.orders does not exist")
 
 
@@ -184,14 +167,14 @@ def test_preflight_of_partitions(
 ) -> None:
     """A filter that matches nothing is named, however many others match."""
     partitions = (Partition("prt=p1", ("p1",), str(tmp_path / "prt=p1"), 100),)
-    metastore = Metastore(table(tmp_path, partition_keys=keys), partitions=partitions)
+    metastore = metastore_of(table(tmp_path, partition_keys=keys), partitions=partitions)
     verdict = work(metastore).preflight(compaction(partitions=specs))
     assert verdict.reason is reason
     assert reason is None or specs[-1] in verdict.message
 
 
 def test_preflight_while_the_metastore_is_down(tmp_path: Path) -> None:
-    verdict = work(Metastore(table(tmp_path), down=True)).preflight(compaction())
+    verdict = work(unavailable()).preflight(compaction())
     assert verdict == Preflight(Reason.METASTORE_UNAVAILABLE, "connection refused")
 
 
@@ -202,12 +185,14 @@ STATEMENT = "to prevent that: ALTER {} SET {} ('NO_AUTO_COMPACTION'='true')"
 @pytest.mark.parametrize("settings", [{INITIATOR: "true"}, {}])
 def test_preflight_refuses_what_hive_3_may_compact_at_the_same_time(tmp_path: Path, settings: dict[str, str]) -> None:
     """Unless that is allowed; on Hive 4 the queue keeps one of the two out."""
-    metastore = Metastore(table(tmp_path), settings=settings)
+    metastore = metastore_of(table(tmp_path))
+    metastore.settings = settings
     refused = work(metastore).preflight(compaction())
     assert refused.reason is Reason.AUTO_COMPACTION_ON
     assert refused.automatic is not None
     assert work(metastore).preflight(compaction(allowAutoCompaction=True)).reason is None
-    assert work(replace(metastore, hive=Generation.HIVE4)).preflight(compaction()).reason is None
+    metastore.hive = Generation.HIVE4
+    assert work(metastore).preflight(compaction()).reason is None
 
 
 @pytest.mark.parametrize(
@@ -234,12 +219,9 @@ def test_preflight_says_what_hive_does_by_itself(
 ) -> None:
     """By the table, its database, which comes first on Hive 4, and the metastore's own settings."""
     marked = {"transactional": "true"} | ({"no_auto_compaction": of_table} if of_table else {})
-    metastore = Metastore(
-        table(tmp_path, parameters=marked),
-        hive=Generation.HIVE4,
-        database={"no_auto_compaction": of_database} if of_database else {},
-        settings=settings,
-    )
+    metastore = metastore_of(table(tmp_path, parameters=marked), hive=Generation.HIVE4)
+    metastore.databases["sales"] = {"no_auto_compaction": of_database} if of_database else {}
+    metastore.settings = settings
     automatic = work(metastore).preflight(compaction()).automatic
     assert automatic is not None
     reason, message = automatic.explain(compaction().spec.table)
@@ -252,7 +234,7 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
     """Staging goes, own locks are given back and not waited for, others are; what is published is computed."""
     for name in (*DELTAS, STAGING, "delta_0000001_0000003"):
         make_directory(tmp_path, name)
-    metastore = Metastore(
+    metastore = metastore_of(
         table(tmp_path),
         locks=(reader(12), own_lock(7), own_lock(8)),
         transactions=OpenTransactions(40, (TxnInfo(txn=39, state="OPEN", user="u", host="h"),)),
@@ -262,7 +244,7 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert settled.baseline.lock_ids == (12,)
     assert settled.baseline.txn_high_water_mark == 40
-    assert metastore.unlocked == [7, 8]
+    assert metastore.asked("unlock") == [7, 8]
     assert STAGING not in names(tmp_path)
 
 
@@ -285,12 +267,12 @@ def test_a_driver_is_ended_everywhere_when_it_is_lost_and_only_then(
     for partition in partitions:
         make_directory(Path(partition.location), STAGING)
     held = tuple(replace(own_lock(7), last_heartbeat=beat) for beat in locks)
-    metastore = Metastore(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=held)
+    metastore = metastore_of(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=held)
     identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
     first = cleanup(entries=[entry_json("prt=p1", location=partitions[0].location)], table=identity)
     assert isinstance(work(metastore).settle(first, driver_ended=False), Settlement) is settled
     assert [STAGING in names(Path(partition.location)) for partition in partitions] == left
-    assert metastore.unlocked == ([7] if locks == (LONG_AGO,) else [])
+    assert metastore.asked("unlock") == ([7] if locks == (LONG_AGO,) else [])
 
 
 @pytest.mark.parametrize(("databases", "ended"), [(("sales",), True), (("hr",), False)])
@@ -299,18 +281,18 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
 ) -> None:
     """Another operator's, say, which has the other databases of the metastore."""
     make_directory(tmp_path, STAGING)
-    metastore = Metastore(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO), reader(12)))
+    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO), reader(12)))
     warehouse = CONFIG.warehouses[0].model_copy(update={"databases": databases})
     config = CONFIG.model_copy(update={"warehouses": (warehouse,)})
-    sweeping = Work(config, clock=lambda: NOON, connect=lambda _: cast(MetastoreClient, metastore))
+    sweeping = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client())
     assert sweeping.sweep("lake", frozenset()) is None
-    assert (metastore.unlocked, names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
+    assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
 def test_settling_what_was_not_published(tmp_path: Path) -> None:
     for name in DELTAS:
         make_directory(tmp_path, name)
-    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path), driver_ended=True)
+    settled = work(metastore_of(table(tmp_path))).settle(journal(tmp_path), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
 
@@ -322,7 +304,7 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
     staging = tmp_path / STAGING
     make_directory(staging, pair[1])
     (staging / "_intent").write_text('{"outputs": ["delta_0000001_0000003", "delete_delta_0000001_0000003"]}')
-    settled = work(Metastore(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}), driver_ended=True)
+    settled = work(metastore_of(table(tmp_path))).settle(journal(tmp_path, entry={"outputs": pair}), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.PUBLISHED}
     assert names(tmp_path) == set(pair)
@@ -331,18 +313,18 @@ def test_a_half_published_pair_is_rolled_forward_before_it_is_judged(tmp_path: P
 @pytest.mark.parametrize("call", ["show_locks", "unlock", "open_transactions"])
 def test_settling_without_an_answer_is_no_settling(tmp_path: Path, call: str) -> None:
     make_directory(tmp_path, "delta_0000001_0000003")
-    metastore = Metastore(table(tmp_path), locks=(own_lock(7),), broken=frozenset({call}))
+    metastore = metastore_of(table(tmp_path), locks=(own_lock(7),), broken=frozenset({call}))
     assert work(metastore).settle(journal(tmp_path), driver_ended=True) == Trouble("MetastoreError", f"{call} failed")
 
 
 def test_a_readers_lock_that_a_journal_claims_as_its_own_is_waited_for(tmp_path: Path) -> None:
     """The journal's lock ids are only words: whose a lock is, the metastore says."""
     make_directory(tmp_path, "delta_0000001_0000003")
-    metastore = Metastore(table(tmp_path), locks=(reader(7),))
+    metastore = metastore_of(table(tmp_path), locks=(reader(7),))
     settled = work(metastore).settle(journal(tmp_path), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.baseline.lock_ids == (7,)
-    assert metastore.unlocked == []
+    assert metastore.asked("unlock") == []
 
 
 def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> None:
@@ -352,7 +334,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
     make_directory(elsewhere, STAGING)
     make_directory(elsewhere, "delta_0000001_0000003")
     moved = journal(place, entry={"location": str(elsewhere)})
-    settled = work(Metastore(table(place))).settle(moved, driver_ended=True)
+    settled = work(metastore_of(table(place))).settle(moved, driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"": PublishedState.NOT_PUBLISHED}
     assert names(elsewhere) == {STAGING, "delta_0000001_0000003"}
@@ -361,7 +343,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
 def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> None:
     """The metastore has the table and its directory is not there: nobody knows what is published."""
     place = tmp_path / "not mounted"
-    settled = work(Metastore(table(place))).settle(journal(place), driver_ended=True)
+    settled = work(metastore_of(table(place))).settle(journal(place), driver_ended=True)
     assert isinstance(settled, Trouble)
     assert "not mounted" in settled.message
 
@@ -369,11 +351,11 @@ def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> 
 def test_a_live_driver_is_not_ended_by_a_journal_alone(tmp_path: Path) -> None:
     """A forged journal may name another namespace's attempt: the metastore's heartbeats keep that one alive."""
     make_directory(tmp_path, STAGING)
-    metastore = Metastore(table(tmp_path), locks=(silent_for(89),))
+    metastore = metastore_of(table(tmp_path), locks=(silent_for(89),))
     settled = work(metastore).settle(journal(tmp_path), driver_ended=False)
     alive = "the driver of attempt uid-default-nightly/1 is alive: it holds lock 7"
     assert settled == Trouble("UndecidedError", alive)
-    assert metastore.unlocked == []
+    assert metastore.asked("unlock") == []
     assert names(tmp_path) == {STAGING}
 
 
@@ -383,10 +365,10 @@ def test_a_driver_without_heartbeats_is_ended_with_all_that_it_holds(tmp_path: P
     for part in parts:
         make_directory(Path(part.location), STAGING)
     keyed = table(tmp_path, partition_keys=("prt",))
-    metastore = Metastore(keyed, partitions=parts, locks=(replace(silent_for(91), partition="prt=b"),))
+    metastore = metastore_of(keyed, partitions=parts, locks=(replace(silent_for(91), partition="prt=b"),))
     one = journal(tmp_path, entry={"partition": "prt=a", "location": parts[0].location})
     assert isinstance(work(metastore).settle(one, driver_ended=False), Settlement)
-    assert metastore.unlocked == [7]
+    assert metastore.asked("unlock") == [7]
     assert [names(Path(part.location)) for part in parts] == [set(), set()]
 
 
@@ -402,7 +384,7 @@ def test_a_dropped_table_or_partition_has_published_nothing(tmp_path: Path, drop
     identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(place)}
     if dropped == "partition":
         place.mkdir()
-    metastore = Metastore(None if dropped == "table" else table(place))
+    metastore = FakeMetastore() if dropped == "table" else metastore_of(table(place))
     settled = work(metastore).settle(cleanup(entries=[entry], table=identity), driver_ended=True)
     assert isinstance(settled, Settlement)
     assert settled.states == {"prt=p1": PublishedState.NOT_PUBLISHED}
@@ -415,26 +397,26 @@ def test_burial_removes_staging_and_locks_of_the_attempt(tmp_path: Path) -> None
     for partition in partitions:
         make_directory(Path(partition.location), STAGING)
         make_directory(Path(partition.location), DELTAS[0])
-    metastore = Metastore(
+    metastore = metastore_of(
         table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=(own_lock(7), reader(12))
     )
     assert work(metastore).end_attempt(attempt(1)) is None
     assert [names(Path(partition.location)) for partition in partitions] == [{DELTAS[0]}, {DELTAS[0]}]
-    assert metastore.unlocked == [7]
+    assert metastore.asked("unlock") == [7]
 
 
 def test_burial_leaves_other_attempts_locks_alone(tmp_path: Path) -> None:
-    metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
+    metastore = metastore_of(table(tmp_path), locks=(own_lock(7),))
     assert work(metastore).end_attempt(attempt(11)) is None
-    assert metastore.unlocked == []
+    assert metastore.asked("unlock") == []
 
 
 def test_burial_without_a_metastore_is_to_be_tried_again(tmp_path: Path) -> None:
-    assert work(Metastore(table(tmp_path), down=True)).end_attempt(attempt(1)) == REFUSED
+    assert work(unavailable()).end_attempt(attempt(1)) == REFUSED
 
 
 def test_burial_of_a_dropped_table_has_nothing_to_do() -> None:
-    assert work(Metastore(None)).end_attempt(attempt(1)) is None
+    assert work(FakeMetastore()).end_attempt(attempt(1)) is None
 
 
 def attempt(number: int) -> Compaction:
@@ -442,14 +424,14 @@ def attempt(number: int) -> Compaction:
 
 
 def test_look(tmp_path: Path) -> None:
-    metastore = Metastore(table(tmp_path), locks=(reader(12),))
+    metastore = metastore_of(table(tmp_path), locks=(reader(12), replace(reader(12), table="items")))
     keys = [TableKey("lake", "sales", "orders"), TableKey("lake", "sales", "items")]
     seen = work(metastore).look("lake", keys)
     for key in keys:
-        world = seen[key]
-        assert isinstance(world, ReaderSnapshot)
-        assert [lock.lock_id for lock in world.locks] == [12]
-    metastore.down = True
+        found = seen[key]
+        assert isinstance(found, ReaderSnapshot)
+        assert [lock.lock_id for lock in found.locks] == [12]
+    metastore.fail(MetastoreUnavailable("connection refused"))
     assert work(metastore).look("lake", keys) == dict.fromkeys(keys, REFUSED)
 
 
@@ -458,13 +440,13 @@ def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tm
     make_directory(tmp_path, STAGING)
     stranger = journal(tmp_path)
     stranger = replace(stranger, meta=replace(stranger.meta, namespace="elsewhere"))
-    metastore = Metastore(table(tmp_path), locks=(own_lock(7),))
+    metastore = metastore_of(table(tmp_path), locks=(own_lock(7),))
     settled = work(metastore).settle(stranger, driver_ended=True)
     assert isinstance(settled, Trouble)
     assert settled.reason == Reason.NOT_ALLOWED
     deleted = work(metastore).delete(stranger, stranger.spec.partitions, purge=False)
     assert isinstance(deleted, Trouble)
-    assert metastore.unlocked == []
+    assert metastore.asked("unlock") == []
     assert names(tmp_path) == {STAGING}
 
 
@@ -473,7 +455,7 @@ def test_what_is_not_allowed_for_readers_any_more_is_settled_and_not_deleted(tmp
     make_directory(tmp_path, "delta_0000001_0000003")
     own = journal(tmp_path, readers="LocksAndOwnTransactions")
     states = {"partitions": [{"partition": "", "state": "Published"}]}
-    done = work(Metastore(table(tmp_path)))
+    done = work(metastore_of(table(tmp_path)))
     assert isinstance(done.settle(own, driver_ended=True), Settlement)
     deleted = done.delete(journal(tmp_path, readers="LocksAndOwnTransactions", status=states), (), purge=False)
     assert isinstance(deleted, Trouble)
@@ -482,7 +464,7 @@ def test_what_is_not_allowed_for_readers_any_more_is_settled_and_not_deleted(tmp
 
 def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
     """A warehouse may be missing from the configuration by mistake: journals wait for it."""
-    done = work(Metastore(table(tmp_path)))
+    done = work(metastore_of(table(tmp_path)))
     settled = done.settle(journal(tmp_path, warehouse="sea"), driver_ended=True)
     assert settled == Trouble("UnknownWarehouse", "unknown warehouse 'sea'; it is not in the operator's configuration")
     key = TableKey("sea", "sales", "orders")
@@ -499,7 +481,7 @@ def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
     identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
     status = {"partitions": [{"partition": partition.name, "state": "Published"} for partition in partitions]}
     one = cleanup(entries=entries, table=identity, status=status)
-    metastore = Metastore(
+    metastore = metastore_of(
         table(tmp_path, partition_keys=("prt",)),
         partitions=partitions,
         write_ids="sales.orders:3:9223372036854775807::",
@@ -509,6 +491,6 @@ def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
     assert [(result.partition, result.deleted, result.final) for result in results] == [("prt=p1", DELTAS, True)]
     assert names(tmp_path / "prt=p1") == {"delta_0000001_0000003"}
     assert names(tmp_path / "prt=p2") == {*DELTAS, "delta_0000001_0000003"}
-    metastore.down = True
+    metastore.fail(MetastoreUnavailable("connection refused"))
     down = work(metastore).delete(one, one.spec.partitions, purge=False)
     assert down == Trouble("MetastoreUnavailable", "connection refused")

@@ -1,6 +1,7 @@
 """What several tests of the job share: a request, journals in a dictionary, progress in a list."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from compaction_operator.api.cleanup import TableIdentity
@@ -8,7 +9,8 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, SparkProfile, Warehouse
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import JobRequest
-from compaction_operator.metastore import Partition, Table, Target
+from compaction_operator.metastore import Generation, Partition, QueueState, Table, Target
+from tests.support.metastore import FakeMetastore, serving
 
 REQUEST = JobRequest(
     name="orders-minor",
@@ -59,27 +61,35 @@ class Reports:
         self.batches += at_once
 
 
-class SameTable:
-    """The part of a metastore that says what a table and its partitions are: those of `meant`, as they were resolved.
+TABLE = "sales.orders"
+"""The request's table, as the metastore spells it."""
 
-    A test may make others of them, or drop a partition (None).
-    """
 
-    def __init__(self) -> None:
-        self.table = Table(
-            database=IDENTITY.database,
-            name=IDENTITY.name,
-            location=IDENTITY.location,
-            create_time=IDENTITY.create_time,
-            input_format="",
-            serde="",
-            columns=(),
-        )
-        self.meant: dict[str, Target | None] = {}
+def metastore_of(*, hive: Generation = Generation.HIVE3, highest: int = 3) -> FakeMetastore:
+    """Return a metastore with the request's table, of which all write ids up to the highest are committed."""
+    table = Table("sales", "orders", IDENTITY.location, IDENTITY.create_time, input_format="", serde="", columns=())
+    metastore = serving(table, hive=hive)
+    metastore.set_write_ids(f"{TABLE}:{highest}:{2**63 - 1}::")
+    return metastore
 
-    def get_table(self, database: str, name: str) -> Table:
-        return self.table
 
-    def get_partitions(self, database: str, name: str, names: Sequence[str]) -> tuple[Partition, ...]:
-        found = [one for name in names if (one := self.meant.get(name))]
-        return tuple(Partition(one.partition, (), one.location, one.create_time) for one in found)
+def know_partitions(metastore: FakeMetastore, targets: Iterable[Target]) -> None:
+    """Let the metastore have these partitions, unless the test has given it some."""
+    if not metastore.partitions[TABLE]:
+        metastore.partitions[TABLE].update({target.partition: partition_of(target) for target in targets})
+
+
+def partition_of(target: Target) -> Partition:
+    """Return a partition as the metastore describes it."""
+    return Partition(target.partition, (), target.location, target.create_time)
+
+
+def script_open_transactions(metastore: FakeMetastore, *answers: Sequence[int], marks: Iterator[int]) -> None:
+    """Let these transactions be open when the metastore is asked for them, the last ones ever after."""
+    script = chain(answers, repeat(answers[-1]))
+    metastore.on("open_transactions", lambda: metastore.set_transactions(next(marks), *next(script)))
+
+
+def queue_states(metastore: FakeMetastore) -> dict[int, QueueState]:
+    """Return the state of each entry of the compaction queue."""
+    return {entry.queue_id: entry.state for entry in metastore.queue}

@@ -15,7 +15,8 @@ from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.journal import JournalRefused
 from compaction_operator.driver.kube import KubernetesJournals
-from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable, Refused, Resolved, Table
+from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, Refused, Resolved, Table
+from tests.support.metastore import FakeMetastore, serving
 
 from .support import REQUEST
 
@@ -125,15 +126,7 @@ def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowe
     allowed: bool, message: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H23, on Hive 3.1."""
-
-    class Initiating:
-        def generation(self) -> Generation:
-            return Generation.HIVE3
-
-        def get_config_value(self, name: str, default: str) -> str:
-            return "true"
-
-    metastore = Initiating()
+    metastore = FakeMetastore(settings={"hive.compactor.initiator.on": "true"})
     table = Table("sales", "orders", "file:/t", 1, "", "", ())
     monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
     monkeypatch.setattr(driver, "resolve", lambda *_: Resolved(table, ()))
@@ -151,20 +144,9 @@ def test_a_table_that_hive_compacts_by_itself_is_not_begun_unless_that_is_allowe
 
 def test_a_hudi_table_by_name_lies_where_the_warehouse_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver asks again: the table may have moved since the controller did."""
-
-    class Metastore:
-        def __init__(self, _: Any) -> None: ...
-
-        def __enter__(self) -> "Metastore":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def get_table(self, database: str, name: str) -> Table:
-            hudi = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
-            return Table(database, name, "file:/elsewhere/orders", 1, hudi, "", ())
-
-    monkeypatch.setattr(driver, "MetastoreClient", Metastore)
+    hudi = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+    metastore = serving(Table("sales", "orders", "file:/elsewhere/orders", 1, hudi, "", ()))
+    monkeypatch.setattr(driver, "MetastoreClient", lambda _: nullcontext(metastore))
     warehouse = REQUEST.warehouse.model_copy(update={"locations": ("/warehouse",)})
     request = REQUEST.model_copy(update={"type": CompactionType.LOG_COMPACTION, "warehouse": warehouse})
     with pytest.raises(Refused, match="it lies at file:/elsewhere/orders") as refused:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,19 +32,21 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask
-from compaction_operator.metastore import (
-    Generation,
-    MetastoreClient,
-    MetastoreUnavailable,
-    OpenTransactions,
-    QueueEntry,
-    QueueState,
-    Target,
-    TxnInfo,
-)
+from compaction_operator.metastore import MetastoreUnavailable, QueueEntry, QueueState, Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.driver.support import IDENTITY, REQUEST, Reports, SameTable, Store
+from tests.support.metastore import FakeMetastore
+from tests.unit.driver.support import (
+    IDENTITY,
+    REQUEST,
+    TABLE,
+    Reports,
+    Store,
+    know_partitions,
+    metastore_of,
+    partition_of,
+    script_open_transactions,
+)
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
 THREE_INSERTS = FIXTURES / "table_txn_001" / "before"
@@ -55,31 +58,30 @@ HIGHEST_TXN = 40
 ROW = "struct<id:int,name:string>"
 
 
-class Metastore(SameTable):
-    """Three write ids are committed; `open` are the transactions that are open, by the number of the question."""
+def hive3_metastore(*opened: tuple[int, ...]) -> FakeMetastore:
+    """Three write ids are committed; `opened` are the transactions that are open, by the number of the question."""
+    metastore = metastore_of()
+    script_open_transactions(metastore, *(opened or ((),)), marks=count(HIGHEST_TXN))
+    return metastore
 
-    def __init__(self, *open_: tuple[int, ...]) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-        self.queue: tuple[QueueEntry, ...] = ()
-        self._open = open_ or ((),)
 
-    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        self.asked.append("write ids")
-        return ValidWriteIdList.parse(f"{database}.{name}:3:{2**63 - 1}::")
+def converted(*opened: tuple[int, ...]) -> FakeMetastore:
+    """A table that was not ACID before: its write ids begin at 10000001."""
+    metastore = hive3_metastore(*opened)
+    metastore.set_write_ids(f"{TABLE}:10000003:{2**63 - 1}::")
+    return metastore
 
-    def generation(self) -> Generation:
-        return Generation.HIVE3
 
-    def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
-        return self.queue
+def with_deletes() -> FakeMetastore:
+    metastore = hive3_metastore()
+    write_ids = ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
+    metastore.write_ids[TABLE] = replace(write_ids, table=TABLE)
+    return metastore
 
-    def open_transactions(self) -> OpenTransactions:
-        number = self.asked.count("transactions")
-        self.asked.append("transactions")
-        txns = self._open[min(number, len(self._open) - 1)]
-        infos = tuple(TxnInfo(txn=txn, state="OPEN", user="alice", host="desk") for txn in txns)
-        return OpenTransactions(HIGHEST_TXN + number, infos)
+
+def snapshots_asked(metastore: FakeMetastore) -> list[str]:
+    """Return the calls for write ids and open transactions."""
+    return [call.name for call in metastore.calls if call.name in {"valid_write_ids", "open_transactions"}]
 
 
 class Held:
@@ -117,19 +119,19 @@ def run(
     *locations: Path | str,
     locks: Held | None = None,
     store: Store | None = None,
-    metastore: Metastore | None = None,
+    metastore: FakeMetastore | None = None,
     reports: Reports | None = None,
     runner: LocalRunner | None = None,
     row: str | None = None,
     kind: CompactionType = CompactionType.MAJOR,
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": kind})
-    metastore = metastore or Metastore()
-    attempt = DriverContext(cast(MetastoreClient, metastore), request, "pod1", IDENTITY, row)
+    metastore = metastore or hive3_metastore()
+    attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
     compaction = HiveCompaction(protocol, runner=runner or LocalRunner(), report=reports or Reports())
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
-    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
+    know_partitions(metastore, targets)
     return compaction.run(targets, Journal(store or Store(), attempt))
 
 
@@ -141,7 +143,7 @@ def failed(
     *locations: Path | str,
     locks: Held | None = None,
     store: Store | None = None,
-    metastore: Metastore | None = None,
+    metastore: FakeMetastore | None = None,
     kind: CompactionType = CompactionType.MAJOR,
 ) -> JobError:
     with pytest.raises(JobError) as caught:
@@ -156,12 +158,12 @@ def entry(partition: str | None, state: QueueState = QueueState.WORKING) -> Queu
 
 
 @pytest.mark.parametrize("partition", [None, "PRT=0"])
-def test_a_table_that_somebody_else_compacts_is_left_alone(
+def test_a_table_that_another_client_compacts_is_left_alone(
     partition: str | None, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written, staging too; whose entry it is, is said."""
     monkeypatch.setattr(hive, "make_staging", lambda *_: pytest.fail("it begins"))
-    metastore = Metastore()
+    metastore = hive3_metastore()
     metastore.queue = (entry(partition),)
     error = failed(*places, metastore=metastore)
     assert error.reason is Reason.IN_COMPACTION_QUEUE
@@ -171,7 +173,7 @@ def test_a_table_that_somebody_else_compacts_is_left_alone(
 
 
 def test_entries_of_other_partitions_and_ended_ones_are_nobodys_trouble(places: tuple[Path, Path]) -> None:
-    metastore = Metastore()
+    metastore = hive3_metastore()
     metastore.queue = (entry("prt=9"), entry("prt=0", QueueState.READY_FOR_CLEANING), entry(None, QueueState.FAILED))
     assert run(*places, metastore=metastore).reason is Reason.COMPACTED
 
@@ -180,7 +182,7 @@ def test_a_compaction_that_hive_began_meanwhile_is_not_raced(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H23: Hive's own Worker, which takes no notice of ours, would publish what it planned before."""
-    metastore = Metastore()
+    metastore = hive3_metastore()
     verify = arithmetic.verify
 
     def begun(*arguments: Any) -> None:
@@ -254,7 +256,7 @@ def union(tmp_path: Path) -> Path:
 
 def test_what_a_union_all_left_behind_is_recorded_and_compacted(union: Path) -> None:
     store = AsTheCrdSays()
-    assert run(union, store=store, metastore=Converted()).reason is Reason.COMPACTED
+    assert run(union, store=store, metastore=converted()).reason is Reason.COMPACTED
     assert UNION in obsolete_in(store)
     assert bases(union) == ["base_10000003"]
 
@@ -264,7 +266,7 @@ def test_a_partition_that_the_api_server_refuses_leaves_the_others_alone(
 ) -> None:
     """Nothing is published of it, and the message says which name it was about."""
     store = AsTheCrdSays(pattern="^((base|delta|delete_delta)_[^/]+|[0-9]+_[0-9]+[^/]*)$")
-    error = failed(union, *places, store=store, metastore=Converted())
+    error = failed(union, *places, store=store, metastore=converted())
     assert error.reason is Reason.DRIVER_FAILED
     assert str(union) in str(error)
     assert f"'{UNION}' should match" in str(error)
@@ -390,39 +392,33 @@ def obsolete_in(store: Store) -> set[str]:
 
 def test_a_first_base_is_guarded_while_an_older_transaction_is_open(places: tuple[Path, Path]) -> None:
     """H24: its reader may look again; the guard is in the journal, and so goes when the reader has gone."""
-    store, metastore = Store(), Metastore((7,))
+    store, metastore = Store(), hive3_metastore((7,))
     run(*places, store=store, metastore=metastore)
     assert [names(place) for place in places] == [{GUARD, "base_0000003"}] * 2
     assert GUARD in obsolete_in(store)
-    assert metastore.asked[:2] == ["write ids", "transactions"]
+    assert snapshots_asked(metastore)[:2] == ["valid_write_ids", "open_transactions"]
 
 
 def test_no_guard_for_those_who_came_later_or_have_gone(places: tuple[Path, Path]) -> None:
     """The merging takes its time: most readers from before have gone by then."""
     store = Store()
-    run(places[0], store=store, metastore=Metastore((7,), (HIGHEST_TXN + 1,)))
+    run(places[0], store=store, metastore=hive3_metastore((7,), (HIGHEST_TXN + 1,)))
     assert names(places[0]) == {"base_0000003"}
     assert GUARD not in obsolete_in(store)
 
 
 def test_the_next_major_needs_no_guard(places: tuple[Path, Path]) -> None:
     """Nor does it ask: its base is not the first."""
-    run(places[0], metastore=Metastore((7,)))
-    again = Metastore((7,))
+    run(places[0], metastore=hive3_metastore((7,)))
+    again = hive3_metastore((7,))
     assert run(places[0], metastore=again).reason is Reason.NOTHING_TO_COMPACT
-    assert again.asked == ["write ids"]
+    assert snapshots_asked(again) == ["valid_write_ids"]
 
 
 @pytest.fixture
 def original(tmp_path: Path) -> Path:
     """A table with files from before it was ACID; its write ids begin at 10000001."""
     return Path(shutil.copytree(FIXTURES / "original" / "before", tmp_path / "original"))
-
-
-class Converted(Metastore):
-    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        self.asked.append("write ids")
-        return ValidWriteIdList.parse(f"{database}.{name}:10000003:{2**63 - 1}::")
 
 
 @pytest.fixture
@@ -439,7 +435,7 @@ def test_with_originals_nothing_is_published_while_an_older_transaction_is_open(
     original: Path, impatient: None
 ) -> None:
     """H24: a guard would hide them. Whom it waits for is said, and the staging of what waits is given up."""
-    error = failed(original, metastore=Converted((7,)))
+    error = failed(original, metastore=converted((7,)))
     assert error.reason is Reason.WAITING_FOR_OPEN_TRANSACTIONS
     assert "transaction 7 of alice@desk" in str(error)
     assert bases(original) == []
@@ -447,27 +443,24 @@ def test_with_originals_nothing_is_published_while_an_older_transaction_is_open(
 
 def test_with_originals_the_base_is_published_once_they_have_gone(original: Path) -> None:
     store = Store()
-    run(original, store=store, metastore=Converted((7,), ()))
+    run(original, store=store, metastore=converted((7,), ()))
     assert bases(original) == ["base_10000003"]
     assert GUARD not in obsolete_in(store)
 
 
 def test_a_partition_that_waits_holds_up_no_other(original: Path, places: tuple[Path, Path], impatient: None) -> None:
     """The others are guarded and published."""
-    failed(original, places[0], metastore=Converted((7,)))
+    failed(original, places[0], metastore=converted((7,)))
     assert bases(original) == []
     assert names(places[0]) == {GUARD, "base_0000003"}
 
 
 def test_a_metastore_that_does_not_say_who_is_there_ends_the_attempt(places: tuple[Path, Path]) -> None:
     """H13, H24: it is not taken for nobody."""
-
-    class Silent(Metastore):
-        def open_transactions(self) -> OpenTransactions:
-            raise MetastoreUnavailable("no answer")
-
+    metastore = hive3_metastore()
+    metastore.fail(MetastoreUnavailable("no answer"), "open_transactions")
     with pytest.raises(MetastoreUnavailable):
-        run(places[0], metastore=Silent())
+        run(places[0], metastore=metastore)
     assert {name for name in names(places[0]) if not name.startswith("_")} == set()
 
 
@@ -539,26 +532,26 @@ def test_a_task_that_loses_a_row_publishes_nothing_and_says_where(
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
 
 
-def swapped(metastore: Metastore) -> None:
+def swapped(metastore: FakeMetastore) -> None:
     """The table is renamed, and another takes its name: its write ids are others, the old places are not its."""
-    metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
+    metastore.alter_table(TABLE, create_time=IDENTITY.create_time + 1)
 
 
 def test_a_table_that_another_takes_the_name_of_before_the_lock_is_not_touched(places: tuple[Path, Path]) -> None:
     """Its files would be judged by the other's write ids: rows that were rolled back would come to light."""
-    metastore, store = Metastore(), Store()
+    metastore, store = hive3_metastore(), Store()
     swapped(metastore)
     error = failed(*places, metastore=metastore, store=store)
     assert error.reason is Reason.TABLE_CHANGED
     assert "table sales.orders was dropped and created again" in str(error)
     assert [names(place) for place in places] == [set(), set()]
-    assert (store.resources, metastore.asked) == ({}, [])
+    assert (store.resources, snapshots_asked(metastore)) == ({}, [])
 
 
 def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first one published is right."""
     monkeypatch.setattr(Hive3, "batch_partitions", 1)
-    metastore = Metastore()
+    metastore = hive3_metastore()
     store = Store(on_create=lambda: swapped(metastore))
     assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
     assert [names(place) for place in places] == [{"base_0000003"}, set()]
@@ -567,7 +560,7 @@ def test_between_two_batches_too(places: tuple[Path, Path], monkeypatch: pytest.
 def test_a_table_that_is_swapped_while_it_is_merged_gets_no_journal_and_nothing_is_published(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+    metastore, store, verify = hive3_metastore(), Store(), arithmetic.verify
 
     def meanwhile(*arguments: Any) -> None:
         verify(*arguments)
@@ -591,13 +584,16 @@ def test_a_partition_that_is_another_one_by_now_is_given_up_alone(
     places: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    metastore, store, verify = Metastore(), Store(), arithmetic.verify
+    metastore, store, verify = hive3_metastore(), Store(), arithmetic.verify
+    known = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(places)]
+    know_partitions(metastore, known)
 
     def change(*arguments: Any) -> None:
         if arguments:
             verify(*arguments)
-        known = Target("prt=0", str(places[0]), 1)
-        metastore.meant["prt=0"] = replace(known, **become) if become else None
+        metastore.partitions[TABLE].pop("prt=0", None)
+        if become:
+            metastore.partitions[TABLE]["prt=0"] = partition_of(replace(known[0], **become))
 
     if when == "before":
         change()
@@ -614,7 +610,7 @@ WORKERS_FOLDER = "_tmp_0f8fad5b-d9cb-469f-a165-70867728950e"
 
 def test_a_compaction_that_hive_begins_after_the_journal_is_not_raced(places: tuple[Path, Path]) -> None:
     """H23: it is asked for right before each rename; only the partition that Hive works at is given up."""
-    metastore = Metastore()
+    metastore = hive3_metastore()
 
     def begins() -> None:
         metastore.queue = (entry("prt=0"),)
@@ -627,7 +623,7 @@ def test_a_compaction_that_hive_begins_after_the_journal_is_not_raced(places: tu
 
 def test_what_the_queue_said_serves_for_a_second(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """H23: a batch may take hours to publish, and Hive may begin at any moment of that."""
-    metastore, now = Metastore(), [0.0]
+    metastore, now = hive3_metastore(), [0.0]
 
     def begins() -> None:
         now[0] += 1.1
@@ -683,9 +679,8 @@ def test_an_overlap_that_an_earlier_attempt_had_no_time_to_find_is_named(places:
     """H23: that driver was killed right after its rename. No further attempt can help, and nothing is published."""
     run(places[0])
     shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / "delta_0000001_0000005")
-    metastore = Metastore()
-    write_ids = ValidWriteIdList.parse(f"sales.orders:5:{2**63 - 1}::")
-    metastore.valid_write_ids = lambda database, name: write_ids  # type: ignore[method-assign]
+    metastore = hive3_metastore()
+    metastore.set_write_ids(f"{TABLE}:5:{2**63 - 1}::")
     error = failed(places[0], metastore=metastore)
     assert error.reason is Reason.OVERLAPPED
     assert "base_0000003 and delta_0000001_0000005 overlap" in str(error)
@@ -735,7 +730,7 @@ def test_what_holds_all_of_ours_or_none_beyond_it_is_no_overlap(
 def test_a_worker_that_is_at_work_right_after_the_rename_may_have_listed_before(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metastore = Metastore()
+    metastore = hive3_metastore()
 
     def begins() -> None:
         metastore.queue = (entry("prt=0"), entry("prt=1", QueueState.INITIATED))
@@ -752,14 +747,14 @@ def test_what_a_worker_has_just_published_is_listed_when_the_queue_says_that_it_
     places: tuple[Path, Path],
 ) -> None:
     """H23: the queue is asked first. What a Worker publishes after a listing is missing from that."""
+    metastore = hive3_metastore()
 
-    class Ending(Metastore):
-        def compactions(self, database: str, table: str) -> tuple[QueueEntry, ...]:
-            if (places[0] / "base_0000003").exists():
-                shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / "delta_0000001_0000005")
-            return ()
+    def end(*_: str) -> None:
+        if (places[0] / "base_0000003").exists():
+            shutil.copytree(places[0] / "delta_0000001_0000001_0000", places[0] / "delta_0000001_0000005")
 
-    assert failed(places[0], metastore=Ending()).reason is Reason.OVERLAPPED
+    metastore.on("compactions", end)
+    assert failed(places[0], metastore=metastore).reason is Reason.OVERLAPPED
 
 
 TYPES = FIXTURES / "types" / "before"
@@ -770,11 +765,6 @@ def pairs(tmp_path: Path) -> tuple[Path, Path]:
     """Two partitions; a minor compaction publishes a delta and a delete_delta in each."""
     one, other = (Path(shutil.copytree(TYPES, tmp_path / name)) for name in ("p1", "p2"))
     return one, other
-
-
-class WithDeletes(Metastore):
-    def valid_write_ids(self, database: str, name: str) -> ValidWriteIdList:
-        return ValidWriteIdList.parse((FIXTURES / "types" / "writeids-minor-before.txt").read_text())
 
 
 class Waited(Held):
@@ -801,7 +791,7 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
     pairs: tuple[Path, Path],
 ) -> None:
     """Those who wait for an EXCLUSIVE lock before the driver have their turn first."""
-    metastore = WithDeletes()
+    metastore = with_deletes()
     locks = Waited(lambda: swapped(metastore))
     error = failed(*pairs, metastore=metastore, locks=locks, kind=CompactionType.MINOR)
     assert error.reason is Reason.TABLE_CHANGED
@@ -810,9 +800,9 @@ def test_a_pair_of_a_table_that_was_renamed_while_its_lock_was_waited_for_is_not
 
 
 def test_a_pair_of_a_partition_that_was_created_again_meanwhile_is_given_up_alone(pairs: tuple[Path, Path]) -> None:
-    metastore = WithDeletes()
-    again = Target("prt=0", str(pairs[0]), 2)
-    locks = Waited(lambda: metastore.meant.update({"prt=0": again}))
+    metastore = with_deletes()
+    again = partition_of(Target("prt=0", str(pairs[0]), 2))
+    locks = Waited(lambda: metastore.partitions[TABLE].update({"prt=0": again}))
     error = failed(*pairs, metastore=metastore, locks=locks, kind=CompactionType.MINOR)
     assert (error.reason, "dropped and created again" in str(error)) == (Reason.TABLE_CHANGED, True)
     assert [len(published(place)) for place in pairs] == [0, 2]
@@ -823,7 +813,7 @@ def test_a_pair_is_not_published_where_hive_began_while_its_lock_was_waited_for(
     what: str, pairs: tuple[Path, Path]
 ) -> None:
     """H23: minutes may have gone by since the journal; Hive's Worker takes no notice of locks."""
-    metastore = WithDeletes()
+    metastore = with_deletes()
 
     def begins() -> None:
         if what == "entry":
@@ -859,7 +849,7 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
                 when_readers_come.append({name.rpartition("delta_")[0] for name in published(place)})
 
     monkeypatch.setattr(LocalStorage, "publish", publish)
-    error = failed(place, metastore=WithDeletes(), locks=Watched(), kind=CompactionType.MINOR)
+    error = failed(place, metastore=with_deletes(), locks=Watched(), kind=CompactionType.MINOR)
     assert "Input/output error" in str(error)
     assert when_readers_come == [{"", "delete_"}]
 

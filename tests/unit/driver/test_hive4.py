@@ -2,8 +2,8 @@
 
 import shutil
 import threading
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,20 @@ from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.metastore import LockState, LockWish, MetastoreUnavailable, Target
+from compaction_operator.metastore import Generation, LockWish, MetastoreUnavailable, QueueState, Target
 from compaction_operator.storage import LocalStorage, StorageError
-from tests.unit.driver.hive4_metastore import Hive4Metastore
-from tests.unit.driver.support import IDENTITY, REQUEST, Reports, Store
+from tests.support.calls import ANY
+from tests.support.metastore import ABORTED, COMMITTED, OPEN, FakeMetastore
+from tests.unit.driver.support import (
+    IDENTITY,
+    REQUEST,
+    TABLE,
+    Reports,
+    Store,
+    know_partitions,
+    metastore_of,
+    queue_states,
+)
 
 THREE_INSERTS = Path(__file__).parents[2] / "fixtures/hive-4.0.1/table_txn_001/before"
 DELTAS = sorted(path.name for path in THREE_INSERTS.iterdir())
@@ -34,14 +44,25 @@ def places(tmp_path: Path) -> list[Path]:
     return [Path(shutil.copytree(THREE_INSERTS, tmp_path / name)) for name in ("p1", "p2", "p3")]
 
 
-def run(metastore: Hive4Metastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
+def hive4_metastore(*, highest: int = 3) -> FakeMetastore:
+    """A metastore that gives a snapshot only without the driver's own transactions, which must not count as open."""
+    metastore = metastore_of(hive=Generation.HIVE4, highest=highest)
+
+    def check(*, without: Collection[int]) -> None:
+        assert set(without) == {txn for txn, state in metastore.outcomes().items() if state == OPEN}
+
+    metastore.on("valid_txns", check)
+    return metastore
+
+
+def run(metastore: FakeMetastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
     journal = Journal(store or Store(), attempt)
     targets = [Target(f"prt={place.name}", str(place), 1) for place in places]
-    metastore.meant = {**{target.partition: target for target in targets}, **metastore.meant}
+    know_partitions(metastore, targets)
     return HiveCompaction(protocol, runner=LocalRunner(), report=Reports()).run(targets, journal)
 
 
@@ -50,29 +71,35 @@ def outputs(places: list[Path]) -> list[set[str]]:
 
 
 def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[Path]) -> None:
-    metastore, store = Hive4Metastore(), Store()
+    metastore, store = hive4_metastore(), Store()
     assert run(metastore, places, store=store).reason is Reason.COMPACTED
     assert outputs(places) == [{f"base_0000003_v{txn:07d}"} for txn in (101, 102, 103)]
-    assert metastore.txns == dict.fromkeys((101, 102, 103), "committed")
+    assert metastore.outcomes() == dict.fromkeys((101, 102, 103), COMMITTED)
     (journal,) = store.resources.values()
     held = [(entry["txnId"], entry["queueId"]) for entry in journal["spec"]["partitions"]]
-    assert (held, journal["spec"]["lockIds"]) == ([(101, 1), (102, 2), (103, 3)], [101, 102, 103])
+    assert held == [(101, 1), (102, 2), (103, 3)]
+    assert journal["spec"]["lockIds"] == [2, 3, 4]  # lock 1 is the driver's own
 
 
 def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) -> None:
     (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
     with pytest.raises(JobError):
         run(metastore, places)
     assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000103"}]
-    assert metastore.txns == {101: "committed", 102: "aborted", 103: "committed"}
-    assert metastore.states == {1: "ready for cleaning", 2: "failed", 3: "ready for cleaning"}
-    assert "bucket_00000_0" in metastore.reasons[2]
+    assert metastore.outcomes() == {101: COMMITTED, 102: ABORTED, 103: COMMITTED}
+    assert queue_states(metastore) == {1: "ready for cleaning", 2: "failed", 3: "ready for cleaning"}
+    assert "bucket_00000_0" in str(metastore.queue[1].error)
 
 
-def test_a_partition_that_somebody_else_has_does_not_hold_up_the_others(places: list[Path]) -> None:
-    metastore = Hive4Metastore()
-    metastore.handed_out = lambda job: None if job.partition == "prt=p2" else job
+def test_a_partition_that_another_client_compacts_does_not_hold_up_the_others(places: list[Path]) -> None:
+    metastore = hive4_metastore()
+
+    def take_away(**_: object) -> None:
+        if metastore.queue[-1].partition == "prt=p2":
+            metastore.change_entries(2, state=QueueState.WORKING)
+
+    metastore.on("take_compaction", take_away)
     with pytest.raises(JobError) as waiting:
         run(metastore, places)
     assert waiting.value.reason is Reason.IN_COMPACTION_QUEUE
@@ -81,42 +108,43 @@ def test_a_partition_that_somebody_else_has_does_not_hold_up_the_others(places: 
 
 def test_a_partition_that_cannot_be_planned_never_enters_the_queue(places: list[Path]) -> None:
     (places[1] / "delta_1_2_x").mkdir()
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
     with pytest.raises(JobError, match="delta_1_2_x") as unsupported:
         run(metastore, places)
     assert unsupported.value.reason is Reason.UNSUPPORTED_TABLE
-    assert metastore.asked.count("enqueue_compaction") == 2
+    assert metastore.count("enqueue_compaction") == 2
 
 
 def test_a_commit_of_which_nobody_knows_ends_the_attempt_and_leaves_the_rest_unpublished(places: list[Path]) -> None:
     """The outputs of the first stay where they are: it may be that everybody reads them."""
-    metastore = Hive4Metastore(failures={"commit_txn": MetastoreUnavailable("no answer")})
+    metastore = hive4_metastore()
+    metastore.fail(MetastoreUnavailable("no answer"), "commit_txn")
     with pytest.raises(MetastoreUnavailable):
         run(metastore, places)
     assert "base_0000003_v0000101" in outputs(places)[0]
-    assert metastore.txns == {101: "open", 102: "aborted", 103: "aborted"}
+    assert metastore.outcomes() == {101: OPEN, 102: ABORTED, 103: ABORTED}
     assert {name for place in outputs(places)[1:] for name in place if not name.startswith("_")} == set()
 
 
 def test_a_metastore_that_is_gone_is_not_waited_for_once_for_each_partition(places: list[Path]) -> None:
     """Its time-out, times two calls, times 32 partitions, would be a quarter of an hour. All heartbeats stop."""
     gone = MetastoreUnavailable("no answer")
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
 
     def die() -> None:
-        metastore.failures = dict.fromkeys(("heartbeat_txn", "mark_failed", "abort_txn"), gone)
+        metastore.fail(gone, "heartbeat_txn", "mark_failed", "abort_txn")
 
     with pytest.raises(MetastoreUnavailable):
         run(metastore, places, store=Store(on_create=die))
-    assert [metastore.asked.count(call) for call in ("mark_failed", "abort_txn")] == [1, 1]
+    assert [metastore.count(call) for call in ("mark_failed", "abort_txn")] == [1, 1]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("heartbeat")]
 
 
 def test_a_transaction_that_is_lost_ends_its_partition_alone(places: list[Path]) -> None:
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
 
     def lose() -> None:
-        metastore.txns[102] = "aborted"
+        metastore.end_txn(102, ABORTED)
 
     with pytest.raises(JobError) as lost:
         run(metastore, places, store=Store(on_create=lose))
@@ -129,22 +157,22 @@ def test_originals_before_the_first_write_have_no_place_in_the_queue(tmp_path: P
     place = tmp_path / "p1"
     place.mkdir()
     shutil.copy(THREE_INSERTS.parents[1] / "original/before/000000_0", place / "000000_0")
-    metastore = Hive4Metastore(highest=0)
+    metastore = hive4_metastore(highest=0)
     with pytest.raises(JobError, match="nothing was written") as unsupported:
         run(metastore, [place])
     assert unsupported.value.reason is Reason.UNSUPPORTED_TABLE
-    assert "enqueue_compaction" not in metastore.asked
+    assert metastore.count("enqueue_compaction") == 0
 
 
 def test_a_driver_whose_transactions_are_gone_writes_no_journal_of_them(
     places: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H19: a journal of a driver that is late would be settled beside its successor's staging."""
-    metastore, store, verify = Hive4Metastore(), Store(), arithmetic.verify
+    metastore, store, verify = hive4_metastore(), Store(), arithmetic.verify
 
     def paused(*arguments: Any) -> None:
         verify(*arguments)
-        metastore.txns[101] = "aborted"
+        metastore.end_txn(101, ABORTED)
 
     monkeypatch.setattr(hive, "verify", paused)
     with pytest.raises(JobError) as lost:
@@ -160,12 +188,12 @@ def test_a_table_that_another_takes_the_name_of_is_not_published(
     when: str, places: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claims go by the name, and so are on the other table: they are given back."""
-    metastore, store, verify = Hive4Metastore(), Store(), arithmetic.verify
+    metastore, store, verify = hive4_metastore(), Store(), arithmetic.verify
 
     def swap(*arguments: Any) -> None:
         if arguments:
             verify(*arguments)
-        metastore.table = replace(metastore.table, create_time=IDENTITY.create_time + 1)
+        metastore.alter_table(TABLE, create_time=IDENTITY.create_time + 1)
 
     if when == "before the claims":
         swap()
@@ -175,8 +203,8 @@ def test_a_table_that_another_takes_the_name_of_is_not_published(
     assert changed.value.reason is Reason.TABLE_CHANGED
     assert store.resources == {}
     assert {name for place in outputs(places) for name in place if not name.startswith("_")} == set()
-    assert set(metastore.txns.values()) <= {"aborted"}
-    assert set(metastore.states.values()) <= {"failed"}
+    assert set(metastore.outcomes().values()) <= {ABORTED}
+    assert set(queue_states(metastore).values()) <= {"failed"}
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -185,49 +213,49 @@ def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
 ) -> None:
     """So the metastore's locks and transactions always show that it lives; in the end all is gone."""
     monkeypatch.setattr(Hive4, "batch_partitions", 1)
-    metastore = Hive4Metastore()
+    metastore, alive = hive4_metastore(), list[bool]()
+    metastore.on(ANY, lambda *_, **__: alive.append(bool(metastore.locks) or OPEN in metastore.outcomes().values()))
     if fails:
         (places[1] / DELTAS[0] / "bucket_00000_0").write_bytes(b"ORC")
         with pytest.raises(JobError):
             run(metastore, places)
     else:
         run(metastore, places)
-    begun = metastore.asked.index("lock") + 1
-    assert begun <= metastore.asked.index("enqueue_compaction")
-    assert [call for call, alive in metastore.alive[begun:] if not alive] == []
-    assert metastore.asked[-1] == "unlock"
-    assert (metastore.locks, "open" in metastore.txns.values()) == ([], False)
+    asked = [call.name for call in metastore.calls]
+    begun = asked.index("lock") + 1
+    assert begun <= asked.index("enqueue_compaction")
+    assert [call for call, held in zip(asked[begun:], alive[begun:], strict=True) if not held] == []
+    assert asked[-1] == "unlock"
+    assert (metastore.locks, OPEN in metastore.outcomes().values()) == ((), False)
 
 
 def test_a_claim_does_not_wait_behind_whoever_waits_for_the_drivers_own_lock(places: list[Path]) -> None:
     """An INSERT OVERWRITE, say: the table's lock is given back as soon as a transaction shows that the driver lives."""
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
     held: list[bool] = []
-    lock = metastore.lock
 
-    def claimed(wish: LockWish) -> LockState:
-        held.extend([bool(metastore.locks)] if wish.txn else [])
-        return lock(wish)
+    def claimed(wish: LockWish) -> None:
+        held.extend([any(not lock.txn for lock in metastore.locks)] if wish.txn else [])
 
-    metastore.lock = claimed  # type: ignore[method-assign]
+    metastore.on("lock", claimed)
     run(metastore, places)
     assert held == [False, False, False]
 
 
 def test_two_partitions_in_one_place_leave_no_claim_behind(places: list[Path]) -> None:
     """A claim belongs to its partition, wherever that lies. (A driver refuses such partitions before it begins.)"""
-    metastore = Hive4Metastore()
+    metastore = hive4_metastore()
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     targets = [Target(name, str(places[0]), 1) for name in ("prt=p1", "prt=p2")]
-    metastore.meant = {target.partition: target for target in targets}
+    know_partitions(metastore, targets)
     journal = Journal(Store(), attempt)
     flow = HiveCompaction(protocol_of(attempt), runner=LocalRunner(), report=Reports())
     with suppress(JobError):
         flow.run(targets, journal)
-    assert len(metastore.txns) == 2
-    assert "open" not in metastore.txns.values()
-    assert not set(metastore.states.values()) & {"initiated", "working"}
+    assert len(metastore.outcomes()) == 2
+    assert OPEN not in metastore.outcomes().values()
+    assert not set(queue_states(metastore).values()) & {"initiated", "working"}
 
 
 def test_staging_that_cannot_be_removed_after_the_commit_fails_nothing(
@@ -237,4 +265,4 @@ def test_staging_that_cannot_be_removed_after_the_commit_fails_nothing(
         raise StorageError(f"{path}: Directory not empty")
 
     monkeypatch.setattr(LocalStorage, "delete_tree", stuck)
-    assert run(Hive4Metastore(), places).reason is Reason.COMPACTED
+    assert run(hive4_metastore(), places).reason is Reason.COMPACTED

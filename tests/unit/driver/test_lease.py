@@ -49,7 +49,7 @@ class Server:
             assert self._writes.acquire(timeout=10)
 
     def take(self, holder: str, *, renewed: timedelta = timedelta()) -> None:
-        """Let somebody else write the lease."""
+        """Let another client write the lease."""
         spec = kubernetes.client.V1LeaseSpec(
             holder_identity=holder, lease_duration_seconds=60, renew_time=datetime.now(UTC) - renewed
         )
@@ -119,7 +119,7 @@ def test_of_two_that_ask_at_once_one_gets_it(server: Server, monkeypatch: pytest
     assert caught.value.reason is Reason.WAITING_FOR_LEASE
 
 
-def test_a_lease_that_somebody_took_is_lost(server: Server, held: module.Lease) -> None:
+def test_a_lease_that_another_client_took_is_lost(server: Server, held: module.Lease) -> None:
     server.take("pod-7")
     assert held.lost.wait(10)
     with pytest.raises(JobError) as caught:
@@ -158,7 +158,7 @@ def test_a_server_that_is_away_for_a_while_is_no_loss(server: Server, held: modu
 def test_a_lease_that_was_not_renewed_in_time_is_lost(
     server: Server, held: module.Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process was stopped, or its machine asleep: somebody may have the lease by now."""
+    """The process was stopped, or its machine asleep: another client may have the lease by now."""
     server.down = True
     server.await_writes(2)
     monkeypatch.setattr(module, "DURATION_SECONDS", 0)

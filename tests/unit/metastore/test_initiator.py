@@ -1,7 +1,6 @@
 """Whether Hive compacts a table by itself, by the properties of table and database and the metastore's settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -12,41 +11,35 @@ from compaction_operator.metastore import (
     MetastoreUnavailable,
     auto_compaction,
 )
+from tests.support.metastore import FakeMetastore
 from tests.unit.metastore.test_tables import table
 
 SET, UPPER, AGAINST = {"no_auto_compaction": "true"}, {"NO_AUTO_COMPACTION": "TRUE"}, {"no_auto_compaction": "false"}
 HIVE3, HIVE4 = Generation.HIVE3, Generation.HIVE4
 
 
-@dataclass
-class Settings:
+def settings(
+    generation: Generation, database: Mapping[str, str] | None = None, initiator: str | MetastoreError = "true"
+) -> FakeMetastore:
     """A metastore with an Initiator, or with another answer to whether it has one."""
-
-    of: Generation
-    database: Mapping[str, str] = field(default_factory=dict)
-    initiator: str | MetastoreError = "true"
-
-    def generation(self) -> Generation:
-        return self.of
-
-    def get_database(self, name: str) -> Mapping[str, str]:
-        assert (name, self.of) == ("db", HIVE4)
-        return self.database
-
-    def get_config_value(self, name: str, default: str) -> str:
-        if isinstance(self.initiator, MetastoreError):
-            raise self.initiator
-        return self.initiator or default
+    metastore = FakeMetastore(generation, databases={"db": database or {}})
+    if generation is HIVE3:
+        metastore.fail(AssertionError("Hive 3 has no such property"), "get_database")
+    if isinstance(initiator, MetastoreError):
+        metastore.fail(initiator, "get_config_value")
+    elif initiator:
+        metastore.settings["hive.compactor.initiator.on"] = initiator
+    return metastore
 
 
 @pytest.mark.parametrize("parameters", [SET, UPPER])
 @pytest.mark.parametrize("generation", Generation)
 def test_a_table_can_say_no_in_either_case(generation: Generation, parameters: dict[str, str]) -> None:
-    assert auto_compaction(Settings(generation), table(parameters)) is AutoCompaction.OFF_BY_TABLE
+    assert auto_compaction(settings(generation), table(parameters)) is AutoCompaction.OFF_BY_TABLE
 
 
 def test_hive_3_does_not_ask_the_database() -> None:
-    assert auto_compaction(Settings(HIVE3, SET), table({})) is AutoCompaction.ON
+    assert auto_compaction(settings(HIVE3, SET), table({})) is AutoCompaction.ON
 
 
 @pytest.mark.parametrize(
@@ -62,7 +55,7 @@ def test_hive_3_does_not_ask_the_database() -> None:
 def test_on_hive_4_the_database_comes_before_the_table(
     database: dict[str, str], of_table: dict[str, str], found: AutoCompaction
 ) -> None:
-    assert auto_compaction(Settings(HIVE4, database), table(of_table)) is found
+    assert auto_compaction(settings(HIVE4, database), table(of_table)) is found
 
 
 @pytest.mark.parametrize("generation", Generation)
@@ -79,10 +72,10 @@ def test_on_hive_4_the_database_comes_before_the_table(
 def test_else_it_is_the_initiators_setting_and_what_is_not_known_may_happen(
     generation: Generation, answer: str | MetastoreError, found: AutoCompaction, may_happen: bool
 ) -> None:
-    seen = auto_compaction(Settings(generation, initiator=answer), table({}))
+    seen = auto_compaction(settings(generation, initiator=answer), table({}))
     assert (seen, seen.may_happen) == (found, may_happen)
 
 
 def test_a_metastore_that_does_not_answer_says_nothing_about_its_initiator() -> None:
     with pytest.raises(MetastoreUnavailable):
-        auto_compaction(Settings(HIVE3, initiator=MetastoreUnavailable("gone")), table({}))
+        auto_compaction(settings(HIVE3, initiator=MetastoreUnavailable("gone")), table({}))

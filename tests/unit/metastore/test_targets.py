@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,11 @@ from compaction_operator.metastore import (
     MetastoreClient,
     Refused,
     Table,
-    TableNotFound,
     compactable_table,
     hudi_table,
     require_one_compactor,
 )
+from tests.support.metastore import FakeMetastore, serving
 
 REF = TableRef(database="lake", name="orders")
 ACID = Table(
@@ -36,20 +36,8 @@ HUDI = replace(ACID, parameters={}, input_format="org.apache.hudi.hadoop.realtim
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 
 
-class One:
-    """A metastore with one table at most."""
-
-    def __init__(self, table: Table | None) -> None:
-        self._table = table
-
-    def get_table(self, database: str, name: str) -> Table:
-        if self._table is None:
-            raise TableNotFound(f"{database}.{name}")
-        return self._table
-
-
 def client(table: Table | None) -> MetastoreClient:
-    return cast(MetastoreClient, One(table))
+    return serving(*[table] if table else []).client()
 
 
 @pytest.mark.parametrize(
@@ -93,26 +81,11 @@ def test_a_table_of_the_other_format_is_refused(
     assert caught.value.reason is reason
 
 
-class Initiating:
-    """A metastore whose Initiator is on, or does not say whether it is."""
-
-    def __init__(self, generation: Generation, initiator: str) -> None:
-        self._generation, self._initiator = generation, initiator
-
-    def generation(self) -> Generation:
-        return self._generation
-
-    def get_config_value(self, name: str, default: str) -> str:
-        return self._initiator
-
-    def get_database(self, name: str) -> dict[str, str]:
-        return {}
-
-
 def one_compactor(
     generation: Generation, *, initiator: str = "true", allowed: bool = False, table: Table = ACID
 ) -> None:
-    require_one_compactor(cast(MetastoreClient, Initiating(generation, initiator)), table, allowed=allowed)
+    metastore = FakeMetastore(generation, settings={"hive.compactor.initiator.on": initiator})
+    require_one_compactor(metastore.client(), table, allowed=allowed)
 
 
 @pytest.mark.parametrize(("initiator", "says"), [("true", "Hive compacts"), ("", "Hive may compact")])

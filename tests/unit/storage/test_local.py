@@ -69,7 +69,7 @@ def test_delete_tree_goes_through_no_link_above(table: Path, outside: Path) -> N
 def test_a_link_swapped_in_during_deletion_leads_nowhere(
     table: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking at a directory and opening it somebody replaces it by a link."""
+    """Between looking at a directory and opening it, another process replaces it by a link."""
     delta = _delta(table)
     inner = delta / "inner"
     inner.mkdir()
@@ -113,13 +113,13 @@ def test_entries_that_vanish_during_deletion_are_fine(table: Path, monkeypatch: 
     (delta / "bucket_00001").write_bytes(b"rows")
     plain_unlink = os.unlink
 
-    def somebody_is_faster(path: str, *, dir_fd: int | None = None) -> None:
+    def another_is_faster(path: str, *, dir_fd: int | None = None) -> None:
         plain_unlink(path, dir_fd=dir_fd)
         if path == "bucket_00000":
             plain_unlink(str(delta / "bucket_00001"))
             delta.rmdir()
 
-    monkeypatch.setattr(os, "unlink", somebody_is_faster)
+    monkeypatch.setattr(os, "unlink", another_is_faster)
     assert LocalStorage().delete_tree(str(delta)) == 4
     assert not delta.exists()
 

@@ -62,7 +62,7 @@ class Outcome:
     ideal: Ideal
 
 
-class Bench:
+class PlanRunner:
     """A plane of one generation, and Hive's reader."""
 
     def __init__(self, folder: Path, *, hive: Hive, oracle: HiveOracle, seconds: float = RUN_SECONDS) -> None:

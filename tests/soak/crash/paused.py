@@ -19,7 +19,7 @@ CONTROLLER_SECONDS = 2.0
 
 
 @dataclass
-class Zombie:
+class PausedProcess:
     """A paused process; `woken` is when it went on. A controller has no end of its own: it is told to end, once."""
 
     process: PythonProcess
@@ -28,40 +28,40 @@ class Zombie:
     woken: float | None = None
 
 
-class Zombies:
+class PausedProcesses:
     """Those of one run."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-        self._zombies: list[Zombie] = []
+        self._paused: list[PausedProcess] = []
 
     def lose(self, role: Role, wake: Wake) -> None:
         """Take the node from under a process that is stopping, once it has; a controller has a successor at once."""
         if role is Role.DRIVER:
             driver = wait_until(self._stopped_driver, timeout=PAUSE_SECONDS, what="the driver to stop")
             self._plane.drivers.lose(driver)
-            self._zombies.append(Zombie(driver.process, wake, is_second_controller=False))
+            self._paused.append(PausedProcess(driver.process, wake, is_second_controller=False))
             return
         controller = self._plane.controller
         wait_until(lambda: controller.paused, timeout=PAUSE_SECONDS, what="the controller to stop")
-        self._zombies.append(Zombie(controller.lose(), wake, is_second_controller=True))
+        self._paused.append(PausedProcess(controller.lose(), wake, is_second_controller=True))
         controller.start()
 
     def step(self, is_time: Callable[[Wake], bool]) -> bool:
         """Let those go on whose time has come; return whether none is left."""
         now = time.monotonic()
-        for zombie in self._zombies:
-            if zombie.woken is None and is_time(zombie.wake):
-                zombie.woken = now
-                zombie.process.resume()
-            elif zombie.is_second_controller and zombie.woken and now > zombie.woken + CONTROLLER_SECONDS:
-                zombie.is_second_controller = False
-                zombie.process.terminate()
-        return not any(zombie.process.running for zombie in self._zombies)
+        for paused in self._paused:
+            if paused.woken is None and is_time(paused.wake):
+                paused.woken = now
+                paused.process.resume()
+            elif paused.is_second_controller and paused.woken and now > paused.woken + CONTROLLER_SECONDS:
+                paused.is_second_controller = False
+                paused.process.terminate()
+        return not any(paused.process.running for paused in self._paused)
 
     def tell(self) -> str:
         """Have those that are left say in their logs what they do, and name them; '' for none."""
-        left = [zombie.process for zombie in self._zombies if zombie.process.running]
+        left = [paused.process for paused in self._paused if paused.process.running]
         for process in left:
             os.kill(process.pid, signal.SIGUSR1)
         return "".join(f"; process {process.pid}, which was paused, has not ended: see its log" for process in left)

@@ -1,4 +1,4 @@
-"""Somebody else's job on a Hudi table: plans, runs and commits through Hudi's own client, one call at a time."""
+"""Another client's job on a Hudi table: plans, runs and commits through Hudi's own client, one call at a time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,8 +30,8 @@ LATEST_ONLY = {
 }
 
 
-class Somebody:
-    """A client of a table with these options of Hudi besides those that keep its rows right."""
+class OtherClient:
+    """Another client of a table, with these options of Hudi besides those that keep its rows right."""
 
     def __init__(self, session: HudiSession, table: SmallTable, options: Mapping[str, str] | None = None) -> None:
         self._session = session

@@ -24,7 +24,7 @@ from compaction_operator.controller.work import Work
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
 from compaction_operator.storage import LocalStorage, Storage
-from tests.integration.metastore.lab import Lab, spec_of
+from tests.integration.metastore.fixture_table import FixtureTable, spec_of
 from tests.unit.driver.support import REQUEST, Store
 
 READ_ONLY_TXN = 2
@@ -32,7 +32,12 @@ READ_ONLY_TXN = 2
 
 
 def real_work(
-    lab: Lab, uri: str, *, storage: Storage | None = None, ahead: timedelta = timedelta(), **warehouse_fields: Any
+    table: FixtureTable,
+    uri: str,
+    *,
+    storage: Storage | None = None,
+    ahead: timedelta = timedelta(),
+    **warehouse_fields: Any,
 ) -> Work:
     """The controller's work, with the metastore of that URI; its clock may be ahead."""
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
@@ -54,7 +59,7 @@ def cleanup(spec: CompactionCleanupSpec) -> Cleanup:
 
 
 @dataclass
-class Keeper:
+class ControllerSteps:
     """One journal, and what is in its status so far."""
 
     work: Work
@@ -78,9 +83,9 @@ class Keeper:
     def blockers(self, *, now: datetime | None = None) -> tuple[Blocker, ...]:
         """Look once; return who is waited for."""
         key = self.cleanup.table
-        world = self.work.look(key.warehouse, [key])[key]
-        assert isinstance(world, ReaderSnapshot), world
-        return blockers(self.baseline, world, readers=self.readers, now=now or datetime.now(UTC))
+        seen = self.work.look(key.warehouse, [key])[key]
+        assert isinstance(seen, ReaderSnapshot), seen
+        return blockers(self.baseline, seen, readers=self.readers, now=now or datetime.now(UTC))
 
     def waits_for(self) -> list[tuple[str, int]]:
         """Return kind and id of those who are waited for."""
@@ -104,26 +109,31 @@ class Keeper:
         self.cleanup = Cleanup(self.cleanup.meta, self.cleanup.spec, status, {})
 
 
-def read_only_transaction(lab: Lab) -> int:
+def read_only_transaction(table: FixtureTable) -> int:
     """Open a transaction as Hive 4 opens one for a query that takes no locks (HIVE-26165); on Hive 3 a plain one."""
-    if not lab.is_hive4:
-        return lab.admin.open_txn(user="reader", agent="test")
+    if not table.is_hive4:
+        return table.admin.open_txn(user="reader", agent="test")
     request = hive4.OpenTxnRequest(num_txns=1, user="reader", hostname="desk", txn_type=READ_ONLY_TXN)
-    reply = lab.admin._call(lambda client: hive4.open_txns(client, request))
+    reply = table.admin._call(lambda client: hive4.open_txns(client, request))
     return int(reply.txn_ids[0])
 
 
-def read_lock(lab: Lab, *, partition: str | None = None, txn: int = 0) -> int:
+def read_lock(table: FixtureTable, *, partition: str | None = None, txn: int = 0) -> int:
     """Take a reader's lock and return its id."""
     wish = LockWish(
-        database=lab.database, table=lab.name, partition=partition, kind=LockKind.SHARED_READ, agent="reader", txn=txn
+        database=table.database,
+        table=table.name,
+        partition=partition,
+        kind=LockKind.SHARED_READ,
+        agent="reader",
+        txn=txn,
     )
-    return lab.admin.lock(wish).lock_id
+    return table.admin.lock(wish).lock_id
 
 
-def end(lab: Lab, *, txns: Sequence[int] = (), locks: Sequence[int] = ()) -> None:
+def end(table: FixtureTable, *, txns: Sequence[int] = (), locks: Sequence[int] = ()) -> None:
     """End readers."""
     for txn in txns:
-        lab.admin.commit_txn(txn)
+        table.admin.commit_txn(txn)
     for lock in locks:
-        lab.admin.unlock(lock)
+        table.admin.unlock(lock)

@@ -36,7 +36,7 @@ PARTITIONS = {"try_it": ("p1", "p2", "p3")}
 
 
 @dataclass
-class Lab:
+class FixtureTable:
     """A table of the fixtures, known to the metastore with real write ids."""
 
     admin: MetastoreAdmin
@@ -124,7 +124,7 @@ class Lab:
         return [txn.txn for txn in opened if (txn.agent or "").startswith(AGENT_PREFIX)]
 
 
-def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str, fixture: str) -> Lab:
+def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str, fixture: str) -> FixtureTable:
     """Make a table of a fixture of the server's version: its files, its partitions, and no write ids yet."""
     source = FIXTURES / f"hive-{server.hive}" / fixture
     directory = Path(server.warehouse) / f"{database}.db" / fixture
@@ -135,7 +135,7 @@ def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str, fi
     if partitions:
         admin.add_partitions(database, fixture, [[value] for value in partitions])
     shutil.copytree(source / "before", directory, dirs_exist_ok=True)
-    return Lab(admin, database, fixture, directory)
+    return FixtureTable(admin, database, fixture, directory)
 
 
 def spec_of(store: Store) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _columns(source: Path) -> list[tuple[str, str]]:
 
 
 def pool_of(*, attempt: int = 1, pod: str = "pod1") -> str:
-    """Return the pool of the queue that a lab's driver has for itself."""
+    """Return the pool of the queue that a fixture_table's driver has for itself."""
     return queue_pool(uid=REQUEST.uid, attempt=attempt, pod_uid=pod)
 
 

@@ -1,0 +1,5 @@
+"""What tests of several kinds share."""
+
+import pytest
+
+pytest.register_assert_rewrite("tests.support.metastore_contract")
