@@ -174,7 +174,9 @@ class Scene:
     def check_refused(self, refused: Mapping[str, tuple[str, str]]) -> None:
         """Wait until compactions are refused, each with its reason and a message that names this, without a Job."""
         names = [f"tcomp/{name}" for name in refused]
-        self.cluster.kubectl("wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=240s")
+        self.cluster.kubectl(
+            "wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=300s", timeout=310
+        )
         for name, (reason, named) in refused.items():
             verdict = self.verdict(name)
             assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, reason), (name, verdict)
