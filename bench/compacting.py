@@ -14,7 +14,7 @@ from compaction_operator.hudi.options import THRESHOLD
 
 
 class _Alone:
-    """A lease where there is nobody else, and a report that nobody reads."""
+    """A lease without competitors, and a report that goes nowhere."""
 
     def confirm(self) -> None:
         """It is held."""

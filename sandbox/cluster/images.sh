@@ -43,8 +43,8 @@ bud() {
   nice "${BUILDAH[@]}" bud --layers --isolation chroot --network host --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
 }
 
-# `push` compresses every layer that the layout does not hold under its uncompressed digest, each time anew, for half a minute:
-# so the large layers are put there first, as they are.
+# Each `push` takes half a minute to compress the layers that the layout does not hold under their uncompressed digest.
+# So this puts the large layers there first, uncompressed.
 seed_layers() { # IMAGE
   local digest blob work=$CACHE/images/layers
   for digest in $("${BUILDAH[@]}" inspect --type image --format '{{range .OCIv1.RootFS.DiffIDs}}{{.}} {{end}}' "$1"); do

@@ -63,7 +63,7 @@ start_etcd() {
     --initial-cluster sandbox=http://127.0.0.1:2380
 }
 
-# What each service account of a pod asked for is logged: a test holds the roles to exactly the verbs that are used.
+# The audit log has each request of a pod's service account: a test limits the roles to exactly the verbs in use.
 write_audit_policy() {
   cat > "$STATE/audit.yaml" <<-'YAML'
 	apiVersion: audit.k8s.io/v1
@@ -148,7 +148,7 @@ start_containerd() {
 
 start_kubelet() {
   : > "$STATE/resolv.conf"
-  # failCgroupV1: from Kubernetes 1.35 the kubelet refuses machines with cgroup v1 unless it is told not to.
+  # failCgroupV1: from Kubernetes 1.35, the kubelet refuses machines with cgroup v1 by default.
   cat > "$STATE/kubelet.yaml" <<-YAML
 	apiVersion: kubelet.config.k8s.io/v1beta1
 	kind: KubeletConfiguration

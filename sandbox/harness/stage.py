@@ -43,7 +43,7 @@ class Stage:
             yield Warehouse(admin, self.toolbox, forward)
 
     def diagnosis(self) -> str:
-        """Return what the cluster shows of itself, for somebody who has to find out what went wrong."""
+        """Return the state of the cluster and the latest logs, to find out what went wrong."""
         namespace = self.settings.namespace
         looks = [
             ("get", "tcomp,ccl,jobs,pods", "-o", "wide", "-n", namespace),

@@ -14,7 +14,7 @@ from compaction_operator.metastore.partition_specs import escape
 from compaction_operator.metastore.replies import required
 
 CAPABILITIES = ["HIVEFULLACIDREAD", "HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE"]
-"""What a Hive 4 metastore wants to hear of somebody who creates an ACID table."""
+"""What a Hive 4 metastore requires of a client that creates an ACID table."""
 
 ORC_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
 STRINGS = (TType.LIST, (TType.STRING, "UTF8", False))
@@ -238,7 +238,7 @@ class MetastoreAdmin(MetastoreClient):
     def lock_to_insert(self, txn: int, database: str, table: str, *, agent: str) -> None:
         """Take the lock of an INSERT, which tells the metastore that the transaction writes into the table.
 
-        NB: it forgets an aborted transaction of which it knows no table, and then takes its write id for a valid one.
+        NB: without a known table, the metastore forgets an aborted transaction and then takes its write id for valid.
         """
         component = ttypes.LockComponent(
             type=ttypes.LockType.SHARED_READ,

@@ -90,7 +90,7 @@ class PostgresServer:
 
 
 def _setpriv(*options: str) -> list[str]:
-    """Return how to run a program as somebody who may run PostgreSQL: it refuses to be run by root."""
+    """Return how to run a program as a user who may run PostgreSQL: it refuses to run as root."""
     is_root = os.geteuid() == 0
     return ["setpriv", *options, *([f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if is_root else [])]
 

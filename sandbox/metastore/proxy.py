@@ -1,4 +1,4 @@
-"""Stands between a client and a real metastore and, when it is told to, misbehaves in the middle of a call."""
+"""Stands between a client and a real metastore and, on request, misbehaves in the middle of a call."""
 
 import socket
 import struct

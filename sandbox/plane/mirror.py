@@ -18,7 +18,7 @@ from sandbox.harness.wait import WaitTimeoutError
 Raw = dict[str, Any]
 Answer = TypeVar("Answer")
 Listener = Callable[[str, Raw], None]
-"""Is told each event of a kind: its type (ADDED, MODIFIED, DELETED) and the object."""
+"""Gets each event of a kind: its type (ADDED, MODIFIED, DELETED) and the object."""
 
 PATHS = {
     compaction.PLURAL: f"/apis/{GROUP}/{VERSION}",

@@ -43,7 +43,7 @@ class EndedOtherwiseError(AssertionError):
 
 
 class Plane:
-    """A control plane, a metastore, the controller and whoever runs the drivers; see the package for how to use it."""
+    """A control plane, a metastore, the controller and what runs the drivers; see the package for how to use it."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ PLANNING = timedelta(seconds=1)
 """How long a reader who came later may be listing still, and hold a deletion up, as the tests install it."""
 
 NARROW = "narrow"
-"""A warehouse of which only the database `sales` may be compacted."""
+"""A warehouse whose configuration allows the database `sales` only."""
 BROKEN = "broken"
 """A profile with which Spark cannot start."""
 

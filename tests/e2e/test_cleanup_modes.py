@@ -1,4 +1,4 @@
-"""Approval, the quarantine and its undo by the commands that a user is told; metrics; and journals that lie."""
+"""Approval, the quarantine and its undo by the commands that the status names; metrics; and journals that lie."""
 
 import shlex
 from collections.abc import Callable

@@ -79,7 +79,7 @@ def test_the_controller_is_killed_as_soon_as_the_attempt_is_recorded(scene: Scen
 
 
 def test_the_controller_is_killed_while_a_cleanup_waits(scene: Scene, stage: Stage, make_reader: MakeReader) -> None:
-    """The readers from before stay the same: one who came in between is not waited for, and nobody is forgotten."""
+    """The baseline stays the same: the new controller ignores a later reader and forgets none of the earlier ones."""
     table = scene.table(TABLE_TXN_001)
     first, second = scene.lock(table), scene.lock(table)
     compaction = scene.compact(table, "Major")
@@ -132,7 +132,7 @@ def test_the_driver_is_killed_between_journal_and_publication(scene: Scene) -> N
 
 
 def test_the_metastore_is_killed_while_the_driver_works(scene: Scene, stage: Stage, warehouse: Warehouse) -> None:
-    """Nobody is to blame: the attempt does not count as failed, and the next one publishes."""
+    """The attempt does not count as failed, and the next one publishes."""
     minor = Minor(scene)
     minor.wait_in_the_middle()
     MetastorePod(stage, warehouse).kill()

@@ -44,7 +44,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
-    """One by location; one by name, which an executor pod works on; one by location on a schedule; one of nobody's."""
+    """One by location; one by name, with an executor pod; one by location on a schedule; one without a compaction."""
     scene, folder = shared_scene, tmp_path_factory.mktemp("hudi")
     older, newer = written(folder / "by_location", "1.0.2"), written(folder / "by_name", "1.2.0")
     located = scene.hudi_table(older.location)

@@ -90,7 +90,7 @@ def wait_readers(scene: Scene, case: Held, count: int) -> CompactionCleanupStatu
 
 
 def check_named(scene: Scene, case: Held, lock: int) -> None:
-    """The status says which lock, of which user on which host, since when; a column of kubectl says so, too."""
+    """The status names the lock, its user, its host and its start; a column of kubectl shows the same."""
     status = scene.compactions.cleanup_status(case.cleanup)
     (blocker,) = status.blockers
     assert (blocker.kind, blocker.id, blocker.user) == (BlockerKind.LOCK, lock, READER)
@@ -132,7 +132,7 @@ def test_a_lock_on_the_table_holds_a_partitions_cleanup(shared_scene: Scene, hel
 
 
 def test_the_cleanup_outlives_its_compaction(shared_scene: Scene, held: Callable[[str], Held]) -> None:
-    """Whoever deletes the TableCompaction takes its Job along, but not what is still to be deleted."""
+    """Deleting the TableCompaction deletes its Job, but not the cleanup: that still deletes what is obsolete."""
     scene, case = shared_scene, held("deleted")
     scene.compactions.wait_blocked(case.cleanup)
     scene.delete_compaction(case.compaction)

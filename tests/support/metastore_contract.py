@@ -47,7 +47,7 @@ class TransactionsContract:
         assert (write_ids.table, write_ids.high_watermark) == (f"{database}.{table}", 0)
         assert not write_ids.open and not write_ids.aborted
 
-    def test_committed_open_and_aborted_write_ids_are_told_apart(self, admin, database, table, write):
+    def test_committed_open_and_aborted_write_ids_are_distinguished(self, admin, database, table, write):
         writers = [write() for _ in range(12)]
         for number, (txn, write_id) in enumerate(writers, 1):
             assert write_id == number
@@ -159,7 +159,7 @@ class TablesContract:
         assert (found.database, found.name) == (database, table)
         assert admin.table_locations(database) == {table: found.location}
 
-    def test_what_does_not_exist_is_told_from_what_is_empty(self, admin, database, table):
+    def test_missing_and_empty_are_distinguished(self, admin, database, table):
         assert (admin.get_partition_names(database, table), admin.get_partitions(database, table, [])) == ((), ())
         assert "no_auto_compaction" not in admin.get_database(database)
         for call, *arguments in (
@@ -342,7 +342,7 @@ class Queue:
         return job, txn
 
     def publish(self, *, highest_write_id: int, partition: str | None = None) -> QueueJob:
-        """Do it all, but for the cleaning."""
+        """Do everything except the cleaning."""
         job, txn = self.begin(highest_write_id=highest_write_id, partition=partition)
         self.admin.mark_compacted(job)
         self.admin.commit_txn(txn)
@@ -405,7 +405,7 @@ class QueueContract:
         assert (ended.state, ended.pool, ended.txn) == (QueueState.SUCCEEDED, queue.pool, txn)
         assert ended.is_ended and not ended.is_open and ended.committed is not None
 
-    def test_a_compaction_that_fails_is_told_with_its_reason(self, admin, queue):
+    def test_a_failed_compaction_is_listed_with_its_reason(self, admin, queue):
         job, txn = queue.begin()
         admin.mark_failed(job, "the disk is full")
         assert admin.abort_txn(txn)

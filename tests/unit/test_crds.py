@@ -176,7 +176,7 @@ def test_defaults_for_a_hudi_table_are_the_models() -> None:
 
 @each_resource
 def test_a_status_has_no_defaults(resource: Resource) -> None:
-    """What nobody has written yet is not there, instead of looking as if it had been."""
+    """A field that was never written is absent. A default would look like a written value."""
     assert [path for path, schema in walk(part(resource, "status")) if "default" in schema] == []
 
 

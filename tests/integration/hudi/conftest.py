@@ -56,7 +56,7 @@ def hudi(request: pytest.FixtureRequest) -> Iterator[HudiSession]:
 
 @pytest.fixture(scope="session")
 def seeds(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> MakeTable:
-    """Make a table of each kind once: a base file and four log files, of which the third brings rows that are late."""
+    """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
     folder = tmp_path_factory.mktemp(f"hudi-{hudi.version}")
     made: dict[tuple[Ordering, str], SmallTable] = {}
 
@@ -95,7 +95,7 @@ def table(make_table: MakeTable) -> SmallTable:
 
 @pytest.fixture
 def other_client(hudi: HudiSession) -> Iterator[MakeOtherClient]:
-    """Make a client of a table that nobody of this project made."""
+    """Make a client of a table that is not the operator's own."""
     made: list[OtherClient] = []
 
     def make(table: SmallTable, options: dict[str, str] | None = None) -> OtherClient:

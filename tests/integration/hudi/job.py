@@ -1,4 +1,4 @@
-"""The operator's own job on a Hudi table, as its driver runs it, but for Kubernetes: the lease is a stand-in."""
+"""The operator's own job on a Hudi table, as its driver runs it, without Kubernetes: the lease is a stand-in."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

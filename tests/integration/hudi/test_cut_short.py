@@ -33,7 +33,7 @@ def emptied(path: Path) -> Path:
 def test_a_plan_without_content_is_removed_and_writers_can_write_again(
     make_table: MakeTable, jobs: Jobs, kind: CompactionType
 ) -> None:
-    """Nobody can even read the table's pending plans with it: neither readers nor writers."""
+    """With it, neither readers nor writers can read the pending plans of the table."""
     table = make_table(Ordering.COMMIT_TIME)
     planned = jobs.run(table, kind, options=OPTIONS, mode="Schedule").hudi
     assert planned is not None
@@ -47,8 +47,8 @@ def test_a_plan_without_content_is_removed_and_writers_can_write_again(
     table.check("after the next write")
 
 
-def test_a_log_compaction_is_rolled_back_and_made_anew(make_table: MakeTable, jobs: Jobs) -> None:
-    """1.0.2 would fail each time it checks a commit against the empty one."""
+def test_a_log_compaction_is_rolled_back_and_repeated(make_table: MakeTable, jobs: Jobs) -> None:
+    """1.0.2 would fail each time that it checks a commit against the empty one."""
     table = make_table(Ordering.COMMIT_TIME)
     first = jobs.done(table, LOG_COMPACTION, options=OPTIONS).instant
     assert first is not None

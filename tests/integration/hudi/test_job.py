@@ -84,7 +84,7 @@ def test_a_plan_may_be_made_by_one_job_and_run_by_another(hudi: HudiSession, mak
     table.check("after the run")
 
 
-def test_a_job_that_lost_its_lease_commits_no_log_compaction_and_the_next_plans_anew(
+def test_a_job_that_lost_its_lease_commits_no_log_compaction_and_the_next_plans_again(
     hudi: HudiSession, make_table: MakeTable, jobs: Jobs
 ) -> None:
     table = make_table(version=OLDEST[hudi.version])
@@ -139,7 +139,7 @@ def test_another_clients_plan_is_named_and_left_alone_unless_the_user_opts_in(
     assert result.hudi.pending == (f"{planned}.logcompaction.requested",)
     assert timeline(table.location) == before
     done = jobs.done(table, LOG_COMPACTION, options=TWO, all_instants=True)
-    # For readers of 1.0 it is planned anew: nobody knows beside which writers the other plan was made.
+    # For readers of 1.0 the job makes a new plan: it cannot know which writers were active beside the old one.
     assert (done.removed == (planned,)) is (done.instant != planned) is (hudi.version == "1.0.2")
     table.check("after the run")
 

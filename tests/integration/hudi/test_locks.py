@@ -1,4 +1,4 @@
-"""The table's lock: plans are made and narrowed under it, and nobody waits for it for ever."""
+"""The lock of the table: the operator makes and narrows plans under it, and each wait for it is limited."""
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager

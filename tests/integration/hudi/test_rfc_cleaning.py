@@ -19,7 +19,7 @@ KEEP_FEW = {
 def test_log_files_go_only_with_the_cleaner_after_a_full_compaction(
     table: SmallTable, other_client: MakeOtherClient
 ) -> None:
-    """Replaced ones too: other than the RFC has it, the cleaner does not take them before."""
+    """This includes replaced ones. Unlike in the RFC, the cleaner does not delete them earlier."""
     client = other_client(table, OPTIONS)
     client.all_of(by_hand.LOG_COMPACTION)
     assert client.clean() == 0

@@ -74,7 +74,7 @@ def merge(jobs: Jobs, table: SmallTable, meanwhile: Callable[[str], None]) -> Dr
 
 
 def not_committed(hudi: HudiSession, table: SmallTable, run: Callable[[], DriverResult]) -> None:
-    """Run a log compaction that is overtaken; see that the operator rolls it back, to be planned anew."""
+    """Run a log compaction that is overtaken. The operator must roll it back, so that the next run plans again."""
     with pytest.raises(JobError, match="overtaken") as refused:
         run()
     assert refused.value.reason is Reason.WAITING_FOR_INSTANT
@@ -209,7 +209,7 @@ def writer_loses(table: SmallTable, writer: SlowWriter, other_client: MakeOtherC
 def test_a_log_compaction_commits_beside_a_delta_commit_and_the_writer_tries_again(
     make_table: MakeTable, other_client: MakeOtherClient, tmp_path: Path
 ) -> None:
-    """Other than the RFC has it: the log compaction always commits, the writer of the same file group does not."""
+    """Unlike in the RFC, the log compaction always commits, the writer of the same file group does not."""
     table = make_table(options=SHARED)
     writer_loses(table, SlowWriter(table, tmp_path / "pipe", range(30, 60), 50), other_client, LOG_COMPACTION)
 

@@ -22,10 +22,10 @@ def roll_back(client: OtherClient, instant: str) -> None:
 
 
 @BOTH_ORDERINGS
-def test_a_dead_log_compaction_is_rolled_back_and_planned_anew(
+def test_a_dead_log_compaction_is_rolled_back_and_planned_again(
     hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
-    """Other than the RFC has it, the rollback is no block: the log file of the dead one is deleted."""
+    """Unlike in the RFC, the rollback is no block: it deletes the log file of the dead one."""
     table = make_table(ordering, options=SHARED)
     client = other_client(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)

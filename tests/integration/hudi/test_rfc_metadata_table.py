@@ -29,7 +29,7 @@ WITH_METADATA = {
 THRESHOLD = {"hoodie.metadata.log.compaction.blocks.threshold": "3"}
 READ_BY_METADATA = {
     "hoodie.metadata.enable": "true",
-    # Readers of 1.0.2 take the second scanner only when they are told to.
+    # Readers of 1.0.2 use the second scanner only with this option.
     "hoodie.metadata.optimized.log.blocks.scan.enable": "true",
 }
 
@@ -64,7 +64,7 @@ def test_a_read_of_the_metadata_table_opens_one_block_after_its_log_compaction(
     assert (status.blocks_in, status.blocks_out) == (sum(before.values()), len(PARTITIONS))
     assert opened(hudi, table) == dict.fromkeys(before, 1)
     if hudi.version == "1.0.2":
-        # Unless readers are told to take the second one, they open the merged block besides.
+        # Readers that use the first scanner open the merged block as well.
         assert opened(hudi, table, opened_by_the_first_scanner) == {name: blocks + 1 for name, blocks in before.items()}
     merged = merged_blocks(hudi, table.location / ".hoodie/metadata")
     assert {(block.file.parent.name, block.kind) for block in merged} == {

@@ -49,7 +49,7 @@ def test_the_timeline_shows_requested_then_inflight_then_a_delta_commit(
     assert actions(table.location, instant) == ["deltacommit", "logcompaction.inflight", "logcompaction.requested"]
 
 
-def test_writers_make_no_log_compaction_unless_told_to(make_table: MakeTable) -> None:
+def test_writers_make_log_compactions_only_if_configured(make_table: MakeTable) -> None:
     """With more blocks than Hudi's threshold, and with its full compaction switched on."""
     table = make_table(options={"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "20"})
     for ts in (50, 60, 70):
@@ -96,7 +96,7 @@ def test_file_groups_of_a_pending_plan_are_left_out(
 
 
 def test_what_comes_after_a_pending_compaction_is_not_planned(table: SmallTable, other_client: MakeOtherClient) -> None:
-    """Other than the RFC's note says: the new slice of a pending compaction is left out as well."""
+    """Unlike in the RFC's note, a plan leaves out the new slice of a pending compaction as well."""
     client = other_client(table, TWO)
     pending = client.schedule(COMPACTION)
     assert pending

@@ -55,7 +55,7 @@ def test_the_header_of_the_merged_block_names_the_instants_that_it_replaces(
 def test_rows_are_right_for_each_reader_after_a_log_compaction_and_after_the_full_compaction(
     hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
 ) -> None:
-    """The second scanner opens the merged block alone; the first, other than the RFC has it, the originals as well."""
+    """The second scanner opens the merged block alone. Unlike in the RFC, the first opens the originals as well."""
     table = make_table(ordering)
     assert {(one.blocks, one.records) for one in scans(hudi, table)} == {(4, ORIGINAL_RECORDS)}
     client = other_client(table, THRESHOLD)
@@ -122,10 +122,10 @@ def test_spark_never_opens_what_was_merged(
 
 
 @pytest.mark.only("1.0.2")
-def test_spark_opens_what_was_merged_whatever_scanner_it_is_told(
+def test_spark_opens_merged_blocks_with_either_scanner_option(
     hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient
 ) -> None:
-    """Other than the RFC says: `hoodie.optimized.log.blocks.scan.enable` does not reach the reader of file groups."""
+    """Unlike in the RFC: `hoodie.optimized.log.blocks.scan.enable` does not reach the reader of file groups."""
     originals = log_blocks(hudi, table.location)
     other_client(table, THRESHOLD).all_of(LOG_COMPACTION)
     wipe(originals)

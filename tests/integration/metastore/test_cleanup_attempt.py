@@ -167,7 +167,7 @@ def _renamed(table: FixtureTable, holder: Holder) -> str:
 def test_outputs_that_were_renamed_but_never_committed_are_removed(
     three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
-    """H10: nobody ever sees them."""
+    """H10: no snapshot ever includes them."""
     holder = Holder(three_inserts, 1).hold(up_to=up_to)
     output = _renamed(three_inserts, holder)
     steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
@@ -193,7 +193,7 @@ def test_what_was_committed_stays_published_whatever_came_of_the_driver(
 
 
 def test_a_journal_cannot_end_anybody_elses_work(three_inserts: FixtureTable, server: MetastoreServer) -> None:
-    """It names a stranger's transaction, lock and queue entry by their ids: none of them is ended, nothing decided."""
+    """It names a stranger's transaction, lock and queue entry by id: the controller ends none and decides nothing."""
     stranger = Holder(three_inserts, 7, uid="somebody-else").hold(up_to="update")
     output = _renamed(three_inserts, stranger)
     forged = replace(stranger, attempt=1)
@@ -226,7 +226,7 @@ def test_a_journal_from_elsewhere_cannot_end_a_live_attempt(
     assert victim.txn not in three_inserts.own_transactions()
 
 
-def test_a_table_in_somebody_elses_queue_is_not_begun_and_who_it_is_is_told(
+def test_a_table_with_a_foreign_queue_entry_is_not_begun_and_the_entry_is_named(
     three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
     """And whether Hive may compact it by itself."""
@@ -268,7 +268,7 @@ def test_what_an_earlier_attempt_got_after_its_burial_is_ended_before_the_next_b
 def test_the_work_of_a_compaction_that_was_deleted_ends_with_its_transaction(
     three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
-    """Its driver was killed before the journal: nobody settles or buries it. While it may be alive, it is told."""
+    """Its driver was killed before the journal, so no cleanup settles it. The preflight names it while it may live."""
     holder = Holder(three_inserts, 1, uid="deleted").hold(up_to="update")
     work = real_work(three_inserts, server.uri, ahead=timedelta(hours=1))
     busy = work.preflight(attempt_of(three_inserts, 0))
@@ -282,7 +282,7 @@ def test_the_work_of_a_compaction_that_was_deleted_ends_with_its_transaction(
 
 
 @pytest.mark.parametrize("up_to", ["enqueue", "take"])
-def test_an_entry_without_a_transaction_is_somebodys_for_some_minutes(
+def test_an_entry_without_a_transaction_counts_as_live_for_some_minutes(
     three_inserts: FixtureTable, server: MetastoreServer, up_to: str
 ) -> None:
     Holder(three_inserts, 1, uid="deleted").hold(up_to=up_to)
@@ -296,7 +296,7 @@ def test_an_entry_without_a_transaction_is_somebodys_for_some_minutes(
 def test_a_driver_that_waits_for_its_lock_is_alive_though_its_entry_names_no_transaction(
     three_inserts: FixtureTable, server: MetastoreServer
 ) -> None:
-    """Another cluster's, say: for as long as its transaction lives, nothing of it is touched."""
+    """It may be of another cluster. While its transaction lives, the controller touches nothing of it."""
     holder = Holder(three_inserts, 1, uid="elsewhere").hold(up_to="lock")
     work = real_work(three_inserts, server.uri, ahead=timedelta(hours=1))
     assert work.preflight(attempt_of(three_inserts, 0)).reason is Reason.IN_COMPACTION_QUEUE

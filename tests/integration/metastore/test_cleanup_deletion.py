@@ -140,7 +140,7 @@ def test_a_table_that_was_dropped_ends_the_cleanup(
 
 
 def _create_again(table: FixtureTable, files: dict[str, bytes], *, created: int) -> None:
-    """Make the table anew, but not within the second of its creation: Hive 3 has only that to tell them by."""
+    """Create the table again, at least a second later: Hive 3 tells the two apart by their creation time only."""
     wait_until(lambda: time.time() >= created + 1, timeout=5, what="another second", poll=0.05)
     columns = (("id", "int"), ("name", "string"))
     table.admin.create_table(table.database, table.name, location=f"file:{table.directory}", columns=columns)
@@ -169,7 +169,7 @@ def test_a_dropped_partition_ends_its_part_alone(
 def test_a_deletion_that_died_is_finished_by_the_next(
     three_inserts: FixtureTable, server: MetastoreServer, at: int
 ) -> None:
-    """H14: killed while it hides or deletes, under its lock or after it: nothing half, nobody held off for long."""
+    """H14: killed while it hides or deletes, with or without its lock: no half directory, no long wait for readers."""
     store = Store()
     three_inserts.run(store=store)
     dying = real_work(three_inserts, server.uri, storage=DyingStorage(at=at, after=False))
@@ -184,7 +184,7 @@ def test_a_deletion_that_died_is_finished_by_the_next(
     assert three_inserts.locks() == []
 
 
-def test_what_vanished_meanwhile_is_told_to_be_gone(
+def test_what_vanished_meanwhile_is_reported_as_gone(
     three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:
     """H14: Hive's own Cleaner was faster, with the directories and with the queue's entry."""
@@ -202,7 +202,7 @@ def test_what_vanished_meanwhile_is_told_to_be_gone(
 def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
     three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:
-    """While somebody reads, nothing is taken out of sight; the lock that was waited for is given back."""
+    """While a reader is active, the deletion hides nothing. It releases the lock that it waited for."""
     steps = compact(three_inserts)
     steps.settle()
     reader = read_lock(three_inserts)
@@ -217,7 +217,7 @@ def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
 
 
 def test_quarantine_and_purge(three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
-    """And one directory that somebody moved back: it stays, with its files as they were."""
+    """A directory that a user moves back stays, with its files unchanged."""
     before = contents(three_inserts.directory / DELTAS[0])
     steps = compact(three_inserts, quarantine="1h")
     steps.settle()

@@ -56,7 +56,7 @@ def test_a_reader_that_takes_no_lock_at_all_is_waited_for(
 def test_a_transaction_that_has_locked_other_tables_only_is_waited_for_unless_its_clients_lock_all_at_once(
     three_inserts: FixtureTable, server: MetastoreServer, fixture_table: Callable[..., FixtureTable]
 ) -> None:
-    """HIVE-26704: one that holds no lock yet may ask for any, so it is waited for all the same."""
+    """HIVE-26704: a transaction without a lock may still ask for any, so the cleanup waits for it as well."""
     store = Store()
     three_inserts.run(store=store)
     other = fixture_table("merge", writes=2)
@@ -119,10 +119,10 @@ def test_readers_that_come_later_are_not_waited_for(
     end(three_inserts, txns=txns, locks=locks[-1:])
 
 
-def test_a_leaked_lock_is_told_and_waited_for_all_the_same(
+def test_a_leaked_lock_is_reported_and_still_waited_for(
     three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:
-    """H12: it has heartbeats, as somebody forgot that he holds it. Nobody but a person may end it."""
+    """H12: it has heartbeats, because a client forgot to release it. Only a person may end it."""
     steps = compact(three_inserts)
     reader = read_lock(three_inserts)
     steps.settle()
@@ -147,8 +147,8 @@ def test_a_lock_of_a_transaction_has_its_heartbeats(
     end(three_inserts, txns=[reader])
 
 
-def test_without_a_metastore_nobody_knows_that_there_are_no_readers(three_inserts: FixtureTable) -> None:
-    """H13: nothing is settled, nobody is told that readers are gone, and nothing is deleted."""
+def test_an_unreachable_metastore_does_not_count_as_no_readers(three_inserts: FixtureTable) -> None:
+    """H13: the controller settles nothing, deletes nothing and does not report that the readers are gone."""
     store = Store()
     three_inserts.run(store=store)
     before = three_inserts.names()

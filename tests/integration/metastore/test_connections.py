@@ -79,7 +79,7 @@ def test_tls(tmp_path: Path, certificates: Path, ssl_properties: Mapping[str, st
 
 
 def test_http(tmp_path: Path) -> None:
-    """The user's name goes with each call; Hive wants one of somebody who has no token."""
+    """Each call carries the user's name: Hive requires one from a client without a token."""
     with MetastoreServer(tmp_path, hive="4.0.1", properties=HTTP, address=HTTP_ADDRESS) as server:
         takes_and_gives_a_lock(server.settings())
         with pytest.raises(MetastoreError, match="HTTP 405"):
@@ -119,7 +119,7 @@ def _encode(data: bytes) -> str:
 
 
 def test_http_with_a_token(tmp_path: Path) -> None:
-    """The file is read for each call: a token that was renewed counts, and one that is no good is told."""
+    """The client reads the file for each call: it uses a renewed token, and it reports an invalid one."""
     issuer, token = Issuer(tmp_path), tmp_path / "token"
     token.write_text(issuer.token("compactor") + "\n")
     properties = {

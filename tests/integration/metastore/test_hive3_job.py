@@ -47,7 +47,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(
     try_it: FixtureTable, impatient: None
 ) -> None:
-    """H3: while somebody reads the partition neither half appears, and the reader is named."""
+    """H3: while a reader holds the partition, neither half appears, and the error names the reader."""
     reader = try_it.reader("prt=p1")
     before = try_it.names("prt=p1")
     with pytest.raises(JobError, match=f"lock {reader} of") as refused:
@@ -60,10 +60,10 @@ def test_a_pair_is_published_under_an_exclusive_lock_once_the_reader_has_left(
     assert try_it.locks() == []
 
 
-def test_nobody_can_read_between_the_two_renames_of_a_pair(
+def test_no_reader_starts_between_the_two_renames_of_a_pair(
     try_it: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H3: at the moment of the second rename a new reader's lock has to wait."""
+    """H3: at the second rename, the lock of a new reader has to wait."""
     publish, granted = LocalStorage.publish, []
 
     def watched(self: LocalStorage, source: str, target: str) -> None:
@@ -85,8 +85,8 @@ def test_nobody_can_read_between_the_two_renames_of_a_pair(
     assert granted == [False]
 
 
-def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inserts: FixtureTable) -> None:
-    """H24: who opened a transaction before may read again; who does so afterwards sees the new base."""
+def test_a_first_base_is_guarded_while_an_older_snapshot_is_open(three_inserts: FixtureTable) -> None:
+    """H24: a transaction opened before may read again; a transaction opened afterwards sees the new base."""
     reader = three_inserts.admin.open_txn(user="reader", agent="test")
     store = Store()
     try:
@@ -99,7 +99,7 @@ def test_a_first_base_is_guarded_while_somebody_has_an_older_snapshot(three_inse
     assert (entry["outputs"], GUARD in [one["name"] for one in entry["obsolete"]]) == (["base_0000003"], True)
 
 
-def test_a_first_base_needs_no_guard_when_nobody_is_there(three_inserts: FixtureTable) -> None:
+def test_a_first_base_needs_no_guard_without_open_snapshots(three_inserts: FixtureTable) -> None:
     three_inserts.run(CompactionType.MAJOR)
     assert GUARD not in three_inserts.names()
 
@@ -163,7 +163,7 @@ def test_a_driver_that_waits_for_a_reader_has_a_lock_at_every_moment(
     try_it.admin.unlock(reader)
 
 
-def test_a_compaction_that_somebody_asks_for_after_the_journal_is_not_raced(try_it: FixtureTable) -> None:
+def test_a_compaction_requested_after_the_journal_is_not_raced(try_it: FixtureTable) -> None:
     """H23: Hive's Worker takes no notice of ours; the partitions that it leaves alone are published."""
     parts = {part: try_it.names(part) for part in ("prt=p1", "prt=p2")}
 

@@ -82,7 +82,7 @@ def seen(table: FixtureTable, txns: ValidTxnList) -> Snapshot:
 def test_the_output_appears_at_the_commit_and_not_before(
     three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has the transaction open in his snapshot never sees it; whoever comes after the commit does."""
+    """A snapshot in which the transaction is open never shows it; a snapshot from after the commit does."""
     before: list[ValidTxnList] = []
     client = Failing(three_inserts.admin, "nothing")
 
@@ -135,7 +135,7 @@ def test_show_compactions_tells_the_truth_at_every_step(
 
 
 def nothing_is_left(table: FixtureTable) -> None:
-    """No transaction, no lock, no open entry, no output that is seen; the rest is for whoever settles the attempt."""
+    """No transaction, lock, open entry or visible output is left. Settling the attempt removes the rest."""
     assert (table.own_transactions(), table.locks()) == ([], [])
     assert [entry for entry in table.queue() if not entry.is_ended] == []
     deltas = [found.name for found in seen(table, table.admin.valid_txns()).deltas]
@@ -200,10 +200,10 @@ def test_a_step_that_fails_leaves_nothing_behind_but_why(
     assert three_inserts.run(attempt=2).reason is Reason.COMPACTED
 
 
-def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
+def test_a_pair_whose_second_rename_fails_is_left_to_the_settlement(
     try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No snapshot has its first half; but whoever is listing has seen it, and fails when it vanishes."""
+    """No snapshot includes its first half. But a reader that has just listed it would fail if it vanished."""
     publish, half = LocalStorage.publish, []
 
     def second_fails(self: LocalStorage, source: str, target: str) -> None:
@@ -226,7 +226,7 @@ def test_a_pair_of_which_one_rename_fails_is_left_to_who_settles_it(
 def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
     three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H19: the renames have landed, but after the time-out. Nobody's snapshot has them."""
+    """H19: the renames are done, but after the time-out. No snapshot includes the outputs."""
     client = Failing(three_inserts.admin, "nothing")
 
     def commit_txn(txn: int) -> None:
@@ -242,7 +242,7 @@ def test_a_commit_that_is_aborted_under_its_feet_publishes_nothing(
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.FAILED]
 
 
-def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts: FixtureTable) -> None:
+def test_a_commit_whose_answer_is_lost_is_left_to_the_controller(three_inserts: FixtureTable) -> None:
     """It took effect: the outputs stay, and the metastore's own word says so."""
     with pytest.raises(MetastoreUnavailable):
         three_inserts.run(MAJOR, client=Failing(three_inserts.admin, "commit_txn", lost=True).client())
@@ -253,7 +253,7 @@ def test_a_commit_of_which_nobody_knows_is_left_to_the_controller(three_inserts:
 
 
 def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_inserts: FixtureTable) -> None:
-    """It did not: the outputs are there, nobody sees them, and the transaction can still be aborted."""
+    """It did not: the outputs exist, no snapshot includes them, and the transaction can still be aborted."""
     with pytest.raises(MetastoreError):
         three_inserts.run(MAJOR, client=Failing(three_inserts.admin, "commit_txn").client())
     assert "base_0000003" in three_inserts.visible()
@@ -265,7 +265,7 @@ def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_ins
 
 @pytest.mark.parametrize("call", ["enqueue_compaction", "take_compaction", "open_compaction_txn", "update_compaction"])
 def test_what_a_lost_answer_leaves_bears_the_attempts_name(call: str, three_inserts: FixtureTable) -> None:
-    """So whoever settles the attempt finds it: its pool in the queue, its agent at the transaction."""
+    """So the settlement finds it: by the pool of the queue entry and by the agent of the transaction."""
     with pytest.raises(MetastoreUnavailable):
         three_inserts.run(client=Failing(three_inserts.admin, call, lost=True).client())
     assert {entry.pool for entry in three_inserts.queue()} == {pool_of()}
@@ -275,7 +275,7 @@ def test_what_a_lost_answer_leaves_bears_the_attempts_name(call: str, three_inse
 
 
 def test_of_two_drivers_the_queue_lets_one_in(three_inserts: FixtureTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H4: the second has gone through when the first one, which saw nobody, is about to claim the table."""
+    """H4: the first one finds the table free. Before it claims the table, the second one runs to its end."""
     client = Failing(three_inserts.admin, "nothing")
 
     def enqueue_compaction(**options: Any) -> QueueEntry | None:

@@ -144,8 +144,8 @@ def test_a_table_that_loses_its_name_while_it_is_merged_gets_no_journal_under_th
     assert (table.locks(), table.own_transactions()) == ([], [])
 
 
-def test_whoever_renames_or_drops_a_table_as_hive_does_waits_for_its_driver(three_inserts: FixtureTable) -> None:
-    """Both take an EXCLUSIVE lock on it; so what a driver has looked up under its own lock stays."""
+def test_a_rename_or_drop_by_hive_waits_for_the_tables_driver(three_inserts: FixtureTable) -> None:
+    """Both take an EXCLUSIVE lock on it, so what a driver has looked up under its own lock stays valid."""
     table, granted = three_inserts, []
 
     def rename() -> None:
@@ -258,8 +258,8 @@ def end_of(table: FixtureTable, entry: dict[str, Any]) -> None:
     table.admin.mark_failed(job, "its attempt has ended")
 
 
-def test_a_table_in_somebody_elses_hands_is_left_alone_and_whose_is_said(try_it: FixtureTable) -> None:
-    """Before anything is written; partitions that are not meant do not matter."""
+def test_a_table_that_another_compaction_holds_is_left_alone_and_the_holder_is_named(try_it: FixtureTable) -> None:
+    """The driver refuses before it writes anything. Partitions that are not selected do not matter."""
     theirs = try_it.admin.compact(try_it.database, try_it.name, partition="prt=p2")
     before = try_it.names("prt=p1")
     said = refused(try_it, Reason.IN_COMPACTION_QUEUE)

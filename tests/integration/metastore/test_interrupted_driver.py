@@ -110,7 +110,7 @@ def require_nothing_left(table: FixtureTable, *partitions: str) -> None:
 
 
 @pytest.mark.parametrize("moment", ["merged", "journal"])
-def test_a_driver_that_is_told_to_end_leaves_nothing_and_is_not_counted(
+def test_an_interrupted_driver_leaves_nothing_and_is_not_counted(
     moment: str, three_inserts: FixtureTable, server: MetastoreServer, tmp_path: Path
 ) -> None:
     table = three_inserts

@@ -46,9 +46,9 @@ async def two_minutes(box: Sandbox) -> None:
 def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs(
     try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch, lock: str
 ) -> None:
-    """While its lock is there still, without heartbeats, and nobody reads; or at once when that is gone.
+    """The controller completes it behind the driver's silent lock, or at once when that lock is gone.
 
-    And when the driver goes on, it publishes nothing more.
+    When the driver resumes, it publishes nothing more.
     """
     table = try_it
     publish, store, halves = LocalStorage.publish, Store(), list[str]()
@@ -77,10 +77,10 @@ def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs
     assert OTHER_HALF in [found.name for found in seen.deltas]
 
 
-def test_a_pair_that_nobody_owns_is_completed_behind_its_lock(
+def test_an_orphaned_pair_is_completed_behind_its_lock(
     try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its compaction and its cleanup were deleted, with their namespace say. The lock says whose it was."""
+    """Its compaction and its cleanup were deleted, for example with their namespace. The lock names its attempt."""
     table, work = try_it, real_work(try_it, server.uri, ahead=timedelta(minutes=2))
     publish, halves = LocalStorage.publish, list[str]()
 

@@ -1,6 +1,6 @@
-"""H13: whatever a metastore does in the middle of a call, nothing is deleted and nobody is missed because of it.
+"""H13: a metastore that misbehaves during a call causes no deletion and hides no reader.
 
-Each fault is tried at each call of what the controller does with a cleanup: settling, looking for readers, deleting.
+The tests try each fault at each call that the controller makes for a cleanup: settling, looking for readers, deleting.
 """
 
 from collections.abc import Callable, Iterator
@@ -127,14 +127,14 @@ def journal_of(admin: MetastoreAdmin, database: str, name: str) -> Cleanup:
 
 
 def is_failure(outcome: Any) -> bool:
-    """Whether what the controller was told is that nobody knows."""
+    """Return whether the controller got an error instead of an answer."""
     if isinstance(outcome, dict):
         return any(isinstance(seen, Trouble) for seen in outcome.values())
     return isinstance(outcome, Trouble)
 
 
 def told(outcome: Any) -> str:
-    """Return the words for it."""
+    """Return the message of the error."""
     if isinstance(outcome, dict):
         return next(seen.message for seen in outcome.values() if isinstance(seen, Trouble))
     return str(outcome.message)
@@ -142,10 +142,10 @@ def told(outcome: Any) -> str:
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("operation", [Scene.settle, Scene.look, Scene.delete], ids=lambda done: done.__name__)
-def test_a_fault_in_any_call_is_told_and_deletes_nothing(
+def test_a_fault_in_any_call_is_reported_and_deletes_nothing(
     scene: Scene, operation: Callable[[Scene], Any], fault: Fault
 ) -> None:
-    """Call by call, until the operation ends without having come to the call that would have been answered wrongly."""
+    """Disturb one call after the other, until the operation ends before it reaches the call to disturb."""
     before, number = scene.files(), 0
     for _ in range(MOST_TRIES):
         scene.fill()
@@ -167,10 +167,10 @@ def test_a_fault_in_any_call_is_told_and_deletes_nothing(
 
 
 def is_harmless(call: str, fault: Fault) -> bool:
-    """Whether a fault keeps nobody from what the call was made for."""
+    """Return whether the call serves its purpose in spite of the fault."""
     return (call in NO_VALUE and fault in EMPTY) or (call in ASKED_AGAIN and fault in HANGS_UP)
 
 
 def may_have_deleted(calls: list[str], number: int) -> bool:
-    """Whether the call that went wrong is the one that gives the EXCLUSIVE lock back: all was well when it deleted."""
+    """Return whether the faulty call is the one that releases the EXCLUSIVE lock: it comes after a correct deletion."""
     return calls[number] == "unlock" and "lock" in calls[:number]

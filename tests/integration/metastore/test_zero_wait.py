@@ -89,10 +89,10 @@ def test_a_query_that_does_not_wait_is_refused_by_an_exclusive_lock_alone(
     assert set(query.answers) == {"NOT_ACQUIRED" if hiding_lock is HidingLock.EXCLUSIVE else "ACQUIRED"}
 
 
-def test_while_a_shared_lock_is_held_nobody_drops_the_table(
+def test_a_shared_lock_prevents_a_drop_of_the_table(
     three_inserts: FixtureTable, server: MetastoreServer, compact: Callable[..., ControllerSteps]
 ) -> None:
-    """What was judged under it is the table that was compacted (H11): Hive drops under an EXCLUSIVE lock."""
+    """What the controller judges under it is the compacted table (H11): Hive drops under an EXCLUSIVE lock."""
     spec = compact(three_inserts).cleanup.spec
     held = holding.Holding(three_inserts.admin, spec, holding.LockPolicy(shares=True))
     with held.hold_off(""):

@@ -50,7 +50,7 @@ class RandomTable:
         self.hive = hive
         self.directory = directory
         self.steps: list[str] = []
-        """What was done, for whoever has to find out why a law is broken."""
+        """The steps so far, to explain why a law is broken."""
         self._rng = rng
         # Few columns of some thousand rows for row groups and stripes, many columns of few rows for everything else.
         self._bulky = rng.random() < 0.1
@@ -246,7 +246,7 @@ class RandomTable:
         self.ids.open.clear()
 
     def _stream(self) -> None:
-        """A batch of a streaming writer: one delta of several write ids, of which any may fail."""
+        """A batch of a streaming writer: one delta of several write ids. Each of them may fail."""
         first = self._new_id()
         ids = [first] + [self._new_id() for _ in range(self._rng.randint(1, 3))]
         for bucket in self._some_buckets():
@@ -315,7 +315,7 @@ class RandomTable:
         base.rename(self.directory / f"delta_{write_id:07}_{write_id:07}_0000")
 
     def _elsewhere(self) -> None:
-        """A write into another partition, of which nothing is seen here but its write id."""
+        """A write into another partition. This partition gets only its write id."""
         self._new_id()
         if self._rng.random() < 0.2:
             self.ids.aborted.add(self.ids.last)

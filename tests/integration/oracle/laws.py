@@ -108,7 +108,7 @@ def check(case: Case, *, guarded: bool) -> CompactionPlan:
 
 
 def check_deletion(case: Case, plan: CompactionPlan) -> None:
-    """Delete what the plan says is obsolete: whoever reads from now on must see what was there before."""
+    """Delete what the plan says is obsolete: later readers must see what was there before."""
     before = case.see_all([case.current])
     for entry in plan.obsolete:
         path = case.directory / entry.name

@@ -38,9 +38,9 @@ def row(write_id: int, bucket: int, number: int, *, statement: int = 0) -> RowId
 
 
 class LivingTable:
-    """An unpartitioned table. `readers` are the snapshots that somebody holds, with the rows that they saw at first.
+    """An unpartitioned table. `readers` are the snapshots that readers hold, with the rows that they saw at first.
 
-    Its write ids begin above `first`. In `open` and `aborted` are write ids, `txn` is the last transaction that ended.
+    Its write ids begin above `first`. `open` and `aborted` are write ids. `txn` is the last transaction that ended.
     `attempt` is the number of the tasks' attempts that Hive 4 may put into the names of files (H9).
     """
 
@@ -150,7 +150,7 @@ class LivingTable:
             self.arrive(self.now(open={*self.open, write_id}))
 
     def leave(self) -> None:
-        """All readers go and others come, of whom some know of a write in another partition."""
+        """All readers go and others come. Some of these know of a write in another partition."""
         self.settled = self.write_ids().watermark
         self.readers.clear()
         self.arrive(self.now())

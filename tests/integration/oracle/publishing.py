@@ -95,7 +95,7 @@ class Driver:
         return CompactionCleanupSpec.model_validate(resource["spec"])
 
     def _on_hive_4(self, kind: CompactionType) -> CompactionCleanupSpec:
-        """In a transaction: whoever comes meanwhile has it open."""
+        """In a transaction, which is open in each snapshot that a reader takes meanwhile."""
         table = self.table
         txn = table.txn + 1
         table.arrive(table.now(txns=f"{txn}:{txn}:{txn}:"))

@@ -85,7 +85,7 @@ def test_a_search_reads_only_row_groups_that_may_match(hive: HiveOracle, tmp_pat
     assert len(hive.search(tmp_path / "f")) == 5000
 
 
-def test_hives_own_error_is_told(hive: HiveOracle, tmp_path: Path) -> None:
+def test_hives_own_error_is_reported(hive: HiveOracle, tmp_path: Path) -> None:
     (tmp_path / "delta_0000001_0000001_0000").mkdir()
     (tmp_path / "delta_0000001_0000001_0000" / "bucket_00000").write_text("no ORC at all, but some bytes")
     with pytest.raises(OracleError, match="Malformed ORC file"):

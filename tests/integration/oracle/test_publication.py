@@ -65,8 +65,8 @@ def table_of(hive: HiveOracle, directory: Path, history: str, *, attempt: int | 
 def compact(table: LivingTable, kind: CompactionType) -> CompactionCleanupSpec:
     """Compact before the eyes of every reader.
 
-    Only a pair on Hive 3 is misread, just between its two renames: then nobody can read, and whoever comes next
-    knows what to do (H3).
+    Only a pair on Hive 3 is misread, just between its two renames: then no reader can start, and the next
+    fence completes the pair (H3).
     """
     held, protected = Held(), set()
 
@@ -151,7 +151,7 @@ def killed_at(number: int, table: LivingTable, kind: CompactionType) -> list[Ope
 
 
 def test_a_pair_that_was_begun_is_completed_and_read_right(hive3: HiveOracle, tmp_path: Path) -> None:
-    """H3: the driver is killed after any operation of publication; nobody comes before the fence has been there."""
+    """H3: the driver is killed after any operation of publication; no reader starts before the fence has run."""
     table = table_of(hive3, tmp_path / "t", "changes")
     done = killed_at(1000, table.copy(tmp_path / "whole"), MINOR)
     (begun,) = (number for number, (verb, path) in enumerate(done) if verb == "write" and path.endswith(INTENT))
@@ -209,10 +209,10 @@ def leaving(table: LivingTable) -> FakeMetastore:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_files_from_before_acid_are_folded_in_when_nobody_needs_them(
+def test_files_from_before_acid_are_folded_in_when_no_reader_needs_them(
     version: int, oracles: dict[int, HiveOracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H15, H24: any base hides them, so on Hive 3 whoever may read them is waited for. What is unknown is kept."""
+    """H15, H24: any base hides them, so on Hive 3 the driver waits for their readers. It keeps what is unknown."""
     monkeypatch.setattr(older, "POLL_SECONDS", 0.001)
     table = LivingTable(oracles[version], tmp_path / "t", first=10_000_000)
     raw_files(table)
@@ -251,7 +251,7 @@ def test_files_in_an_unknown_directory_stop_a_major(
 def test_without_its_mark_our_base_is_taken_for_an_insert_overwrites(
     version: int, oracles: dict[int, HiveOracle], tmp_path: Path
 ) -> None:
-    """H7: whoever has a write id below it open uses it then, though rows are gone that they must see."""
+    """H7: a reader with an open write id below it would use it, although it lacks rows that the reader must see."""
     table = LivingTable(oracles[version], tmp_path / "t")
     table.write({0: insert(10, 11)})
     table.write({0: delete(row(1, 0, 0))})
@@ -340,7 +340,7 @@ def overtaken(table: LivingTable) -> Driver:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_whoever_was_overtaken_publishes_nothing(version: int, oracles: dict[int, HiveOracle], tmp_path: Path) -> None:
+def test_an_overtaken_driver_publishes_nothing(version: int, oracles: dict[int, HiveOracle], tmp_path: Path) -> None:
     """H23."""
     table = table_of(oracles[version], tmp_path / "t", "inserts", attempt=None)
     before = table.rows()
@@ -375,5 +375,5 @@ def test_what_an_aborted_compaction_published_is_neither_read_nor_makes_anything
     aborted = table.now(txns=f"{table.txn}:{NO_END}::{table.txn}")
     assert table.see(aborted) == before
     deletion = clean(table, spec, LocalStorage(), now=aborted)
-    assert deletion.deleted == ("delete_delta_0000004_0000004_0000",), "an aborted write's, which nobody ever read"
+    assert deletion.deleted == ("delete_delta_0000004_0000004_0000",), "an aborted write's, which no snapshot includes"
     assert table.misread(row_reader=True) == []

@@ -68,7 +68,7 @@ def our_state(found: RandomDirectory) -> Snapshot | None:
 
 
 def assert_same(theirs: State | None, ours: Snapshot | None, found: RandomDirectory) -> None:
-    """Everything that is read is the same, and what is obsolete as far as nobody may write to it any more."""
+    """Both read the same, and the obsolete directories agree except for those that a writer may still write to."""
     if theirs is None or ours is None:
         assert (theirs, ours) == (None, None), found
         return

@@ -21,9 +21,9 @@ class Operation(NamedTuple):
 
 
 class WatchedStorage(LocalStorage):
-    """Local files; `after` is told of each change right when it is done, and of a tree's deletion leaf by leaf.
+    """Local files. It calls `after` right after each change, and for the deletion of a tree after each leaf.
 
-    NB: to publish is to sync and to rename, and both are told.
+    NB: to publish is to sync and to rename; it calls `after` for both.
     """
 
     def __init__(self, root: Path, after: Callable[[Operation], None]) -> None:

@@ -15,12 +15,12 @@ from tests.soak.crash.plan import Role, Wake
 
 PAUSE_SECONDS = 10.0
 CONTROLLER_SECONDS = 2.0
-"""For so long a controller that went on is one of two; then it is told to end, as by a kubelet that is back."""
+"""So long a resumed controller runs beside the other one. Then it gets SIGTERM, as from a kubelet that is back."""
 
 
 @dataclass
 class PausedProcess:
-    """A paused process; `woken` is when it went on. A controller has no end of its own: it is told to end, once."""
+    """A paused process; `woken` is when it resumed. A controller does not end by itself: it gets SIGTERM, once."""
 
     process: PythonProcess
     wake: Wake

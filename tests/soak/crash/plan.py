@@ -1,4 +1,4 @@
-"""What a run does: a scenario, and at which steps of whom something breaks. A plan is chosen by a seed."""
+"""What a run does: a scenario, and the steps of each process at which something breaks. A seed chooses the plan."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

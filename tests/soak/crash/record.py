@@ -1,6 +1,6 @@
 """What crash tests remember from one invocation to the next: the steps and ideal ends of scenarios, and runs done.
 
-It all belongs to one state of the product's code and one generation of Hive: other code begins anew.
+All of it belongs to one state of the product's code and one generation of Hive: other code starts from nothing.
 """
 
 import hashlib

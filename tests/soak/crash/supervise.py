@@ -1,4 +1,4 @@
-"""Sees one run through: what broke is started again, whoever was paused goes on, the reader leaves in the end."""
+"""Sees one run through: restarts what broke, resumes what was paused, and ends the reader in the end."""
 
 import math
 import time

@@ -49,7 +49,7 @@ def number(random: Random, old: int, low: int, high: int) -> int:
 
 
 def damaged(random: Random, data: bytes) -> bytes:  # noqa: PLR0911 - one for each kind of damage
-    """Bytes of which some are changed, lost, doubled or new."""
+    """Return the data with some bytes changed, lost, doubled or added."""
     start = random.randrange(len(data) + 1)
     length = min(len(data) - start, random.choice([1, 1, 1, 2, 4, 16, 100, len(data)]))
     before, middle, behind = data[:start], data[start : start + length], data[start + length :]

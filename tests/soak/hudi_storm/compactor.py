@@ -36,7 +36,7 @@ MODES = (*[HudiMode.SCHEDULE_AND_EXECUTE] * 8, HudiMode.SCHEDULE, HudiMode.EXECU
 
 
 class Work(StrEnum):
-    """What the drivers of a storm do, each of which must have happened in one."""
+    """What the drivers of a storm do. Each of these must happen at least once in a storm."""
 
     LOG_COMPACTION = "log compactions"
     COMPACTION = "compactions"

@@ -1,4 +1,4 @@
-"""A driver whose lease is short, so that nobody need wait a minute for that of a killed one."""
+"""A driver with a short lease, so that no run waits a minute for the lease of a killed driver."""
 
 from sandbox.plane import pod
 from sandbox.plane.processes import Launch

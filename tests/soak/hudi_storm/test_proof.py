@@ -49,12 +49,12 @@ def _own(*states: str) -> list[Service]:
         (["completed", "inflight"], Moment.EXECUTING),
     ],
 )
-def test_the_moment_is_told_by_what_the_driver_itself_has_begun(states: list[str], moment: Moment) -> None:
+def test_the_moment_follows_from_what_the_driver_itself_has_begun(states: list[str], moment: Moment) -> None:
     assert moment_of(_own(*states)) is moment
 
 
 def test_a_moment_that_went_by_unseen_is_reached() -> None:
-    """Or a driver would be waited for that has long gone on."""
+    """Otherwise the killer would wait for a driver that is past it."""
     assert [has_reached(Moment.EXECUTING, _own(state)) for state in STATES] == [False, True, True]
     assert not any(has_reached(moment, []) for moment in Moment)
 
@@ -75,8 +75,8 @@ def test_cleans_and_rollbacks_count() -> None:
     assert +counted(status, of_metadata_table=False) == {Work.CLEAN: 1, Work.ROLLBACK: 2}
 
 
-def test_services_are_told_by_the_names_of_a_timeline(tmp_path: Path) -> None:
-    """Of the metadata table's own compactions, which its writers make, nothing is said."""
+def test_services_are_recognized_by_the_names_of_a_timeline(tmp_path: Path) -> None:
+    """The compactions that writers make of the metadata table do not count."""
     table, metadata = tmp_path / ".hoodie" / "timeline", tmp_path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
     planned, running, done, merged, not_ours = (f"2026010100000000{number}" for number in range(5))
     for folder, name in (

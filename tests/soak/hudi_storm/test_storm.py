@@ -18,7 +18,7 @@ EACH = [("1.0.2", MergeMode.COMMIT_TIME), ("1.2.0", MergeMode.EVENT_TIME)]
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("version", "mode"), EACH)
 def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path, version: str, mode: MergeMode) -> None:
-    """Its log compaction is rolled back and made anew, beside the writer, which reads exactly what it has written."""
+    """Its log compaction is rolled back and repeated. Meanwhile the writer reads exactly what it has written."""
     with staged(tmp_path, version=version, seed=1, modes=[mode]) as stage:
         (location,) = stage.locations
         compactor = Compactor(stage.plane, stage.locations, Random(1))

@@ -1,8 +1,8 @@
 """The live writer, with its own process and Spark: `python -m tests.soak.hudi_storm.writer FOLDER VERSION SEED`.
 
-It upserts and deletes all the time, and reads each table back against its model, with Spark and without a JVM: nobody
-else changes rows, so each read must be exactly what was committed so far, whatever compactions do meanwhile. FOLDER
-has `options.json` (Hudi's options by table). It writes until there is `FOLDER/calm`, waits for `FOLDER/over`, reads
+It upserts and deletes all the time, and reads each table back against its model, with Spark and without a JVM. Only
+this writer changes rows, so each read must be exactly what was committed so far, whatever compactions do. FOLDER has
+`options.json` (Hudi's options by table). It writes until there is `FOLDER/calm`, waits for `FOLDER/over`, reads
 all once more and ends. `FOLDER/writer.json` has its figures; after an error that too, and the exit code is 1.
 """
 
@@ -103,7 +103,7 @@ class Writer:
             self.tally[f"reads by {reader}"] += 1
 
     def tell(self, *, error: str = "", ended: bool = False) -> None:
-        """Leave the figures so far for whoever started this."""
+        """Leave the figures so far for the process that started this one."""
         aside = self._folder / f"{FIGURES}.new"
         aside.write_text(json.dumps({**self.tally, "error": error, "ended": ended}))
         aside.rename(self._folder / FIGURES)

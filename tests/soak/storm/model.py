@@ -49,7 +49,7 @@ class History:
             self._writes[write.write_id] = write
 
     def forget(self, write_id: int) -> None:
-        """Remove an aborted write: nobody may ever see it."""
+        """Remove an aborted write: no snapshot may ever include it."""
         with self._lock:
             self._writes.pop(write_id, None)
 

@@ -86,8 +86,8 @@ class Reader:
     def _plan(self, table: StormTable, place: str, snapshot: Snapshot, *, vectorized: bool) -> PlannedRead:
         """Choose the files of one place.
 
-        NB: Hive looks into every directory that it has listed, the obsolete ones too. Who reads without locks may find
-        one gone by then, whoever deleted it, and has to plan again.
+        NB: Hive looks into every directory that it has listed, the obsolete ones too. A reader without locks
+        may find that Hive or the operator has deleted one of them. It then has to plan again.
         """
         for _ in range(PLANNED_AGAIN[self._manner]):
             with suppress(VanishedError):

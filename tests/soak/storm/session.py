@@ -113,9 +113,9 @@ class Transaction:
         self.txns: ValidTxnList = client.valid_txns(without=(txn,))
 
     def renew(self) -> None:
-        """Take the snapshot anew, as Hive 4 does for a write that had to wait for its locks.
+        """Take a new snapshot, as Hive 4 does for a write that had to wait for its locks.
 
-        NB: else two writes may delete the same row, and Hive's vectorised readers (3.1.3 and 4.0.1) then miss others of
+        NB: otherwise two writes may delete one row. Hive's vectorised readers (3.1.3 and 4.0.1) then miss others of
         these deletes.
         """
         self.txns = self._client.valid_txns(without=(self.txn,))

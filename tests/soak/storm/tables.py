@@ -54,7 +54,7 @@ class Crossing:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be inside with nobody else."""
+        """Be the only one inside."""
         with self._changed:
             self._changed.wait_for(lambda: not self._alone_wanted)
             self._alone_wanted = True

@@ -85,7 +85,7 @@ def test_what_is_not_of_the_grammar_is_none(name):
     assert parse_directory(name) is None
 
 
-def test_a_broken_acid_name_is_told_from_an_unrelated_one():
+def test_a_broken_acid_name_is_distinguished_from_an_unrelated_one():
     assert looks_like_directory("base_x")
     assert looks_like_directory("delete_delta_1")
     assert not looks_like_directory("prt=p1")
@@ -162,14 +162,14 @@ def test_only_direct_children_of_the_grammar_may_become_obsolete():
     assert not any(may_become_obsolete(name) for name in others)
 
 
-def test_union_directories_are_told_from_others():
+def test_union_directories_are_distinguished_from_others():
     assert is_union_directory("HIVE_UNION_SUBDIR_0")
     assert not any(
         is_union_directory(name) for name in ("HIVE_UNION_SUBDIR_", "HIVE_UNION_SUBDIR_1/", "hive_union_subdir_1")
     )
 
 
-def test_the_side_file_of_a_streaming_writer_is_told_from_a_bucket_file():
+def test_the_side_file_of_a_streaming_writer_is_distinguished_from_a_bucket_file():
     assert is_flush_length("bucket_00000_flush_length")
     assert is_flush_length("bucket_00000_0_flush_length")
     assert not any(is_flush_length(name) for name in ("bucket_00000", "000000_0_flush_length", "_flush_length"))

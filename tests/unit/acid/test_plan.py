@@ -66,7 +66,7 @@ def test_seed_major_after_minor():
 
 @pytest.mark.parametrize("kind", [MINOR, MAJOR])
 def test_seed_nothing_to_do_right_after_a_major(kind):
-    """What the major made obsolete is still listed: nobody may have cleaned it up."""
+    """What the major made obsolete is still listed: it may not have been cleaned up yet."""
     plan = _plan(listing(*INSERTS, "base_0000003*"), write_ids(3), kind)
     assert plan.outputs == ()
     assert plan.best_base is not None
@@ -335,7 +335,7 @@ def test_side_files_and_hidden_folders_are_skipped():
 
 @pytest.mark.parametrize("name", ["sub", "HIVE_UNION_SUBDIR_", "HIVE_UNION_SUBDIR_1x", "part-1"])
 def test_an_unknown_directory_is_refused_where_a_major_would_have_to_read_it(name):
-    """H15: whose it is and what is in it, nobody knows; so it is never given up either."""
+    """H15: its owner and its content are unknown, so the plan never counts it as obsolete either."""
     unknown = with_files(name, "000000_0")
     found = Listing((*listing("delta_1_1_0000", "delta_2_2_0000").directories, unknown), ())
     with pytest.raises(UnsupportedLayout, match=f"{name}/000000_0 is in a directory"):

@@ -109,7 +109,7 @@ def test_the_guard_is_given_up_with_the_rest():
 
 
 @pytest.mark.parametrize("names", [("000000_0", *FIRST), ("base_1*", *FIRST), ()])
-def test_there_is_no_guard_that_would_hide_rows_or_serves_nobody(names):
+def test_there_is_no_guard_that_would_hide_rows_or_protect_no_reader(names):
     with pytest.raises(ValueError, match="a guard base is for a first major"):
         with_guard(_plan(MAJOR, *names))
 

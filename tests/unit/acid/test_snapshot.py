@@ -131,7 +131,7 @@ def test_a_truncation_under_way_hides_nothing_and_stays(data_format):
     ],
 )
 def test_a_base_whose_metadata_is_not_understood_is_refused_by_name(content, problem):
-    """Hive's readers fail on it too; whether it counts, nobody knows."""
+    """Hive's readers fail on it too. It is unknown whether it counts."""
     odd = Directory("base_3", (File("_metadata_acid", 48, content),))
     found = Listing((*listing("delta_1_1_0000").directories, odd), ())
     with pytest.raises(UnsupportedLayout, match="base_3/_metadata_acid") as refused:
@@ -170,7 +170,7 @@ def test_the_base_of_a_converted_table_is_always_valid():
     assert _obsolete(found) == {"000000_0": "covered by base_-9223372036854775808"}
 
 
-def test_bases_of_which_none_is_usable_mean_that_history_is_missing():
+def test_history_is_missing_if_there_are_bases_but_none_is_usable():
     with pytest.raises(NotEnoughHistory, match=r"no base is usable with write ids .*the oldest is base_4"):
         snapshot(listing("base_4*", "base_5*", "delta_1_1_0000"), write_ids(5, open=(2,)))
 
@@ -330,7 +330,7 @@ def test_the_guard_base_serves_every_snapshot_and_is_covered_by_any_other_base()
 
 
 def test_what_an_aborted_compaction_wrote_is_obsolete() -> None:
-    """Nobody ever sees it; what an open one writes, and what is above the highest write id, stays."""
+    """No snapshot ever includes it. The output of an open one, and what is above the highest write id, stays."""
     names = ("delta_0000001_0000001_0000", "base_0000001_v0000007", "base_0000001_v0000008", "base_0000009_v0000007")
     found = obsolete_now(listing(*names), write_ids(9), valid_txns=txns(9, open=(8,), aborted=(7,)), highest_write_id=3)
     assert found == {"base_0000001_v0000007": "written by aborted transaction 7"}

@@ -161,7 +161,7 @@ STAGING = "_compaction_u-1-p"
 PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
 
 
-def test_its_staging_goes_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_its_own_staging_is_removed(tmp_path: Path) -> None:
     """A late driver's journal must not cost its successor the work that is under way."""
     others = {"_compaction_u-2-p", "_compaction_u-11-p", "_compaction_uu-1-p", "_compaction_u-1-1-p"}
     for name in (STAGING, "_compaction_u-1-q.fenced", *others):
@@ -171,7 +171,7 @@ def test_its_staging_goes_and_nobody_elses(tmp_path: Path) -> None:
 
 
 def test_staging_that_a_driver_of_the_version_before_made_goes_too(tmp_path: Path) -> None:
-    """It bears the first characters of the UID alone; what bears a whole one is told by all of it."""
+    """Its name has only the first characters of the UID. A name with a whole UID has to match all of it."""
     uid = "0a1b2c3d-1111-4222-8333-444455556666"
     others = {"_compaction_0a1b2c3d-2-p", "_compaction_0a1b2c3e-1-p", f"_compaction_{uid[:-1]}7-1-p"}
     for name in ("_compaction_0a1b2c3d-1-p", f"_compaction_{uid}-1-p", *others):
@@ -181,7 +181,7 @@ def test_staging_that_a_driver_of_the_version_before_made_goes_too(tmp_path: Pat
 
 
 def test_a_pair_is_completed_before_its_lock_is_given_back(tmp_path: Path) -> None:
-    """H3: behind the EXCLUSIVE lock of a dead driver nobody reads the half of a pair."""
+    """H3: the EXCLUSIVE lock of a dead driver keeps readers from the half of a pair."""
     make_directory(tmp_path, PAIR[0])
     make_directory(tmp_path / STAGING, PAIR[1])
     (tmp_path / STAGING / "_intent").write_text(json.dumps({"outputs": PAIR}))
@@ -206,7 +206,7 @@ def test_a_pair_that_a_driver_of_the_version_before_published_by_half_is_complet
     assert names(tmp_path) == {*PAIR, *others}
 
 
-def test_a_place_that_cannot_be_reached_is_told_and_holds_up_nothing_else(tmp_path: Path) -> None:
+def test_an_unreachable_place_is_reported_and_holds_up_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "b" / STAGING).mkdir(parents=True)
     (tmp_path / "a").symlink_to(tmp_path / "b")
     places = [Target(f"prt={name}", str(tmp_path / name), 100) for name in "ab"]

@@ -1,4 +1,4 @@
-"""Entries of the compaction queue that dead drivers left are ended, and nobody's who may be alive."""
+"""The controller ends the queue entries that dead drivers left, and no entry of a driver that may be alive."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -124,8 +124,8 @@ def test_a_state_that_is_not_known_is_not_judged() -> None:
     assert ended(hive4(entry(state=QueueState.UNKNOWN))) == []
 
 
-def test_where_no_driver_left_anything_nobody_else_is_asked() -> None:
-    """Hive 3 among them, which has no pools."""
+def test_a_queue_without_entries_of_drivers_causes_no_further_calls() -> None:
+    """This includes Hive 3, which has no pools."""
     source = metastore(Path("/t"), queue=(queued(5, pool=None),), broken=frozenset({"open_transactions", "show_locks"}))
     assert ended(source) == []
 

@@ -116,8 +116,8 @@ def test_an_entry_that_was_not_published_is_not_touched(table: Path) -> None:
     assert result.final
 
 
-def test_a_table_that_is_made_anew_in_the_middle_of_a_pass_is_left_alone(tmp_path: Path) -> None:
-    """H11: what was aborted in the old one is the only row of the new one."""
+def test_a_table_that_is_recreated_during_a_pass_is_left_alone(tmp_path: Path) -> None:
+    """H11: a write id that was aborted in the old table holds the only row of the new one."""
     places = [tmp_path / name for name in ("prt=1", "prt=2")]
     for place in places:
         for name in (*DELTAS, MAJOR):
@@ -236,7 +236,7 @@ def test_a_table_that_is_not_the_recorded_one_is_not_touched(
 
 
 def test_a_dropped_table_is_done_with(table: Path) -> None:
-    """H11: what lies at its location now is nobody's business here."""
+    """H11: the controller does not touch what lies at its location now."""
     source = metastore(table)
     source.tables.clear()
     result = _delete(journal(table), source)
@@ -318,7 +318,7 @@ def test_where_two_cleanups_of_a_table_meet_each_tells_what_it_deleted_itself(ta
 
 
 def test_a_directory_is_hidden_whole_before_any_of_it_goes(table: Path) -> None:
-    """Whoever lists in between sees all of it or none: never a half."""
+    """A listing in between shows all of it or none of it."""
     with pytest.raises(DiedError):
         _delete(journal(table), metastore(table), storage=DyingStorage(at=2, after=False))
     assert names(table) == {MINOR, *DELTAS[1:], f"_compaction_trash_{DELTAS[0]}"}
@@ -479,7 +479,7 @@ def test_nothing_is_deleted_while_hives_worker_is_at_work(table: Path, state: Qu
     ],
 )
 def test_who_begins_later_or_has_ended_holds_nothing_up(table: Path, generation: Generation, state: QueueState) -> None:
-    """It lists what is there by then. On Hive 4 nobody works beside an entry of ours."""
+    """It lists what is there by then. On Hive 4, no Worker of Hive is active beside an entry of ours."""
     _delete(journal(table), metastore(table, hive=generation, queue=(queued(5, state=state),)))
     assert names(table) == {MINOR}
 

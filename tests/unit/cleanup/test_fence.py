@@ -72,7 +72,7 @@ def test_a_paused_predecessor_cannot_publish_after_the_fence(table: Path) -> Non
 
 
 def test_the_rename_comes_before_the_first_deletion(table: Path) -> None:
-    """Else a predecessor could publish an output of which a part is deleted already."""
+    """Otherwise a predecessor could publish an output that is partly deleted."""
     staging = _stage(table, "base_0000003", intent=False)
     with pytest.raises(DiedError):
         fence(DyingStorage(at=1, after=True), str(table), keep=OWN)
@@ -80,7 +80,7 @@ def test_the_rename_comes_before_the_first_deletion(table: Path) -> None:
     assert (table / f"{DEAD}.fenced" / "base_0000003" / "bucket_00000").exists()
 
 
-def test_a_pair_of_which_nothing_is_published_is_dropped(table: Path) -> None:
+def test_a_pair_without_a_published_half_is_dropped(table: Path) -> None:
     _stage(table, *PAIR)
     assert _fence(table).rolled_forward == ()
     assert names(table) == set(INPUTS)
@@ -144,7 +144,7 @@ def test_a_folder_that_came_back_after_its_fence_is_fenced_again(table: Path) ->
 
 
 def test_another_directory_in_the_place_of_the_other_half_is_an_error(table: Path) -> None:
-    """Nobody can tell whose it is: both are kept and named."""
+    """Its owner is unknown: the fence keeps both and names them."""
     for name in PAIR:
         make_directory(table, name)
     _stage(table, DELETE_DELTA)
@@ -212,8 +212,8 @@ def test_two_fences_at_once_end_in_the_same_state(table: Path, at: int, publishe
     assert names(table) == {*INPUTS, *(PAIR if published else ())}
 
 
-def test_who_gives_up_removes_its_own_staging_and_nobody_elses(table: Path) -> None:
-    """H4: a driver that was superseded, and finds it out now, must not fence its successor."""
+def test_a_driver_that_gives_up_removes_only_its_own_staging(table: Path) -> None:
+    """H4: a driver that finds that it was superseded must not fence its successor."""
     _stage(table, "base_0000003", folder=OWN, intent=False)
     _stage(table, "base_0000003", intent=False)
     retire(LocalStorage(), str(table), DEAD)

@@ -162,7 +162,7 @@ def test_only_the_attempts_own_entry_is_marked(table: Path, one: object) -> None
 
 
 def test_no_more_is_forgotten_than_was_looked_at(table: Path) -> None:
-    """The metastore goes by the number that it is told."""
+    """The metastore forgets up to the write id of the call."""
     assert _finish(table, _source(table, queue=(queued(5, highest_write_id=9),))) == [(5, 3)]
     assert _finish(table, _source(table, queue=(queued(5, highest_write_id=2),))) == [(5, 2)]
 

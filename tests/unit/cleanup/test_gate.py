@@ -38,7 +38,7 @@ def _baseline(*lock_ids: int, mark: int = 0) -> ReaderBaseline:
 
 
 def test_a_metastore_whose_marks_went_back_says_nothing() -> None:
-    """Behind another URI is one that lags, or another one: its "nobody" is about others."""
+    """Another URI may lead to a lagging or a different metastore: its answer "no readers" does not count."""
     assert distrust(_baseline(mark=1000), ReaderSnapshot((), open_txns(999))) is not None
     assert distrust(_baseline(mark=1000), ReaderSnapshot((), open_txns(1000))) is None
 
@@ -184,7 +184,7 @@ def test_a_transaction_that_locks_this_table_is_a_reader_whatever_the_queue_says
     ],
 )
 def test_the_health_of_a_lock(held_for: timedelta, silent_for: timedelta | None, health: BlockerHealth) -> None:
-    """H12: a leaked lock may well have heartbeats. It is told, and waited for all the same."""
+    """H12: a leaked lock may well have heartbeats. The status shows it, and the cleanup still waits for it."""
     held = lock(7, acquired_at=NOON - held_for, last_heartbeat=None if silent_for is None else NOON - silent_for)
     (found,) = _left(_baseline(7), [held], open_txns(0))
     assert (found.id, found.health) == (7, health)

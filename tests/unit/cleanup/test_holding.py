@@ -1,4 +1,4 @@
-"""Nobody begins to read while obsolete directories are taken out of sight; and nobody waits for that for long."""
+"""No reader starts while a pass hides obsolete directories, and no reader waits long for it."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -156,7 +156,7 @@ def test_who_insists_holds_new_readers_off_until_the_others_have_listed() -> Non
 SHARING = LockPolicy(queue=0.0, planning=30.0, shares=True)
 
 
-def test_a_shared_lock_keeps_nobody_from_reading_and_the_table_from_being_dropped(table: Path) -> None:
+def test_a_shared_lock_prevents_a_drop_of_the_table_and_lets_readers_in(table: Path) -> None:
     source = metastore(table)
     storage = _Watching(source)
     (result,) = delete_obsolete(
@@ -188,14 +188,14 @@ def test_with_a_shared_lock_each_reader_is_waited_for_until_it_has_listed(
 
 
 def test_a_lock_that_an_earlier_life_left_is_given_back(table: Path) -> None:
-    """It was killed between two renames: until then, nobody can read."""
+    """It was killed between two renames: no reader can start until the lock is released."""
     source = metastore(table, locks=(lock(7, agent=OWN), lock(8, agent="compaction-operator/cleanup/u/1/other")))
     assert _delete(table, source).final
     assert [one.lock_id for one in source.locks] == [8]
 
 
 def test_journals_of_one_attempt_leave_each_others_locks_alone(table: Path) -> None:
-    """They are worked on at the same time: else readers begin between two renames."""
+    """Their passes run at the same time. Releasing the other's lock would let a reader start between two renames."""
     source, spec = metastore(table), journal(table)
     first, second = (Holding(source, spec, LockPolicy(owner=owner)) for owner in ("one", "two"))
     with first.hold_off(""):
@@ -204,7 +204,7 @@ def test_journals_of_one_attempt_leave_each_others_locks_alone(table: Path) -> N
 
 
 def test_an_unlock_that_fails_is_made_good_by_the_next_pass(table: Path) -> None:
-    """Nobody can read while the lock is there: so the pass is not over, and the next one gives it back first."""
+    """No reader can start behind the lock: so the pass is not over, and the next one releases the lock first."""
     source = metastore(table, broken=frozenset({"unlock"}))
     with pytest.raises(MetastoreError, match="unlock"):
         _delete(table, source)

@@ -270,7 +270,7 @@ def test_a_purge_takes_no_name_from_another_attempts_folder(table: Path) -> None
 @pytest.mark.parametrize(
     ("uid", "attempt"), [("", 1), ("u/1", 1), ("compaction-operator", 1), ("cleanup", 1), ("other", 7)]
 )
-def test_nobody_elses_locks_transactions_and_queue_entries_are_ended(table: Path, uid: str, attempt: int) -> None:
+def test_foreign_locks_transactions_and_queue_entries_are_never_ended(table: Path, uid: str, attempt: int) -> None:
     """By whatever ids and UID a forged journal names them."""
     source = hive4(table, queue=(queued(5, pool="compaction/other/1/p", committed=None), queued(6, pool="default")))
     spec = journal(table, entry(table, txn_id=50, queue_id=6))

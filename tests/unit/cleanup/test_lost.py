@@ -18,7 +18,7 @@ def txn(**changes: object) -> TxnInfo:
     return TxnInfo(**{"txn": 50, "state": "OPEN", "user": "u", "host": "h", "agent": OWN_AGENT, **changes})  # type: ignore[arg-type]
 
 
-def test_holdings_are_told_by_their_agent() -> None:
+def test_holdings_are_recognized_by_their_agent() -> None:
     own, strange = lock(7, agent=OWN_AGENT), lock(8, agent=OWN_AGENT.replace("/1/", "/11/"))
     source = metastore(
         Path("/t"), locks=(own, strange), transactions=OpenTransactions(99, (txn(), txn(txn=51, agent="hive")))
@@ -37,7 +37,7 @@ def test_a_driver_is_lost_90_seconds_after_its_last_heartbeat(seconds: int, lost
         assert (held.silence(NOON) is not None) is lost
 
 
-def test_without_a_heartbeat_nobody_can_tell() -> None:
+def test_without_a_heartbeat_the_silence_is_unknown() -> None:
     assert Holdings((lock(7),)).silence(NOON) is None
 
 

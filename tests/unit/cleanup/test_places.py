@@ -95,7 +95,7 @@ def test_what_the_warehouse_does_not_allow_is_refused(location: str, allowed: li
 
 @pytest.mark.parametrize("location", ["hdfs://nn/w/p=1", "/w/../etc"])
 @pytest.mark.parametrize("allowed", [[], ["/w"]])
-def test_storage_that_is_not_known_is_left_to_whoever_opens_it(location: str, allowed: list[str]) -> None:
+def test_unknown_storage_is_left_to_the_code_that_opens_it(location: str, allowed: list[str]) -> None:
     """It is refused there, by its name."""
     assert refused({"p=1": location}, others={"sales.copy": "s3a://bucket/w"}, allowed=allowed) == {}
     with pytest.raises(StorageError, match=location):

@@ -83,7 +83,7 @@ def test_only_recorded_names_are_purged(table: Path) -> None:
     assert names(table / HIDDEN / OWN) == {"delta_0000009_0000009_0000", "precious"}
 
 
-def test_what_was_moved_back_by_hand_is_told_and_never_deleted(table: Path) -> None:
+def test_what_was_moved_back_by_hand_is_reported_and_never_deleted(table: Path) -> None:
     """The documented undo."""
     _quarantine(table)
     (table / HIDDEN / OWN / DELTAS[0]).rename(table / DELTAS[0])
@@ -130,7 +130,7 @@ def test_a_purge_that_dies_anywhere_is_finished_by_the_next(table: Path, at: int
 
 
 def test_a_directory_is_hidden_whole_before_any_of_it_is_purged(table: Path) -> None:
-    """Whoever moves things back finds them whole or not at all."""
+    """A user who moves directories back finds each one whole or not at all."""
     _quarantine(table)
     with pytest.raises(DiedError):
         _purge(table, storage=DyingStorage(at=2, after=False))

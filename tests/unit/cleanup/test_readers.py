@@ -79,8 +79,8 @@ def test_a_silent_metastore_is_not_asked_for_every_table() -> None:
     assert all(isinstance(answer, MetastoreError) for answer in found.values())
 
 
-def test_transactions_that_compact_other_tables_are_told() -> None:
-    """By the queue, whoever's they are; one that compacts this table, too, is none of them."""
+def test_transactions_that_compact_other_tables_are_listed() -> None:
+    """By the queue, from any pool. A transaction that also compacts this table is not among them."""
     queue = (
         queued(1, table="other", txn=4, pool="default"),
         queued(2, table="other", txn=5),
@@ -116,7 +116,7 @@ def test_all_locks_take_one_call_and_tell_who_has_locked_other_tables_only() -> 
     assert found_there.locking_elsewhere == {7}
 
 
-def test_without_all_locks_nobody_knows_who_has_locked_other_tables() -> None:
+def test_locks_on_other_tables_are_unknown_unless_all_locks_are_listed() -> None:
     source = metastore(Path("/t"), transactions=open_txns(9, 4), locks=(lock(1, table="other", txn=4),))
     assert look(source, TABLE).locking_elsewhere == frozenset()
     broken = metastore(Path("/t"), broken=frozenset({"all_locks"}))

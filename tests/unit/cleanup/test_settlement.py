@@ -55,7 +55,7 @@ def _state(place: Path, source: FakeMetastore, **changes: object) -> PublishedSt
     return _settle(journal(place, _entry(place, **changes)), source).states[""]
 
 
-def test_what_is_not_obsolete_when_the_readers_are_recorded_is_told(tmp_path: Path) -> None:
+def test_what_is_not_obsolete_when_the_readers_are_recorded_is_reported(tmp_path: Path) -> None:
     """Its readers are not in the baseline: a later compaction that covers it has to ask for them."""
     for name in (*DELTAS, MINOR):
         make_directory(tmp_path, name)
@@ -166,7 +166,7 @@ def test_one_partition_of_a_journal_may_be_published_and_another_aborted(tmp_pat
         ((100, "/elsewhere"), "PartitionMoved"),
     ],
 )
-def test_a_partition_that_is_not_the_recorded_one_is_told_as_that(
+def test_a_partition_that_is_not_the_recorded_one_is_reported(
     tmp_path: Path, there: tuple[int, str | None] | None, reason: str
 ) -> None:
     """H11, before it was settled: nothing there is touched, not even a staging folder."""

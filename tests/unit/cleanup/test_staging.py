@@ -1,4 +1,4 @@
-"""The names of staging folders are told from everything else that lies beside a table's directories."""
+"""The names of staging folders differ from those of everything else beside the directories of a table."""
 
 import pytest
 

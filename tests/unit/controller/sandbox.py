@@ -487,7 +487,7 @@ class Sandbox:
         self.work = FakeWork(self.time)
 
     def create(self) -> None:
-        """Make a controller anew, that knows nothing."""
+        """Make a new controller that knows nothing."""
         self.metrics = Metrics()
         self.controller = Controller(
             self.config,
@@ -501,7 +501,7 @@ class Sandbox:
         self.kube.watchers[:] = [self.controller.on_event]
 
     async def start(self, *, early: Sequence[Raw] = ()) -> None:
-        """Start a controller anew: it knows nothing but what the API server has, and pods that came `early`."""
+        """Start a new controller. It knows only what the API server has, and the pods that came `early`."""
         self.create()
         for pod in early:
             self.controller.on_event(ResourceKind.POD, None, pod)

@@ -1,4 +1,4 @@
-"""Whose turn it is: who may not touch a table holds nobody up there."""
+"""Whose turn it is: a resource without the right to a table delays no other one on it."""
 
 import pytest
 
@@ -69,13 +69,13 @@ def test_an_unsettled_cleanup_holds_the_table() -> None:
     assert "cleanup default/one" in (waits_for("default") or "")
 
 
-def test_a_cleanup_of_a_namespace_without_the_right_holds_up_nobody() -> None:
-    """It is never settled."""
+def test_a_cleanup_of_a_namespace_without_the_right_delays_no_compaction() -> None:
+    """It is never settled, so it must not hold the table."""
     assert waits_for("stranger") is None
 
 
 def test_who_was_woken_while_the_table_was_still_claimed_is_woken_again() -> None:
-    """What ended the older one is written before its claim is given back."""
+    """The end of the older one is written before its claim is released."""
     cache = Cache()
     turns = Turns(cache, CONFIG)
     older, younger = (cache.put_compaction(compaction_raw(name)) for name in ("a", "b"))

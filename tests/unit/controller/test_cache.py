@@ -95,7 +95,7 @@ def test_what_frees_a_table() -> None:
 
 
 def test_what_was_set_long_ago_is_forgotten() -> None:
-    """Jobs and deletions that nobody asks for any more take no memory for ever."""
+    """Jobs and deletions that are no longer asked for do not occupy memory for ever."""
     recent: Recent[int, str] = Recent(3)
     for number in (1, 2, 3, 1, 4):
         recent[number] = "x"

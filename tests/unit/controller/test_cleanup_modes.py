@@ -88,7 +88,7 @@ def test_plan_lists_before_it_asks() -> None:
 
 
 def test_plan_waits_as_it_is_until_it_is_approved() -> None:
-    """Asked and listed once; nothing is written while nobody answers."""
+    """The cleanup asks and lists once. It writes nothing until a user answers."""
     waiting = step(settled(**PLAN).status, CleanupObservation(look=Look(), planned=PLANNED), **PLAN).status
     later = step(waiting, after=86400, **PLAN)
     assert (later.status, later.action, later.requeue_after, told(later)) == (waiting, CleanupAction.NONE, None, [])
@@ -110,7 +110,7 @@ def test_a_plan_that_cannot_be_listed_is_listed_later() -> None:
 
 
 def test_approval_may_come_before_the_readers_are_gone() -> None:
-    """It counts then, and they are waited for all the same."""
+    """It counts then, and the cleanup still waits for them."""
     decision = step(settled(**PLAN).status, **APPROVED)
     assert decision.action is CleanupAction.WATCH
     assert told(decision) == ["Approved"]
@@ -137,7 +137,7 @@ def test_a_table_that_was_dropped_meanwhile_needs_no_approval() -> None:
 
 @pytest.mark.parametrize(("entries", "words"), [(None, "left in place"), (HIVE4, "until Hive's own Cleaner")])
 def test_never_ends_at_once_and_leaves_everything(entries: Any, words: str) -> None:
-    """Nobody is waited for, nothing is deleted, and the queue's entries are not ended: Hive's Cleaner does that."""
+    """It waits for no reader, deletes nothing and leaves the queue entries open: Hive's Cleaner ends them."""
     decision = settled(mode="Never", entries=entries)
     assert (decision.action, decision.status.phase) == (CleanupAction.NONE, "Succeeded")
     assert (condition(decision.status).status, condition(decision.status).reason) == ("True", "LeftInPlace")
@@ -169,7 +169,7 @@ def waiting(**fields: Any) -> CompactionCleanupStatus:
     return step(settled(**fields).status, CleanupObservation(look=Look((LEAKED,))), **fields).status
 
 
-def test_the_deadline_is_told_once_and_deletes_nothing() -> None:
+def test_the_deadline_is_reported_once_and_deletes_nothing() -> None:
     before = step(waiting(**DEADLINE), CleanupObservation(look=Look((LEAKED,))), after=3599, **DEADLINE)
     assert before.requeue_after == 1.0
     assert find_condition(before.status.conditions, "Overdue") is None
@@ -260,7 +260,7 @@ def test_a_suspension_holds_the_purge() -> None:
     assert step(quarantined().status, after=2 * DAY, suspended=True, **QUARANTINE).action is CleanupAction.NONE
 
 
-def test_what_a_user_moved_back_stays_and_is_told() -> None:
+def test_what_a_user_moved_back_stays_and_is_reported() -> None:
     due = step(quarantined().status, after=DAY, **QUARANTINE).status
     back = PartitionDeletion("", deleted=DELTAS[:1], restored=DELTAS[1:], bytes_deleted=10, final=True)
     decision = step(due, passed(back, **QUARANTINE), after=DAY, **QUARANTINE)
@@ -300,7 +300,7 @@ def older(status: CompactionCleanupStatus) -> CompactionCleanupStatus:
 
 
 def test_readers_are_asked_for_again_in_the_middle_of_a_deletion() -> None:
-    """Its condition ReadersGone is True; nobody joins them, so they are gone at the next look."""
+    """Its condition ReadersGone is True. No later reader is added, so the next look finds them gone."""
     status = older(step(settled().status, GONE).status)
     assert condition(status, "ReadersGone").status == "True"
     assert step(status).action is CleanupAction.WATCH
@@ -325,7 +325,7 @@ def test_a_quarantine_lasts_as_long_as_it_was_to() -> None:
 # --- Refusals
 
 
-def test_a_refused_deletion_is_told_once_for_each_change() -> None:
+def test_a_refused_deletion_is_reported_once_for_each_change() -> None:
     left = PartitionDeletion("", deleted=DELTAS[:2], remaining={DELTAS[2]: "it is in use"})
     first = step(step(settled().status, GONE).status, passed(left))
     assert told(first) == ["DeletionRefused"]
@@ -373,7 +373,7 @@ def test_on_hive_4_the_queues_entries_are_ended_before_the_cleanup_is() -> None:
     assert (condition(ended.status).reason, told(ended)) == ("Deleted", ["Deleted"])
 
 
-def test_a_queue_that_cannot_be_told_is_told_later_for_ever() -> None:
+def test_ending_the_queue_entries_is_retried_for_ever() -> None:
     going = step(settled(entries=HIVE4).status, GONE, entries=HIVE4).status
     deleted = step(going, passed(DONE), entries=HIVE4).status
     trouble = Trouble("MetastoreUnavailable", "refused")

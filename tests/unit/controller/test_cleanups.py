@@ -133,7 +133,7 @@ def test_the_baseline_is_never_taken_again() -> None:
 
 
 def test_what_was_not_published_is_never_deleted() -> None:
-    """A later attempt may make the same directories obsolete, but for readers that this baseline does not have."""
+    """A later attempt may make the same directories obsolete, with readers that this baseline does not have."""
     decision = step(None, CleanupObservation(settled=settlement({"": MISSING}, baseline())))
     assert summary(decision) == ("True", "NotPublished", "Succeeded")
     assert decision.action is CleanupAction.NONE
@@ -201,7 +201,7 @@ def test_after_a_restart_the_readers_are_asked_for_again() -> None:
 
 
 def test_readers_gone_is_remembered() -> None:
-    """Nobody joins the readers from before: after a restart in the middle of the deletion it goes on at once."""
+    """No later reader is added: after a restart during the deletion, the cleanup continues at once."""
     status = readers_gone()
     assert outcome(status, "ReadersGone") == "True"
     assert (status.blockers, status.blocker_count) == ((), 0)

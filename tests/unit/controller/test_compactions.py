@@ -472,7 +472,7 @@ def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
 
 @pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
 def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
-    """Its driver may have done all there was to do: nobody knows, and the next attempt finds out at little cost."""
+    """It is unknown whether its driver finished the work. The next attempt finds out at little cost."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert decision.status.failed_attempts == 0
@@ -480,7 +480,7 @@ def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(at
 
 
 def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
-    """A drained node is nobody's fault; what the driver itself gave as its reason counts all the same."""
+    """A drained node does not count as a failure. A reason that the driver itself gave still counts."""
     seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
     decision = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
@@ -629,7 +629,7 @@ def test_success_completes_the_progress() -> None:
 
 
 def test_failure_keeps_the_last_progress() -> None:
-    """The driver's last word counts, however soon it came; the next attempt starts anew."""
+    """The last report of the driver counts, however soon it came. The next attempt starts from zero."""
     found = End(DriverEnd(None, "killed", progress(12, bytes_done=1000)), ())
     decision = step(
         {**RUNNING, "progress": SHOWN}, CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True)
@@ -684,7 +684,7 @@ def auto_compaction(decision: CompactionDecision) -> tuple[str, str]:
 
 
 def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
-    """It goes on all the same; the statement that ends the warning is said in full."""
+    """It still goes on. The warning quotes in full the statement that ends it."""
     decision = step({}, CompactionObservation(verdict=BY_ITSELF))
     assert decision.action is CompactionAction.CREATE_JOB
     assert auto_compaction(decision) == ("False", "NoAutoCompactionMissing")

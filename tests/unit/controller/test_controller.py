@@ -286,7 +286,7 @@ async def test_grace_period_counts_from_the_baseline() -> None:
 
 @runs
 async def test_own_interval_counts() -> None:
-    """A cleanup with an interval of 30 s is told every 30 s."""
+    """A cleanup with an interval of 30 s gets an answer every 30 s."""
     box = Sandbox()
     box.kube.apply(ResourceKind.CLEANUP, journal(interval="30s"))
     box.work.locks = (12,)
@@ -615,7 +615,7 @@ async def test_object_that_cannot_be_read_is_left_alone() -> None:
 
 @runs
 async def test_a_cleanup_that_was_deleted_deletes_nothing() -> None:
-    """Even if the watch missed it: whoever deletes a journal keeps the directories."""
+    """Even if the watch missed it: deleting a journal keeps the directories."""
     box = Sandbox()
     box.kube.apply(ResourceKind.CLEANUP, journal())
     box.work.locks = (12,)
@@ -785,7 +785,7 @@ async def test_an_approval_that_was_taken_back_unseen_holds() -> None:
 
 @runs
 async def test_the_quarantine_is_emptied_when_its_time_is_over() -> None:
-    """Also by a controller that was started anew in between, and never before."""
+    """Also by a controller that was restarted in between, and never earlier."""
     box = Sandbox()
     box.kube.apply(ResourceKind.CLEANUP, journal(quarantine="24h"))
     await box.start()
@@ -960,8 +960,8 @@ def settled_status() -> dict[str, Any]:
 
 
 @runs
-async def test_a_metastore_that_hangs_delays_nobody_elses_looks() -> None:
-    """Each warehouse has threads of its own; while one hangs, the other's cleanup is told and done."""
+async def test_a_metastore_that_hangs_does_not_delay_looks_at_others() -> None:
+    """Each warehouse has threads of its own: while one hangs, the cleanup of the other gets its answer and ends."""
     hung, free, done = threading.Event(), threading.Event(), asyncio.Event()
     sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
     box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))

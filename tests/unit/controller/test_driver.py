@@ -68,7 +68,7 @@ def deleted(pod: dict[str, Any]) -> dict[str, Any]:
         ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], False),
     ],
 )
-def test_a_driver_that_was_made_to_end_is_told_from_one_that_failed(
+def test_an_interrupted_driver_is_distinguished_from_a_failed_one(
     pods: list[dict[str, Any]], interrupted: bool
 ) -> None:
     assert driver_end(pods).interrupted is interrupted
@@ -142,6 +142,6 @@ def test_progress() -> None:
     ["", "3/12", "[]", "{", '{"partitionsDone": -1}', '{"bytesDone": 9223372036854775808}', '{"bytesDone": "x"}'],
 )
 def test_progress_that_makes_no_sense_is_none(text: str) -> None:
-    """Whoever may patch pods may write anything there; the API server must still take the status."""
+    """Anyone who may patch pods may write anything there. The API server must still accept the status."""
     assert driver_progress(annotated(text, pod())) is None
     assert driver_progress(pod()) is None

@@ -1,4 +1,4 @@
-"""The reader watch: what ten thousand waiting cleanups cost, who is told when, and which answers count."""
+"""The reader watch: the cost of ten thousand waiting cleanups, when each gets an answer, and which answers count."""
 
 from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.readers import ReaderSnapshot
@@ -74,7 +74,7 @@ def test_one_look_at_a_time_per_table() -> None:
     assert gate.start_due(60.0) == {"lake": [ORDERS]}
 
 
-def test_each_cleanup_is_told_at_its_own_interval() -> None:
+def test_each_cleanup_gets_answers_at_its_own_interval() -> None:
     gate = ReaderWatch()
     watch(gate, "quick", now=0.0, interval=2.0)
     watch(gate, "slow", now=0.0, interval=5.0)
@@ -98,8 +98,8 @@ def test_a_look_that_began_before_a_cleanup_waited_does_not_count_for_it() -> No
     assert tick(gate, 2.0, reader_snapshot(12)) == [key("first"), key("second")]
 
 
-def test_only_changes_are_told() -> None:
-    """The same readers, with other heartbeats, are no news; one less is, and so is an error."""
+def test_only_changes_are_reported() -> None:
+    """The same readers with other heartbeats are no change. One reader less is a change, and so is an error."""
     gate = ReaderWatch()
     watch(gate, now=0.0, locks=(12, 13))
     assert tick(gate, 0.0, reader_snapshot(12, 13)) == [key()]
@@ -132,7 +132,7 @@ def test_an_interval_above_the_cap_stays_as_it_is_on_errors() -> None:
 
 
 def test_watching_again_changes_nothing() -> None:
-    """Each reconcile says that it waits; only a new interval starts anew."""
+    """Each reconcile says that it waits. Only another interval restarts the watch."""
     gate = ReaderWatch()
     watch(gate, now=0.0)
     tick(gate, 0.0, reader_snapshot(12))
@@ -160,7 +160,7 @@ def test_forgotten_during_a_look() -> None:
 
 
 def test_a_warehouses_tables_are_looked_at_together() -> None:
-    """Whoever began to wait when: after its first look each table joins the others' tick."""
+    """After its first look, each table joins the tick of the others, no matter when its cleanup began to wait."""
     gate = ReaderWatch()
     tables = [TableKey(warehouse, "sales", f"t{index}") for warehouse in ("lake", "sea") for index in range(3)]
     for index, table in enumerate(tables):
@@ -179,8 +179,8 @@ def test_new_readers_never_starve_a_cleanup() -> None:
         assert bool(seen(gate).blockers) == (number < 50)
 
 
-def test_a_table_that_nobody_waits_for_is_forgotten() -> None:
-    """Else memory would grow with each table that ever was: also where the last one went during the look."""
+def test_a_table_without_waiting_cleanups_is_forgotten() -> None:
+    """Otherwise memory would grow with each table. This includes a table whose last cleanup ends during the look."""
     gate = ReaderWatch()
     for index in range(100):
         watch(gate, index, now=0.0, table=TableKey("lake", "sales", f"t{index}"))

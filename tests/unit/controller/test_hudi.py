@@ -150,7 +150,7 @@ def test_the_place_is_written_down_before_an_attempt_is_recorded() -> None:
 
 
 def hudi_table(place: Path, **properties: str) -> Path:
-    """Make a merge-on-read table of version 8, but for what the properties say (dots as underscores)."""
+    """Make a merge-on-read table of version 8. The properties override its own (dots as underscores)."""
     plain = {"table_name": "orders", "table_type": "MERGE_ON_READ", "table_version": "8"} | properties
     folder = place / "orders"
     (folder / ".hoodie").mkdir(parents=True)
@@ -172,7 +172,7 @@ def preflight(
 
 
 def test_a_table_by_location_is_asked_itself(tmp_path: Path) -> None:
-    """The metastore may be down: nobody needs it."""
+    """This needs no metastore, which may be down."""
     place = hudi_table(tmp_path)
     assert preflight(f"file://{place}") == Preflight(location=str(place))
 
@@ -224,8 +224,8 @@ def test_where_no_table_lies_is_said(tmp_path: Path) -> None:
     assert f"{tmp_path} is no Hudi table" in verdict.message
 
 
-def test_a_lock_provider_is_needed_unless_nobody_else_writes(tmp_path: Path) -> None:
-    """The warehouse's counts for all of its tables."""
+def test_a_lock_provider_is_needed_unless_there_is_a_single_writer(tmp_path: Path) -> None:
+    """The provider of the warehouse counts for all of its tables."""
     place, without = hudi_table(tmp_path), with_hudi(HudiSettings())
     assert preflight(place).reason is None
     assert preflight(place, config=without).reason is Reason.NO_LOCK_PROVIDER
@@ -235,8 +235,8 @@ def test_a_lock_provider_is_needed_unless_nobody_else_writes(tmp_path: Path) -> 
 # --- The job
 
 
-def test_the_driver_is_told_the_format_and_hudis_options() -> None:
-    """Auto is found out by then; what is not given is Hudi's default."""
+def test_the_driver_gets_the_format_and_hudis_options() -> None:
+    """The controller has resolved Auto by then. An option that is not given has Hudi's default."""
     scheduled = compaction(**BY_LOCATION, hudi={"mode": "Schedule", "maxLogFileSizeToMerge": "40KiB"})
     request = job_request(scheduled, CONFIG)
     (container,) = job_manifest(request, ttl=600.0)["spec"]["template"]["spec"]["containers"]
@@ -250,7 +250,7 @@ def test_the_driver_is_told_the_format_and_hudis_options() -> None:
     assert (hive.format, hive.hudi) == (Format.HIVE_ACID, HudiOptions())
 
 
-def test_the_driver_is_told_when_all_deletion_is_held() -> None:
+def test_the_driver_learns_that_all_deletion_is_held() -> None:
     held = CONFIG.model_copy(update={"cleanup": CONFIG.cleanup.model_copy(update={"suspend": True})})
     for config, told in ((CONFIG, False), (held, True)):
         assert job_request(compaction(**BY_LOCATION), config).cleaner_held is told

@@ -93,7 +93,7 @@ def test_request_reaches_the_driver_whole() -> None:
 
 
 def test_what_is_asked_for_reaches_the_driver() -> None:
-    """A compaction that may run beside Hive's own, say: the driver asks the metastore again."""
+    """For example, a compaction may run beside Hive's own. The driver asks the metastore again."""
     for allowed in (False, True):
         assert request(allowAutoCompaction=allowed).allow_auto_compaction is allowed
     mode = CleanupOptions(mode=CleanupMode.NEVER)
@@ -131,7 +131,7 @@ def test_volumes() -> None:
 
 
 def test_the_metastores_secret() -> None:
-    """The driver, which connects to the metastore, has its files and is told which is Kerberos's."""
+    """The driver connects to the metastore: its pod has the files, and KRB5_CONFIG names the one of Kerberos."""
     metastore = Metastore.model_validate(
         {
             "uris": ["thrift://metastore:9083"],

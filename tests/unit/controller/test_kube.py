@@ -58,7 +58,7 @@ def test_a_cleanup_is_deleted_as_it_was_seen_or_not_at_all(monkeypatch: pytest.M
 
 
 def test_a_jobs_pods_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a policy the API server would leave them: of a lost driver nobody may run on."""
+    """Without a policy the API server would leave them, but no pod of a lost driver may keep running."""
     kube, sent = Kube(client.ApiClient()), []
 
     def delete(name: str, namespace: str, **options: object) -> Any:

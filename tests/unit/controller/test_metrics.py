@@ -1,4 +1,4 @@
-"""What Prometheus is told: each number once, and the same after a restart for what is still there."""
+"""The metrics for Prometheus: each number once, and the same after a restart for what still exists."""
 
 from urllib.request import urlopen
 

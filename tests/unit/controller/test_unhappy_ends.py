@@ -1,4 +1,4 @@
-"""What a user is told, and what is tried again, where an attempt cannot begin or cannot be finished."""
+"""What the status says, and what the controller retries, if an attempt cannot begin or cannot be finished."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +86,7 @@ def partitioned(tmp_path: Path, *locations: str) -> FakeMetastore:
 
 
 def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) -> None:
-    """Else a compaction would wait for ever, and hold its table, for a place where nobody ever wrote."""
+    """Otherwise a compaction would wait for ever, and hold its table, for a place that was never written to."""
     here = tmp_path / "prt=p1"
     make_directory(here, STAGING)
     make_directory(here, DELTAS[0])
@@ -105,5 +105,5 @@ def test_a_partition_that_cannot_be_reached_holds_up_neither_the_others_nor_the_
     metastore.locks = locks
     assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == set()
-    # H3: while the EXCLUSIVE lock of a dead driver is there, nobody reads the half of a pair.
+    # H3: while a dead driver has its EXCLUSIVE lock, no reader sees the half of a pair.
     assert metastore.asked("unlock") == [8, 9]

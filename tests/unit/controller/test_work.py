@@ -279,7 +279,7 @@ def test_a_driver_is_ended_everywhere_when_it_is_lost_and_only_then(
 def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     tmp_path: Path, databases: tuple[str, ...], ended: bool
 ) -> None:
-    """Another operator's, say, which has the other databases of the metastore."""
+    """What it may not end can belong to another operator, which has the other databases of the metastore."""
     make_directory(tmp_path, STAGING)
     metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO), reader(12)))
     warehouse = CONFIG.warehouses[0].model_copy(update={"databases": databases})
@@ -341,7 +341,7 @@ def test_a_place_that_only_the_journal_names_is_not_touched(tmp_path: Path) -> N
 
 
 def test_a_missing_volume_is_not_taken_for_nothing_published(tmp_path: Path) -> None:
-    """The metastore has the table and its directory is not there: nobody knows what is published."""
+    """The metastore has the table, but its directory is missing: it is unknown what is published."""
     place = tmp_path / "not mounted"
     settled = work(metastore_of(table(place))).settle(journal(place), driver_ended=True)
     assert isinstance(settled, Trouble)
@@ -436,7 +436,7 @@ def test_look(tmp_path: Path) -> None:
 
 
 def test_a_journal_in_a_namespace_that_may_not_use_the_warehouse_does_nothing(tmp_path: Path) -> None:
-    """Whoever can write cleanups in some namespace cannot reach another team's warehouse by them."""
+    """A user who can write cleanups in some namespace cannot reach the warehouse of another team with them."""
     make_directory(tmp_path, STAGING)
     stranger = journal(tmp_path)
     stranger = replace(stranger, meta=replace(stranger.meta, namespace="elsewhere"))

@@ -66,7 +66,7 @@ TABLE = "sales.orders"
 
 
 def metastore_of(*, hive: Generation = Generation.HIVE3, highest: int = 3) -> FakeMetastore:
-    """Return a metastore with the request's table, of which all write ids up to the highest are committed."""
+    """Return a metastore with the table of the request. All of its write ids up to the highest are committed."""
     table = Table("sales", "orders", IDENTITY.location, IDENTITY.create_time, input_format="", serde="", columns=())
     metastore = serving(table, hive=hive)
     metastore.set_write_ids(f"{TABLE}:{highest}:{2**63 - 1}::")

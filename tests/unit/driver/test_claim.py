@@ -57,7 +57,7 @@ def another_type(metastore: FakeMetastore) -> None:
 
 @pytest.mark.parametrize("handed_out", [other, another_partition, another_type])
 def test_an_entry_that_is_not_exactly_the_own_one_is_not_worked_on(handed_out: Callable[[FakeMetastore], None]) -> None:
-    """Both end as failed: nobody else would ever work on what is in this driver's pool."""
+    """Both end as failed: no other driver would ever work on an entry in this driver's pool."""
     metastore = hive4_metastore()
     metastore.on("take_compaction", lambda **_: handed_out(metastore))
     with pytest.raises(JobError) as refused:
@@ -170,8 +170,8 @@ def test_an_entry_that_was_taken_away_is_not_committed() -> None:
     assert metastore.outcomes() == {101: ABORTED}
 
 
-def test_an_aborted_transaction_is_told_from_one_of_which_nobody_knows() -> None:
-    """Only then its entry ends as failed."""
+def test_an_aborted_transaction_is_distinguished_from_an_unknown_one() -> None:
+    """Only an aborted one makes its entry end as failed."""
     metastore = hive4_metastore()
     claim = claimed(metastore)
     metastore.end_txn(101, ABORTED)

@@ -107,7 +107,7 @@ def test_a_journal_that_the_api_server_refuses_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_is_wrong_with_a_journal_itself_is_told_from_all_else(
+def test_a_fault_of_the_journal_itself_is_distinguished_from_other_errors(
     status: int, refusing: Callable[[int, str], None]
 ) -> None:
     """Such an answer is about what the journal says; any other could be about anything."""

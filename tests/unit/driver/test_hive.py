@@ -172,7 +172,7 @@ def test_a_table_that_another_client_compacts_is_left_alone(
     assert [names(place) for place in places] == [set(), set()]
 
 
-def test_entries_of_other_partitions_and_ended_ones_are_nobodys_trouble(places: tuple[Path, Path]) -> None:
+def test_entries_of_other_partitions_and_ended_ones_do_not_matter(places: tuple[Path, Path]) -> None:
     metastore = hive3_metastore()
     metastore.queue = (entry("prt=9"), entry("prt=0", QueueState.READY_FOR_CLEANING), entry(None, QueueState.FAILED))
     assert run(*places, metastore=metastore).reason is Reason.COMPACTED
@@ -335,7 +335,7 @@ def test_the_attempt_ends_with_the_reason_that_another_attempt_can_mend(reasons:
 def test_of_two_drivers_at_once_the_later_fence_finds_the_other_one(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H4, H23: one that is paused after its listing has staging already, so whoever comes meanwhile stops it."""
+    """H4, H23: a driver paused after its listing already has staging, so the fence of a later driver stops it."""
     place = places[0]
     prepare = partition.prepare
 
@@ -456,7 +456,7 @@ def test_a_partition_that_waits_holds_up_no_other(original: Path, places: tuple[
 
 
 def test_a_metastore_that_does_not_say_who_is_there_ends_the_attempt(places: tuple[Path, Path]) -> None:
-    """H13, H24: it is not taken for nobody."""
+    """H13, H24: an error does not count as no open transactions."""
     metastore = hive3_metastore()
     metastore.fail(MetastoreUnavailable("no answer"), "open_transactions")
     with pytest.raises(MetastoreUnavailable):
@@ -490,7 +490,7 @@ def test_a_partition_with_nothing_to_do_is_done(places: tuple[Path, Path]) -> No
 
 @pytest.mark.parametrize("location", ["hdfs://nn/warehouse/p0", "/no/such/place"])
 def test_partitions_that_fail_are_not_done(location: str, places: tuple[Path, Path]) -> None:
-    """Whoever looks at a failed compaction never sees 100%."""
+    """A failed compaction never shows 100%."""
     reports = Reports()
     with pytest.raises(JobError):
         run(location, places[0], reports=reports)
@@ -569,7 +569,7 @@ def test_a_table_that_is_swapped_while_it_is_merged_gets_no_journal_and_nothing_
     monkeypatch.setattr(hive, "verify", meanwhile)
     assert failed(*places, metastore=metastore, store=store).reason is Reason.TABLE_CHANGED
     assert store.resources == {}
-    assert [names(place) for place in places] == [set(), set()]  # by the old name nobody finds the staging again
+    assert [names(place) for place in places] == [set(), set()]  # nothing finds the staging again by the old name
 
 
 @pytest.mark.parametrize(
@@ -637,7 +637,7 @@ def test_what_the_queue_said_serves_for_a_second(places: tuple[Path, Path], monk
 
 @pytest.mark.parametrize("when", ["before the merging", "after the journal"])
 def test_a_partition_that_a_worker_writes_in_is_left_alone(when: str, places: tuple[Path, Path]) -> None:
-    """H23: also one that the queue does not know any more; a folder that only looks like it is nobody's."""
+    """H23: also if the queue has no entry of it any more. A folder with a similar name does not count."""
     (places[1] / "_tmp_space.db").mkdir()
     store = Store(on_create=lambda: (places[0] / WORKERS_FOLDER).mkdir(exist_ok=True))
     if when == "before the merging":
@@ -827,10 +827,10 @@ def test_a_pair_is_not_published_where_hive_began_while_its_lock_was_waited_for(
     assert len(published(pairs[1])) == 2
 
 
-def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
+def test_a_pair_whose_second_rename_fails_is_completed_before_a_reader_can_start(
     pairs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H3: the disk fails once between the two renames. The EXCLUSIVE lock goes when both halves are there."""
+    """H3: the disk fails once between the two renames. The driver releases the EXCLUSIVE lock after both halves."""
     place, real = pairs[0], LocalStorage.publish
     failures = ["Input/output error"]
     when_readers_come: list[set[str]] = []
@@ -854,10 +854,10 @@ def test_a_pair_whose_second_rename_fails_is_completed_while_nobody_can_read(
     assert when_readers_come == [{"", "delete_"}]
 
 
-def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_no_staging(
+def test_an_interrupted_driver_begins_no_further_publication_and_leaves_no_staging(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is published by then stays; what it holds is given back, and the attempt is not counted."""
+    """What is published by then stays. The driver releases what it holds, and the attempt does not count."""
     locks = Held()
     publishing(monkeypatch, "base_0000003", lambda: monkeypatch.setattr(interruption._Asked, "yes", True))
     error = failed(*places, locks=locks)
@@ -866,10 +866,10 @@ def test_a_driver_that_is_told_to_end_begins_no_further_publication_and_leaves_n
     assert locks.held == 0
 
 
-def test_a_driver_that_is_told_to_end_does_not_assemble_the_rest_of_its_batch(
+def test_an_interrupted_driver_does_not_assemble_the_rest_of_its_batch(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 500 partitions, each made durable, that takes longer than Kubernetes waits."""
+    """For 500 partitions, each made durable, that would take longer than Kubernetes waits."""
     verify, verified = arithmetic.verify, list[str]()
 
     def told(merged: partition.Merged) -> None:
@@ -886,7 +886,7 @@ def test_a_driver_that_is_told_to_end_does_not_assemble_the_rest_of_its_batch(
 def test_staging_that_cannot_be_removed_after_the_publication_fails_nothing(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that was given up as lost still writes there, say: the next fence takes it."""
+    """For example, a task that was given up as lost still writes there. The next fence removes it."""
     real = LocalStorage.delete_tree
 
     def delete_tree(self: LocalStorage, path: str) -> int:

@@ -115,8 +115,8 @@ def test_a_partition_that_cannot_be_planned_never_enters_the_queue(places: list[
     assert metastore.count("enqueue_compaction") == 2
 
 
-def test_a_commit_of_which_nobody_knows_ends_the_attempt_and_leaves_the_rest_unpublished(places: list[Path]) -> None:
-    """The outputs of the first stay where they are: it may be that everybody reads them."""
+def test_a_commit_without_an_answer_ends_the_attempt_and_leaves_the_rest_unpublished(places: list[Path]) -> None:
+    """The outputs of the first stay: they may be visible to all readers."""
     metastore = hive4_metastore()
     metastore.fail(MetastoreUnavailable("no answer"), "commit_txn")
     with pytest.raises(MetastoreUnavailable):
@@ -229,8 +229,8 @@ def test_it_holds_something_at_every_moment_from_the_first_batch_to_the_last(
     assert (metastore.locks, OPEN in metastore.outcomes().values()) == ((), False)
 
 
-def test_a_claim_does_not_wait_behind_whoever_waits_for_the_drivers_own_lock(places: list[Path]) -> None:
-    """An INSERT OVERWRITE, say: the table's lock is given back as soon as a transaction shows that the driver lives."""
+def test_a_claim_does_not_wait_behind_waiters_for_the_drivers_own_lock(places: list[Path]) -> None:
+    """For example an INSERT OVERWRITE: the driver releases its lock once its transaction shows that it is alive."""
     metastore = hive4_metastore()
     held: list[bool] = []
 

@@ -179,7 +179,7 @@ def compaction(state: State, owner: str | None = MINE, time: str = "20") -> Inst
     return Instant(time, Action.COMPACTION, state, owner)
 
 
-def test_a_log_compaction_is_planned_run_and_told() -> None:
+def test_a_log_compaction_is_planned_run_and_reported() -> None:
     timeline, report = Timeline(), Reports()
     result = compact(timeline, report=report)
     assert result.reason is Reason.COMPACTED
@@ -402,7 +402,7 @@ def test_who_holds_all_deletion_holds_the_cleaner_too() -> None:
     assert status_of(result).cleaned == "not cleaned: the operator's cleanup.suspend is set"
 
 
-def test_what_was_compacted_is_told_though_the_cleaner_fails() -> None:
+def test_what_was_compacted_is_reported_though_the_cleaner_fails() -> None:
     timeline = Timeline()
     timeline.cleaner_fails = True
     result = compact(timeline, clean=True)

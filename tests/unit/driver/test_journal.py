@@ -164,8 +164,8 @@ def test_what_is_too_large_together_goes_into_journals_of_its_own() -> None:
     assert recorded(store) == [["p0", "p1"], ["p2"], ["p3", "p4"]]
 
 
-def test_a_partition_of_which_one_part_is_refused_is_given_up() -> None:
-    """What is recorded of its other parts makes nothing obsolete, as nothing of it is published."""
+def test_a_partition_with_a_refused_part_is_given_up() -> None:
+    """The records of its other parts make nothing obsolete, because nothing of it is published."""
 
     class Half(Store):
         def create(self, namespace: str, body: dict[str, Any]) -> bool:

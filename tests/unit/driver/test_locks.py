@@ -91,8 +91,8 @@ def test_an_unlock_that_fails_does_not_fail_work_that_is_done() -> None:
     taker.release()
 
 
-def test_whoever_is_in_the_way_is_named_and_nobody_else() -> None:
-    """A reader of another partition holds nothing up; one of the whole table does."""
+def test_only_holders_in_the_way_are_named() -> None:
+    """A reader of another partition is not in the way; a reader of the whole table is."""
     metastore = read_by(None, "prt=p1", "prt=p2")
     assert "held by lock 7 of alice@desk, lock 8 of alice@desk" in f"{refused(locks(metastore), 'prt=P1')},"
     assert "lock 9" not in str(refused(locks(metastore), "prt=P1"))
@@ -136,7 +136,7 @@ def test_a_driver_that_waits_has_a_lock_or_waits_for_one_at_every_moment() -> No
 
 
 def test_between_two_tries_readers_are_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the pauses it holds SHARED_READ, behind which nobody who reads waits."""
+    """In the pauses it holds SHARED_READ, which no reader has to wait for."""
     metastore, held_meanwhile = read_by("prt=p1"), list[str]()
     monkeypatch.setattr(job_locks, "EXCLUSIVE_PATIENCE", Patience(wait_seconds=0.01, tries=3, pause_seconds=7))
 

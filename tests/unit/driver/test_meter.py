@@ -5,7 +5,7 @@ from compaction_operator.driver.progress import Meter
 
 
 class Reports:
-    """Keeps what it is told, and what it is told at once."""
+    """Keeps the reports, and separately those that are to be sent at once."""
 
     def __init__(self) -> None:
         self.told: list[Progress] = []

@@ -29,8 +29,8 @@ def snapshots(metastore: FakeMetastore) -> OlderSnapshots:
     return OlderSnapshots(metastore.client())
 
 
-def test_whoever_came_behind_the_mark_is_not_waited_for() -> None:
-    """They see what the plan rests on: the write ids were settled before."""
+def test_transactions_behind_the_mark_are_not_waited_for() -> None:
+    """Later transactions see what the plan rests on: the write ids were settled before."""
     asked = snapshots(metastore_with([9], [9, 10, 11], [11, 12]))
     mark = asked.mark()
     assert [txn.txn for txn in asked.open(mark)] == [9, 10]
@@ -66,7 +66,7 @@ def test_a_drivers_patience_is_for_all_its_partitions(monkeypatch: pytest.Monkey
     assert metastore.count("open_transactions") == before + 1
 
 
-def test_no_answer_is_not_nobody() -> None:
+def test_no_answer_does_not_count_as_no_transactions() -> None:
     """H13: an error ends the attempt; nothing is published on a guess."""
     with pytest.raises(MetastoreUnavailable):
         snapshots(unavailable()).mark()

@@ -1,4 +1,4 @@
-"""Progress is told at a sane rate, and telling it can never harm the compaction."""
+"""The driver reports progress at a limited rate, and a report can never harm the compaction."""
 
 import json
 import logging
@@ -53,8 +53,8 @@ def test_at_most_one_report_in_ten_seconds() -> None:
     assert PAUSE_SECONDS == 10.0
 
 
-def test_what_came_too_soon_is_told_later() -> None:
-    """Though nobody calls any more, and once only."""
+def test_what_came_too_soon_is_reported_later() -> None:
+    """Without a further call, and only once."""
     watch = Watch()
     watch.reporter.update(progress(0))
     watch.reporter.update(progress(1))
@@ -67,8 +67,8 @@ def test_what_came_too_soon_is_told_later() -> None:
     assert (watch.partitions(), watch.timers) == ([0, 2], [])
 
 
-def test_a_batchs_end_is_told_at_once() -> None:
-    """The pause counts from it, for what waited before, too."""
+def test_a_batchs_end_is_reported_at_once() -> None:
+    """The pause counts from it, also for a report that was waiting."""
     watch = Watch()
     watch.reporter.update(progress(0))
     watch.pass_time(1)
@@ -90,7 +90,7 @@ def test_the_real_timer_calls_and_keeps_no_driver_from_ending(monkeypatch: pytes
     assert [told.get(timeout=30) for _ in range(2)] == [False, True]
 
 
-def test_the_same_progress_is_told_once() -> None:
+def test_the_same_progress_is_reported_once() -> None:
     watch = Watch()
     for _ in range(3):
         watch.reporter.update(progress(5), at_once=True)
@@ -99,7 +99,7 @@ def test_the_same_progress_is_told_once() -> None:
 
 
 def test_what_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Compact JSON for the controller, a sentence for whoever reads the log."""
+    """Compact JSON for the controller, a sentence for the log."""
     watch = Watch()
     with caplog.at_level(logging.INFO):
         watch.reporter.update(progress(3, bytes_done=456))

@@ -99,10 +99,10 @@ def test_a_base_of_the_guards_name_that_holds_rows_is_no_guard(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("first", ["delta_0000001_0000005", "delete_delta_0000001_0000005"])
-def test_a_pair_that_is_published_by_half_is_completed_by_whoever_comes_next(
+def test_a_half_published_pair_is_completed_by_the_next_fence(
     first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H3: the process ends right after either rename; until the fence has run, nobody plans or deletes anything."""
+    """H3: the process ends right after either rename. No plan and no deletion starts before the fence has run."""
     work = ready(tmp_path, "bucketed", MINOR)
 
     def killed(target: str) -> None:
@@ -131,8 +131,8 @@ def test_what_overlaps_and_came_after_the_plan_stops_the_publication(appeared: s
     assert not (tmp_path / "table/delta_0000001_0000003").exists()
 
 
-def test_what_came_above_the_output_is_nobodys_trouble(tmp_path: Path) -> None:
-    """Writers go on all the time."""
+def test_what_came_above_the_output_does_not_matter(tmp_path: Path) -> None:
+    """Writers never pause."""
     work = ready(tmp_path, "table_txn_001", MINOR)
     (tmp_path / "table/delta_0000004_0000004_0000").mkdir()
     published(work)

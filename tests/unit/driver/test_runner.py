@@ -56,7 +56,7 @@ def check(outcomes: list[Outcome]) -> None:
 
 
 def test_in_this_process(tmp_path: Path) -> None:
-    """And after each task it is told how much is done."""
+    """After each task, the callback gets how much is done."""
     done: list[int] = []
     check(LocalRunner().run(work(tmp_path), done.append))
     assert done == [100, 200]
@@ -204,7 +204,7 @@ class Submitting:
 def test_a_job_that_spark_was_just_about_to_begin_is_cancelled_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a driver that is told to end right then waits for all of the work."""
+    """Otherwise a driver that gets SIGTERM right then waits for all of the work."""
     monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
     spark = Submitting()
 

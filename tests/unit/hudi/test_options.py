@@ -85,8 +85,8 @@ def test_what_is_none_of_hudis_options_is_refused() -> None:
         options(options={"spark.jars": "evil.jar"})
 
 
-def test_the_client_is_told_how_the_table_orders_its_records() -> None:
-    """A client of 1.0.2 does not find it out: a late record would overwrite a newer one in a full compaction."""
+def test_the_client_gets_the_ordering_of_the_tables_records() -> None:
+    """A client of 1.0.2 does not derive it: a late record would overwrite a newer one in a full compaction."""
     found = options()
     assert found["hoodie.payload.ordering.field"] == "ts"
     assert found["hoodie.datasource.write.precombine.field"] == "ts"

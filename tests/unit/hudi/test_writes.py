@@ -57,7 +57,7 @@ def test_records_that_could_not_be_written_are_counted() -> None:
         require_all_written(plan(), Metadata(Status("f1", 2), Status("f2", 3)))
 
 
-def test_a_file_group_of_which_nothing_was_written_is_named() -> None:
+def test_a_file_group_without_any_output_is_named() -> None:
     """A merged block of it would replace its originals for readers with nothing."""
     with pytest.raises(HudiError, match="file group f2 could not be written"):
         require_all_written(plan(), Metadata(Status("f1")))

@@ -59,7 +59,7 @@ def send_a_byte_now_and_then(listener: socket.socket, stop: threading.Event) -> 
             connection.sendall(b"x")
 
 
-def test_nobody_listening_is_unavailable_and_names_the_address():
+def test_an_address_without_a_listener_is_unavailable_and_named():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         uri = f"thrift://127.0.0.1:{probe.getsockname()[1]}"
@@ -83,7 +83,7 @@ def test_a_lock_call_whose_answer_is_lost_is_not_sent_again(stub):
     assert metastore.handler.calls == ["lock"]
 
 
-def test_after_an_error_the_next_call_connects_anew(stub):
+def test_after_an_error_the_next_call_reconnects(stub):
     answers = iter(["lost", NO_LOCKS])
     metastore: StubMetastore = stub(show_locks=lambda _: lose(metastore, next(answers)))
     with MetastoreClient(metastore.settings()) as client:
@@ -126,7 +126,7 @@ def test_calls_of_many_threads_do_not_mix_their_answers(stub):
         assert list(databases) == names
 
 
-def test_a_refusal_of_the_metastore_is_told_in_its_own_words(stub):
+def test_a_refusal_keeps_the_metastores_own_words(stub):
     refusal = ttypes.MetaException(message="the database is down")
     metastore = stub(get_table_req=lambda _: raise_(refusal))
     with MetastoreClient(metastore.settings()) as client:

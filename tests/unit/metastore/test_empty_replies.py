@@ -87,7 +87,7 @@ def test_a_reply_without_its_write_ids_is_an_error(stub, reply):
         client.valid_write_ids("db", "t")
 
 
-def test_partitions_that_nobody_asked_for_are_an_error(stub):
+def test_partitions_beyond_the_request_are_an_error(stub):
     reply = [ttypes.Partition(values=["p9"], dbName="db", tableName="t", createTime=1)]
     with MetastoreClient(stub(get_partitions_by_names=reply).settings()) as client, pytest.raises(MetastoreError):
         client.get_partitions("db", "t", ["prt=p1"])

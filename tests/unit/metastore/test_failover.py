@@ -28,7 +28,7 @@ def uri_of(metastore: StubMetastore) -> str:
 
 @pytest.fixture
 def closed() -> str:
-    """A URI at which nobody listens."""
+    """A URI without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"thrift://127.0.0.1:{probe.getsockname()[1]}"
@@ -46,7 +46,7 @@ def deaf() -> Iterator[str]:
         yield f"thrift://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_the_next_uri_is_tried_where_nobody_listens(stub: Callable[..., StubMetastore], closed: str) -> None:
+def test_the_next_uri_is_tried_if_there_is_no_listener(stub: Callable[..., StubMetastore], closed: str) -> None:
     with MetastoreClient(settings(closed, uri_of(stub(show_locks=NO_LOCKS)))) as client:
         assert client.show_locks("db", "t") == ()
 

@@ -1,4 +1,4 @@
-"""A metastore's generation is told by its calls; an error is no generation."""
+"""The calls of a metastore show its generation; an error shows none."""
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes

@@ -24,7 +24,7 @@ def element(**fields: Any) -> Any:
 
 @pytest.mark.parametrize("reply", [ttypes.GetOpenTxnsInfoResponse(mark, [txn(5)]) for mark in (-1, 0, 4)])
 def test_a_mark_below_an_open_transaction_is_an_error(stub: Callable[..., StubMetastore], reply: Any) -> None:
-    """By that mark the transaction would be one from after the baseline, and nobody would wait for it."""
+    """By that mark, the transaction would count as later than the baseline, and no cleanup would wait for it."""
     metastore = stub(get_open_txns_info=reply)
     with (
         MetastoreClient(metastore.settings()) as client,

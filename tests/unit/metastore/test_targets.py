@@ -53,8 +53,8 @@ def client(table: Table | None) -> MetastoreClient:
         ({"input_format": ""}, False),
     ],
 )
-def test_a_hudi_table_is_told_by_its_input_format_or_its_provider(changes: dict[str, Any], hudi: bool) -> None:
-    """As Hudi's sync with Hive, and as Spark's own catalog write one down."""
+def test_a_hudi_table_is_recognized_by_its_input_format_or_its_provider(changes: dict[str, Any], hudi: bool) -> None:
+    """The first comes from Hudi's sync with Hive, the second from Spark's own catalog."""
     assert replace(HUDI, **changes).is_hudi is hudi
 
 
@@ -97,7 +97,7 @@ def test_what_hive_3_may_compact_by_itself_is_refused_with_what_to_do(initiator:
     assert "ALTER TABLE lake.orders SET TBLPROPERTIES ('NO_AUTO_COMPACTION'='true')" in str(refused.value)
 
 
-def test_it_is_not_where_nobody_else_compacts_or_it_is_allowed() -> None:
+def test_a_table_without_another_compactor_or_with_permission_is_accepted() -> None:
     marked = replace(ACID, parameters={**ACID.parameters, "NO_AUTO_COMPACTION": "true"})
     one_compactor(Generation.HIVE3, table=marked)
     one_compactor(Generation.HIVE3, initiator="false")

@@ -117,7 +117,7 @@ def test_a_delete_event_between_the_rows_of_a_stripe_changes_nothing(tmp_path: P
 
 @pytest.mark.usefixtures("copying")
 def test_files_without_statistics_and_row_indexes_get_them(tmp_path: Path):
-    """Hive 3.1.3's own minor compaction writes none: its stripes are written anew."""
+    """The minor compaction of Hive 3.1.3 writes none, so the merge rewrites its stripes."""
     file = next((FIXTURES / "hive-3.1.3/table_txn_001/after-minor/delta_0000001_0000003").glob("bucket_*"))
     assert read_tail(str(file)).footer.row_index_stride == 0
     result = run(insert_task(tmp_path / "out", [InputFile(str(file))]))

@@ -181,7 +181,7 @@ def test_many_runs_of_one_width():
     assert np.array_equal(decode_integers(coded, len(values), signed=False, version=2), values)
 
 
-def test_varints_of_any_size_are_told_apart():
+def test_varints_of_any_size_are_separated():
     sizes = [1, 2, 19, 1, 100]
     coded = b"".join(b"\xff" * (size - 1) + b"\x01" for size in sizes)
     assert split_varints(coded, 5).tolist() == sizes

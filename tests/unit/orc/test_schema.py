@@ -1,4 +1,4 @@
-"""Type trees are told apart, named and wrapped."""
+"""Type trees are compared, named and wrapped."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ def statistics(kind: Kind, values: list[Any]) -> Any:
 
 
 def as_java_or_wider(ours: Any, java: Any) -> bool:
-    """Whether ours says what Java's says, but for what is known to be unsafe in Java's."""
+    """Return whether ours says what Java's says, except for what is known to be unsafe in Java's."""
     expected = type(java)()
     expected.CopyFrom(java)
     expected.DiscardUnknownFields()

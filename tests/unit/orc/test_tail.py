@@ -105,7 +105,7 @@ def test_a_footer_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, An
 
 @pytest.mark.parametrize(("version", "known"), [((), True), ((0, 11), True), ((1, 9999), False), ((2, 0), False)])
 def test_a_file_of_another_version_of_the_format_is_refused(tmp_path: Path, version: tuple[int, ...], known: bool):
-    """In UNSTABLE-PRE-2.0 (`orc.write.format`) a decimal is encoded in another way: copied, nobody could read it."""
+    """In UNSTABLE-PRE-2.0 (`orc.write.format`) decimals have another encoding: no reader could read a copy."""
     path = write_acid(tmp_path / "a", [insert(1, 0)], compression="uncompressed").path
     tail = read_tail(path)
     tail.postscript.version[:] = version

@@ -20,7 +20,7 @@ ROWS = [insert(1, 0), insert(1, 1), insert(2, 0), insert(3, 0)]
 
 @pytest.fixture
 def task(tmp_path: Path) -> MergeTask:
-    """Four rows, one of which is deleted."""
+    """Four rows. One of them is deleted."""
     inputs = [write_acid(tmp_path / "a", ROWS)]
     deletes = [write_acid(tmp_path / "d", [delete(1, 1, by=4)])]
     return insert_task(tmp_path / "out", inputs, deletes)

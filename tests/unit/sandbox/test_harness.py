@@ -35,7 +35,7 @@ def test_the_expected_listings_begin_with_the_fixtures() -> None:
 
 
 def test_the_fourth_write_updates_one_row(tmp_path: Path) -> None:
-    """The update deletes row 2 and inserts it anew, in the two directories of the document."""
+    """The update deletes row 2 and inserts it again, in the two directories of the document."""
     put(tmp_path, {**TABLE_TXN_001.files(), **fourth_write()})
     assert {path.name for path in tmp_path.iterdir()} == expected.INSERTS | expected.UPDATE
     found = rows.rows(tmp_path, rows.visible("db.t:4:9223372036854775807::"))
@@ -102,7 +102,7 @@ def test_waiting_ends_with_the_answer_or_names_what_did_not_come() -> None:
 
 
 def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
-    """Sets are told in order, so that two outputs can be compared."""
+    """The message lists sets in order, so that two outputs can be compared."""
     with pytest.raises(CheckError, match="names: expected a, b, found nothing"):
         Story().check("names", found=frozenset(), expected={"b", "a"})
     assert capsys.readouterr().out == ""

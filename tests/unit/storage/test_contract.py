@@ -100,7 +100,7 @@ def test_list_partition_leaves_out_hidden_children_and_keeps_side_files(storage:
 
 
 def test_list_partition_reads_the_beginning_of_what_decides_by_its_content(storage: Storage, place: str) -> None:
-    """`_metadata_acid` is tiny where Hive wrote it; nobody else may make it large."""
+    """`_metadata_acid` is tiny if Hive wrote it. A large one must not fill the memory."""
     base = _tree(storage, place, "base_0000003")
     storage.write(join(base, "_metadata_acid"), b"{" + b" " * 10_000)
     storage.write(join(base, "_orc_acid_version"), b"2")
