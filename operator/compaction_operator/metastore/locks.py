@@ -36,7 +36,7 @@ class LockState:
 class LockInfo:
     """A lock that a client holds or waits for.
 
-    `database` and `table` are in lower case. `partition` is spelled as by `partition_names.lock_name`, because the
+    `database` and `table` are in lower case. `partition` is spelled as by `partition_specs.lock_name`, because the
     metastore does not keep the original spelling. `table` is None for a lock on the whole database, `partition` is None
     for a lock on the whole table, and `txn` is 0 for a lock without a transaction.
     """
