@@ -69,3 +69,19 @@ def resolve_location(text: str) -> str:
 def _check_name(name: str, where: str) -> None:
     if name in {"", ".", ".."} or "\0" in name:
         raise StorageError(f"{name!r} in {where!r} is not a plain name")
+
+
+def hdfs_path(uri: str) -> str:
+    """Return the absolute path in an `hdfs:` or `viewfs:` URI, without a trailing slash.
+
+    Raises StorageError for another scheme, a relative path, or a path with `.` or `..`.
+    """
+    match = _SCHEME.match(uri)
+    if not match or match[1].lower() not in {"hdfs", "viewfs"}:
+        raise StorageError(f"{uri}: is not an hdfs: or viewfs: location")
+    path = uri[match.end() :]
+    if path.startswith("//"):
+        path = "/" + path[2:].partition("/")[2]
+    if not path.startswith("/"):
+        raise StorageError(f"{uri}: is not an absolute path")
+    return "/" + "/".join(components(path))

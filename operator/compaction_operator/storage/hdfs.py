@@ -1,0 +1,244 @@
+"""Storage on HDFS, by hdfs-native: no JVM and no libhdfs.
+
+HDFS renames a whole directory at once to a name that must not exist (`rename2` without OVERWRITE), so a publication is
+the same as on a local disk. A file is complete when it is closed. Its blocks are then on all DataNodes of the pipeline,
+in memory at least: whether they are on disk is up to the cluster (`dfs.datanode.synconclose`).
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+from hdfs_native import Client, WriteOptions
+
+from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.names import METADATA_ACID, is_hidden
+from compaction_operator.storage.base import (
+    CONTENT_BYTES,
+    AlreadyExistsError,
+    Entries,
+    Entry,
+    EntryKind,
+    NotFoundError,
+    StorageError,
+)
+from compaction_operator.storage.uri import hdfs_path
+
+T = TypeVar("T")
+NOT_EMPTY = "PathIsNotEmptyDirectoryException"
+
+
+class Status(Protocol):
+    """What HDFS says of a file or directory."""
+
+    path: str
+    length: int
+    isdir: bool
+
+
+class HdfsStorage:
+    """Storage for `hdfs:` and `viewfs:` URIs.
+
+    NB: hdfs-native has no time-out for an answer, so each call runs in a thread of its own that is given up when it
+    takes too long. Such a call may still be carried out later: it is an error whose outcome is not known.
+    """
+
+    def __init__(self, client: Client, *, timeout: float = 60.0) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    def list(self, path: str) -> Entries:
+        """Return a directory's direct children sorted by name."""
+        return sorted((_entry(status) for status in self._children(path)), key=lambda entry: entry.name)
+
+    def list_partition(self, path: str) -> Listing:
+        """Return what Hive would examine."""
+        entries = [entry for entry in self.list(path) if not is_hidden(entry.name)]
+        return Listing(
+            directories=tuple(
+                Directory(entry.name, tuple(self._files_below(f"{path.rstrip('/')}/{entry.name}")))
+                for entry in entries
+                if entry.kind is EntryKind.DIRECTORY
+            ),
+            files=tuple(File(entry.name, entry.size) for entry in entries if entry.kind is EntryKind.FILE),
+        )
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        name = _below_root(path)
+        return self._call(path, lambda: bytes(self._client.read(name).read()))
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create a file atomically: write it under a hidden name, then rename it."""
+        above, _, last = _below_root(path).rpartition("/")
+        hidden = f"{above}/.{last}.{uuid.uuid4().hex}"
+        try:
+            self._call(path, lambda: self._create(hidden, data))
+            self._call(path, lambda: self._client.rename(hidden, f"{above}/{last}", False))
+        except BaseException:
+            with suppress(StorageError):
+                self._call(path, lambda: self._client.delete(hidden, False))
+            raise
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory in an existing one."""
+        name = _below_root(path)
+        with suppress(AlreadyExistsError):
+            self._call(path, lambda: self._client.mkdirs(name, create_parent=False))
+        if not self._status(path).isdir:
+            raise StorageError(f"{path} is not a directory")
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename to a name that must not exist."""
+        old, new = _below_root(source), _below_root(target)
+        self._status(source)
+        try:
+            self._call(target, lambda: self._client.rename(old, new, False))
+        except NotFoundError as error:
+            raise NotFoundError(f"{source} no longer exists, or the directory of {target} does not exist") from error
+
+    def sync(self, path: str) -> None:
+        """Do nothing but see that the path exists: its files are closed."""
+        self._status(path)
+
+    def publish(self, source: str, target: str) -> None:
+        """Rename; closed files need nothing else."""
+        self.rename(source, target)
+
+    def delete_tree(self, path: str) -> int:
+        """Delete at once and return the bytes that were there."""
+        name = _below_root(path)
+        try:
+            size: int = self._call(path, lambda: self._client.get_content_summary(name).length)
+        except NotFoundError:
+            return 0
+        self._call(path, lambda: self._client.delete(name, True))
+        return size
+
+    def remove_if_empty(self, path: str) -> None:
+        """Remove an empty directory."""
+        name = _below_root(path)
+        with suppress(NotFoundError, _NotEmptyError):
+            if not self._status(path).isdir:
+                raise StorageError(f"{path} is not a directory")
+            self._call(path, lambda: self._client.delete(name, False))
+
+    def exists(self, path: str) -> bool:
+        """Whether the path exists."""
+        try:
+            self._status(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def _status(self, path: str) -> Status:
+        name = hdfs_path(path)
+        status: Status = self._call(path, lambda: self._client.get_file_info(name))
+        return status
+
+    def _children(self, path: str) -> "Sequence[Status]":
+        """Return a directory's children. NB: of a file HDFS lists the file itself."""
+        name = hdfs_path(path)
+        found: Sequence[Status] = self._call(path, lambda: list(self._client.list_status(name, False)))
+        if [status.path for status in found] == [name] and not found[0].isdir:
+            raise StorageError(f"{path} is not a directory")
+        return found
+
+    def _files_below(self, path: str) -> Iterator[File]:
+        """Yield all files below a directory by their relative path, or none if the directory has vanished."""
+        name = hdfs_path(path)
+        try:
+            found: Sequence[Status] = self._call(path, lambda: list(self._client.list_status(name, True)))
+        except NotFoundError:
+            return
+        for status in sorted(found, key=lambda status: status.path):
+            if status.isdir:
+                continue
+            below = status.path.removeprefix(f"{name}/")
+            if below.rpartition("/")[2] != METADATA_ACID:
+                yield File(below, status.length)
+                continue
+            with suppress(NotFoundError):
+                yield File(below, status.length, self._beginning(f"{path}/{below}", status))
+
+    def _beginning(self, path: str, status: Status) -> bytes:
+        """Return the first bytes of a file. NB: reading past the end is a panic in hdfs-native."""
+        return self._call(
+            path, lambda: bytes(self._client.read(status.path).read_range(0, min(status.length, CONTENT_BYTES)))
+        )
+
+    def _create(self, name: str, data: bytes) -> None:
+        with self._client.create(name, WriteOptions(create_parent=False)) as file:
+            file.write(data)
+
+    def _call(self, path: str, call: Callable[[], T]) -> T:
+        """Make a call in a thread and return its answer; raises StorageError when there is none in time."""
+        answer = _Answer(call)
+        thread = threading.Thread(target=answer.fetch, name=f"hdfs {path}", daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        if thread.is_alive():
+            raise StorageError(f"{path}: HDFS has not answered for {self._timeout:g} s")
+        with _errors_name(path):
+            return answer.value()
+
+
+class _NotEmptyError(StorageError):
+    """The directory is not empty."""
+
+
+class _Answer:
+    """The outcome of a call that another thread makes."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def fetch(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:  # noqa: BLE001 - a panic of hdfs-native is a BaseException
+            self._error = error
+
+    def value(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@contextmanager
+def _errors_name(path: str) -> Iterator[None]:
+    """Translate hdfs-native's errors into storage errors: one line that names the path, without Java's stack."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except FileExistsError as error:
+        raise AlreadyExistsError(f"{path} exists already") from error
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        kind = _NotEmptyError if NOT_EMPTY in str(error) else StorageError
+        raise kind(f"{path}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the message without the stack of the NameNode that follows it."""
+    return str(error).replace("\\n", "\n").partition("\n")[0] or type(error).__name__
+
+
+def _entry(status: Status) -> Entry:
+    name = status.path.rpartition("/")[2]
+    if status.isdir:
+        return Entry(name, EntryKind.DIRECTORY, 0)
+    return Entry(name, EntryKind.FILE, status.length)
+
+
+def _below_root(path: str) -> str:
+    name = hdfs_path(path)
+    if name == "/":
+        raise StorageError(f"{path}: this operation is not possible on the root directory")
+    return name
