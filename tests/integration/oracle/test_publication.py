@@ -171,7 +171,7 @@ def test_without_the_intent_half_a_pair_stays_and_is_misread(
     hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H3, not protected."""
-    monkeypatch.setattr(publish, "_write_intent", lambda *_: None)
+    monkeypatch.setattr(publish, "needs_exclusive", lambda _: False)
     table = table_of(hive3, tmp_path / "t", "changes")
     done = killed_at(1000, table.copy(tmp_path / "whole"), MINOR)
     killed_at(done.index(Operation("rename", "delta_0000001_0000005")), table, MINOR)
@@ -183,7 +183,7 @@ def test_without_the_guard_older_snapshots_are_lost(
     hive3: HiveOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H24, not protected: a first base leaves them nothing to read."""
-    monkeypatch.setattr(protocol, "_guarded", lambda item: item)
+    monkeypatch.setattr(protocol, "with_guard", lambda plan: plan)
     table = table_of(hive3, tmp_path / "t", "changes")
     watcher = Watcher(table)
     Driver(table, watcher.storage).compact(MAJOR)

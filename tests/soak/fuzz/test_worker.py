@@ -64,7 +64,7 @@ def test_another_error_than_one_that_names_the_file_is_a_finding(
 ):
     case = sound_case(Random(1), seed)
     assert examine(case, tmp_path).end is End.RIGHT
-    monkeypatch.setattr("tests.fuzz.examine.merge_bucket", misled(raised))
+    monkeypatch.setattr("tests.soak.fuzz.examine.merge_bucket", misled(raised))
     verdict = examine(case, tmp_path)
     assert verdict.end is End.FINDING
     assert str(raised) in verdict.text

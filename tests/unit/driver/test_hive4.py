@@ -79,6 +79,7 @@ def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[P
     held = [(entry["txnId"], entry["queueId"]) for entry in journal["spec"]["partitions"]]
     assert held == [(101, 1), (102, 2), (103, 3)]
     assert journal["spec"]["lockIds"] == [2, 3, 4]  # lock 1 is the driver's own
+    assert [entry.highest_write_id for entry in metastore.queue] == [3, 3, 3]
 
 
 def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) -> None:

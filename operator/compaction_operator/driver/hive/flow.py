@@ -177,14 +177,14 @@ class HiveCompaction:
         """Verify and assemble a merged partition."""
         prepared = merged.prepared
         if not prepared.plan.outputs:
-            return Staged(**vars(prepared))
+            return Staged.of(prepared)
         interruption.check()
         try:
             verify(merged)
             assemble(merged)
         except (JobError, StorageError) as error:
             return Failed(prepared.target, explained(job_error(error), prepared.plan))
-        return Staged(**vars(prepared), totals=totals_of(merged))
+        return Staged.of(prepared, totals_of(merged))
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> Staged | Failed:
         """Publish a partition, unless the journal refused it."""

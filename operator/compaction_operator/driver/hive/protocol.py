@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Self
 
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry
 from compaction_operator.api.compaction import Totals
@@ -36,6 +37,11 @@ class Staged(Prepared):
     totals: Totals = field(default_factory=Totals)
     txn_id: int | None = None
     queue_id: int | None = None
+
+    @classmethod
+    def of(cls, prepared: Prepared, totals: Totals | None = None) -> Self:
+        """Return what was prepared, with the totals of its outputs if it has any."""
+        return cls(prepared.target, prepared.plan, prepared.buckets, prepared.inputs, totals or Totals())
 
     @property
     def matters(self) -> bool:
