@@ -105,7 +105,7 @@ class HdfsServer:
             if process.poll() is not None:
                 raise RuntimeError(f"the {role} has ended; see {self.folder / role}.log")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ports['http']}{LIVE}", timeout=5) as answer:  # noqa: S310
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._ports['http']}{LIVE}", timeout=5) as answer:
                 return b'"NumLiveDataNodes" : 1' in answer.read()
         except (urllib.error.URLError, OSError):
             return False

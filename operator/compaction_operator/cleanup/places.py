@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import Reason
 from compaction_operator.metastore import MetastoreClient, Refused, Resolved, Table
-from compaction_operator.storage import StorageError, local_path
-from compaction_operator.storage.uri import components
+from compaction_operator.storage import StorageError
+from compaction_operator.storage.uri import Location
 
 Path = tuple[str, ...]
 
@@ -139,7 +139,7 @@ def _outside(location: str, allowed: Sequence[str]) -> str | None:
 def _path(location: str) -> Path | None:
     """Return the path of a location, None on an unknown kind of storage, or if it could lead elsewhere."""
     try:
-        return tuple(components(local_path(location)))
+        return Location.parse(location).names
     except StorageError:
         return None
 

@@ -43,7 +43,7 @@ from compaction_operator.metastore import (
     resolve,
     say_queued,
 )
-from compaction_operator.storage import Storage, StorageError, local_path, open_storage
+from compaction_operator.storage import Storage, StorageError, normal, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Work:
             return Preflight(Reason.STORAGE_UNAVAILABLE, f"table {spec.table}: {error}")
         except MetastoreError as error:
             return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
-        return Preflight(location=local_path(location))
+        return Preflight(location=normal(location))
 
     def _hudi_location(self, spec: TableCompactionSpec) -> str:
         table = hudi_table(self._client(spec.warehouse), spec.table)

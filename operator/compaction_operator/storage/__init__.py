@@ -1,4 +1,4 @@
-"""Storage of table directories: list, publish and delete. Supports local disks and mounted volumes."""
+"""Storage of table directories: list, publish and delete. Local disks, mounted volumes, HDFS."""
 
 from compaction_operator.storage.base import (
     AlreadyExistsError,
@@ -8,8 +8,9 @@ from compaction_operator.storage.base import (
     Storage,
     StorageError,
 )
+from compaction_operator.storage.files import create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.uri import is_below, join, local_path, resolve_location
+from compaction_operator.storage.uri import is_below, join, local_path, normal, resolve_location
 
 __all__ = [
     "AlreadyExistsError",
@@ -19,15 +20,14 @@ __all__ = [
     "NotFoundError",
     "Storage",
     "StorageError",
+    "create_file",
+    "discard",
     "is_below",
     "join",
     "local_path",
+    "make_durable",
+    "normal",
+    "open_file",
     "open_storage",
     "resolve_location",
 ]
-
-
-def open_storage(uri: str) -> Storage:
-    """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
-    local_path(uri)
-    return LocalStorage()

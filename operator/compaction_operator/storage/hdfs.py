@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hdfs_native import Client, WriteOptions
 
@@ -24,7 +24,7 @@ from compaction_operator.storage.base import (
     NotFoundError,
     StorageError,
 )
-from compaction_operator.storage.uri import hdfs_path
+from compaction_operator.storage.uri import Location
 
 T = TypeVar("T")
 NOT_EMPTY = "PathIsNotEmptyDirectoryException"
@@ -36,6 +36,46 @@ class Status(Protocol):
     path: str
     length: int
     isdir: bool
+
+
+OPTIONS = {"dfs.client.failover.max.attempts": "4"}
+"""NB: hdfs-native's default of 15 keeps on for three minutes when a NameNode is dead."""
+
+
+def connect(scheme: str, authority: str) -> "HdfsStorage":
+    """Return the storage of a name service or host; empty for `fs.defaultFS` of core-site.xml in HADOOP_CONF_DIR."""
+    return HdfsStorage(Client(f"{scheme}://{authority}", OPTIONS))
+
+
+class HdfsReader:
+    """An open file: its size in bytes, and its ranges."""
+
+    def __init__(self, storage: "HdfsStorage", path: str, reader: Any) -> None:
+        self._storage = storage
+        self._path = path
+        self._reader = reader
+        self.size: int = len(reader)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return a range that lies within the file."""
+        return self._storage.call(self._path, lambda: bytes(self._reader.read_range(offset, length)))
+
+
+class HdfsWriter:
+    """A new file, which exists whole once it is closed."""
+
+    def __init__(self, storage: "HdfsStorage", path: str, writer: Any) -> None:
+        self._storage = storage
+        self._path = path
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._storage.call(self._path, lambda: self._writer.write(data))
+
+    def close(self) -> None:
+        """Complete the file."""
+        self._storage.call(self._path, self._writer.close)
 
 
 class HdfsStorage:
@@ -68,25 +108,25 @@ class HdfsStorage:
     def read(self, path: str) -> bytes:
         """Return a file's content."""
         name = _below_root(path)
-        return self._call(path, lambda: bytes(self._client.read(name).read()))
+        return self.call(path, lambda: bytes(self._client.read(name).read()))
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file atomically: write it under a hidden name, then rename it."""
         above, _, last = _below_root(path).rpartition("/")
         hidden = f"{above}/.{last}.{uuid.uuid4().hex}"
         try:
-            self._call(path, lambda: self._create(hidden, data))
-            self._call(path, lambda: self._client.rename(hidden, f"{above}/{last}", False))
+            self.call(path, lambda: self._create(hidden, data))
+            self.call(path, lambda: self._client.rename(hidden, f"{above}/{last}", False))
         except BaseException:
             with suppress(StorageError):
-                self._call(path, lambda: self._client.delete(hidden, False))
+                self.call(path, lambda: self._client.delete(hidden, False))
             raise
 
     def make_directory(self, path: str) -> None:
         """Create a directory in an existing one."""
         name = _below_root(path)
         with suppress(AlreadyExistsError):
-            self._call(path, lambda: self._client.mkdirs(name, create_parent=False))
+            self.call(path, lambda: self._client.mkdirs(name, create_parent=False))
         if not self._status(path).isdir:
             raise StorageError(f"{path} is not a directory")
 
@@ -95,7 +135,7 @@ class HdfsStorage:
         old, new = _below_root(source), _below_root(target)
         self._status(source)
         try:
-            self._call(target, lambda: self._client.rename(old, new, False))
+            self.call(target, lambda: self._client.rename(old, new, False))
         except NotFoundError as error:
             raise NotFoundError(f"{source} no longer exists, or the directory of {target} does not exist") from error
 
@@ -111,10 +151,10 @@ class HdfsStorage:
         """Delete at once and return the bytes that were there."""
         name = _below_root(path)
         try:
-            size: int = self._call(path, lambda: self._client.get_content_summary(name).length)
+            size: int = self.call(path, lambda: self._client.get_content_summary(name).length)
         except NotFoundError:
             return 0
-        self._call(path, lambda: self._client.delete(name, True))
+        self.call(path, lambda: self._client.delete(name, True))
         return size
 
     def remove_if_empty(self, path: str) -> None:
@@ -123,7 +163,7 @@ class HdfsStorage:
         with suppress(NotFoundError, _NotEmptyError):
             if not self._status(path).isdir:
                 raise StorageError(f"{path} is not a directory")
-            self._call(path, lambda: self._client.delete(name, False))
+            self.call(path, lambda: self._client.delete(name, False))
 
     def exists(self, path: str) -> bool:
         """Whether the path exists."""
@@ -133,24 +173,35 @@ class HdfsStorage:
             return False
         return True
 
+    def reader(self, path: str) -> HdfsReader:
+        """Open a file to read its ranges."""
+        name = Location.parse(path).path
+        return HdfsReader(self, path, self.call(path, lambda: self._client.read(name)))
+
+    def writer(self, path: str) -> HdfsWriter:
+        """Create a file in an existing directory. Raises AlreadyExistsError."""
+        name = _below_root(path)
+        options = WriteOptions(overwrite=False, create_parent=False)
+        return HdfsWriter(self, path, self.call(path, lambda: self._client.create(name, options)))
+
     def _status(self, path: str) -> Status:
-        name = hdfs_path(path)
-        status: Status = self._call(path, lambda: self._client.get_file_info(name))
+        name = Location.parse(path).path
+        status: Status = self.call(path, lambda: self._client.get_file_info(name))
         return status
 
     def _children(self, path: str) -> "Sequence[Status]":
         """Return a directory's children. NB: of a file HDFS lists the file itself."""
-        name = hdfs_path(path)
-        found: Sequence[Status] = self._call(path, lambda: list(self._client.list_status(name, False)))
+        name = Location.parse(path).path
+        found: Sequence[Status] = self.call(path, lambda: list(self._client.list_status(name, False)))
         if [status.path for status in found] == [name] and not found[0].isdir:
             raise StorageError(f"{path} is not a directory")
         return found
 
     def _files_below(self, path: str) -> Iterator[File]:
         """Yield all files below a directory by their relative path, or none if the directory has vanished."""
-        name = hdfs_path(path)
+        name = Location.parse(path).path
         try:
-            found: Sequence[Status] = self._call(path, lambda: list(self._client.list_status(name, True)))
+            found: Sequence[Status] = self.call(path, lambda: list(self._client.list_status(name, True)))
         except NotFoundError:
             return
         for status in sorted(found, key=lambda status: status.path):
@@ -165,7 +216,7 @@ class HdfsStorage:
 
     def _beginning(self, path: str, status: Status) -> bytes:
         """Return the first bytes of a file. NB: reading past the end is a panic in hdfs-native."""
-        return self._call(
+        return self.call(
             path, lambda: bytes(self._client.read(status.path).read_range(0, min(status.length, CONTENT_BYTES)))
         )
 
@@ -173,7 +224,7 @@ class HdfsStorage:
         with self._client.create(name, WriteOptions(create_parent=False)) as file:
             file.write(data)
 
-    def _call(self, path: str, call: Callable[[], T]) -> T:
+    def call(self, path: str, call: Callable[[], T]) -> T:
         """Make a call in a thread and return its answer; raises StorageError when there is none in time."""
         answer = _Answer(call)
         thread = threading.Thread(target=answer.fetch, name=f"hdfs {path}", daemon=True)
@@ -189,24 +240,25 @@ class _NotEmptyError(StorageError):
     """The directory is not empty."""
 
 
-class _Answer:
+class _Answer(Generic[T]):
     """The outcome of a call that another thread makes."""
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
-        self._value: Any = None
-        self._error: BaseException | None = None
+        self._outcome: tuple[T] | BaseException
 
     def fetch(self) -> None:
+        """Make the call. NB: a panic of hdfs-native is a BaseException."""
         try:
-            self._value = self._call()
-        except BaseException as error:  # noqa: BLE001 - a panic of hdfs-native is a BaseException
-            self._error = error
+            self._outcome = (self._call(),)
+        except BaseException as error:
+            self._outcome = error
 
-    def value(self) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._value
+    def value(self) -> T:
+        """Return what the call returned, or raise what it raised."""
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome[0]
 
 
 @contextmanager
@@ -238,7 +290,7 @@ def _entry(status: Status) -> Entry:
 
 
 def _below_root(path: str) -> str:
-    name = hdfs_path(path)
+    name = Location.parse(path).path
     if name == "/":
         raise StorageError(f"{path}: this operation is not possible on the root directory")
     return name

@@ -1,33 +1,72 @@
-"""Locations in Hive's spellings: `file:/a/b`, `file:///a/b` and `/a/b` are the same path.
+"""Locations in Hive's spellings: `file:/a/b`, `file:///a/b` and `/a/b` are the same path, `hdfs://nn:8020/a` another.
 
 NB: escapes are not decoded. Hive escapes partition values itself: `prt=a%3Ab` is the directory's literal name.
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from compaction_operator.storage.base import StorageError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
+HDFS_SCHEMES = frozenset({"hdfs", "viewfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A parsed location. `authority` is the name service or host of HDFS, empty for its default one and for files."""
+
+    scheme: str
+    authority: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, uri: str) -> Self:
+        """Parse any spelling; an absolute path is a `file:` location.
+
+        Raises StorageError for another scheme, a host of files, a relative path, or a path with `.` or `..`.
+        """
+        match = _SCHEME.match(uri)
+        scheme = match[1].lower() if match else "file"
+        if scheme not in {"file", *HDFS_SCHEMES}:
+            raise StorageError(f"{uri}: storage scheme {scheme!r} is not supported; only file:, hdfs: and viewfs: are")
+        path, authority = uri[match.end() :] if match else uri, ""
+        if path.startswith("//"):
+            authority, _, rest = path[2:].partition("/")
+            path = f"/{rest}"
+        if scheme == "file" and authority:
+            raise StorageError(f"{uri}: has the host {authority!r}; only local files are supported")
+        if not path.startswith("/"):
+            raise StorageError(f"{uri}: is not an absolute path")
+        return cls(scheme, authority, tuple(components(path)))
+
+    @property
+    def path(self) -> str:
+        """The absolute path without scheme and authority."""
+        return "/" + "/".join(self.names)
+
+    def __str__(self) -> str:
+        """The one spelling of this place: a plain path for files."""
+        return self.path if self.scheme == "file" else f"{self.scheme}://{self.authority}{self.path}"
+
+
+def normal(uri: str) -> str:
+    """Return the one spelling of a location: an absolute path for files, `hdfs://authority/path` for HDFS.
+
+    Raises StorageError as `Location.parse` does.
+    """
+    return str(Location.parse(uri))
+
 
 def local_path(uri: str) -> str:
-    """Return the absolute path of a `file:` URI or plain path, without a trailing slash.
-
-    Raises StorageError for another scheme, a host, a relative path, or a path with `.` or `..`.
-    """
-    match = _SCHEME.match(uri)
-    if match and (scheme := match[1].lower()) != "file":
-        raise StorageError(f"{uri}: storage scheme {scheme!r} is not supported; only file: is supported")
-    path = uri[match.end() :] if match else uri
-    if path.startswith("//"):
-        host, _, rest = path[2:].partition("/")
-        if host:
-            raise StorageError(f"{uri}: has the host {host!r}; only local files are supported")
-        path = f"/{rest}"
-    if not path.startswith("/"):
-        raise StorageError(f"{uri}: is not an absolute path")
-    return "/" + "/".join(components(path))
+    """Return the absolute path of a `file:` URI or plain path. Raises StorageError for any other location."""
+    location = Location.parse(uri)
+    if location.scheme != "file":
+        raise StorageError(f"{uri}: is not a local file")
+    return location.path
 
 
 def components(path: str) -> list[str]:
@@ -39,9 +78,10 @@ def components(path: str) -> list[str]:
 
 
 def is_below(uri: str, folder: str) -> bool:
-    """Whether a path is the folder or below it, independent of spelling. Raises StorageError as `local_path` does."""
-    above = components(local_path(folder))
-    return components(local_path(uri))[: len(above)] == above
+    """Whether a path is the folder or below it, independent of spelling. Raises StorageError as `normal` does."""
+    place, above = Location.parse(uri), Location.parse(folder)
+    same = (place.scheme, place.authority) == (above.scheme, above.authority)
+    return same and place.names[: len(above.names)] == above.names
 
 
 def join(uri: str, *names: str) -> str:
@@ -61,27 +101,12 @@ def resolve_location(text: str) -> str:
 
     Do not use it for a location from the metastore, where symbolic links are refused.
     """
-    if _SCHEME.match(text) or not text:
-        return str(Path(local_path(text)).resolve())
-    return str(Path(text).resolve())
+    if not _SCHEME.match(text) and text:
+        return str(Path(text).resolve())
+    location = Location.parse(text)
+    return str(Path(location.path).resolve()) if location.scheme == "file" else str(location)
 
 
 def _check_name(name: str, where: str) -> None:
     if name in {"", ".", ".."} or "\0" in name:
         raise StorageError(f"{name!r} in {where!r} is not a plain name")
-
-
-def hdfs_path(uri: str) -> str:
-    """Return the absolute path in an `hdfs:` or `viewfs:` URI, without a trailing slash.
-
-    Raises StorageError for another scheme, a relative path, or a path with `.` or `..`.
-    """
-    match = _SCHEME.match(uri)
-    if not match or match[1].lower() not in {"hdfs", "viewfs"}:
-        raise StorageError(f"{uri}: is not an hdfs: or viewfs: location")
-    path = uri[match.end() :]
-    if path.startswith("//"):
-        path = "/" + path[2:].partition("/")[2]
-    if not path.startswith("/"):
-        raise StorageError(f"{uri}: is not an absolute path")
-    return "/" + "/".join(components(path))

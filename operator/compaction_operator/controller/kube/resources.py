@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCle
 from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.times import parse_time
-from compaction_operator.storage import StorageError, local_path
+from compaction_operator.storage import StorageError, normal
 
 
 class ResourceKind(StrEnum):
@@ -51,7 +51,7 @@ class TableKey:
     def of_location(cls, location: str) -> "TableKey":
         """Return the key of a table by its location in any spelling. All warehouses share one key per location."""
         try:
-            return cls("", "", local_path(location))
+            return cls("", "", normal(location))
         except StorageError:
             return cls("", "", location)
 

@@ -25,7 +25,7 @@ from compaction_operator.hudi import (
     write_options,
 )
 from compaction_operator.hudi.jvm import HudiClient
-from compaction_operator.storage import StorageError, local_path, open_storage
+from compaction_operator.storage import StorageError, normal, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def _read_table(location: str) -> HudiTable:
     except StorageError as unknown:
         raise JobError(Reason.UNSUPPORTED_TABLE, str(unknown)) from unknown
     try:
-        return read_table(storage, local_path(location))
+        return read_table(storage, normal(location))
     except StorageError as error:
         raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
 

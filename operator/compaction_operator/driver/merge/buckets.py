@@ -19,7 +19,7 @@ from compaction_operator.driver.merge.key_ranges import (
 )
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask, task_bytes
 from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask, OriginalRows
-from compaction_operator.storage import join, local_path
+from compaction_operator.storage import join, normal
 
 SKETCHED_FILES = 64
 """How many files of a large bucket are opened to find where their stripes end; the largest files come first."""
@@ -152,7 +152,7 @@ class _Files:
 
 
 def _local(location: str, path: str) -> str:
-    return join(local_path(location), *path.split("/"))
+    return join(normal(location), *path.split("/"))
 
 
 def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:

@@ -27,7 +27,7 @@ from compaction_operator.driver.merge.buckets import (
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.metastore import Target
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
-from compaction_operator.storage import Storage, join, local_path, open_storage
+from compaction_operator.storage import Storage, join, normal, open_storage
 
 TASKS = "tasks"
 """The folder inside the staging folder that holds the tasks' files."""
@@ -148,7 +148,7 @@ def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request
     plan = request.plan(listing, write_ids)
     if not plan.outputs:
         return Prepared(target, plan)
-    scratch = local_path(join(target.staging, TASKS))
+    scratch = normal(join(target.staging, TASKS))
     cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory, scratch=scratch)
     # Only files that are not ACID files, and files of large buckets, are opened.
     sketches = _sketched(raw_files(plan, listing, location=target.location))

@@ -1,9 +1,7 @@
 """Writes an ORC file stripe by stripe: builds new stripes from columns and copies others byte for byte."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -15,6 +13,7 @@ from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
 from compaction_operator.orc.file.tail import MAGIC, Tail
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
+from compaction_operator.storage import create_file, discard, make_durable
 
 _VERSION = (0, 12)
 _WRITER_VERSION = 7
@@ -47,7 +46,7 @@ class OrcWriter:
 
     def __enter__(self) -> Self:
         try:
-            self._file = Path(self._path).open("xb")
+            self._file = create_file(self._path)
         except OSError as error:
             raise OrcError(self._path, f"cannot be created: {error.strerror}") from error
         self._file.write(MAGIC)
@@ -58,7 +57,7 @@ class OrcWriter:
     ) -> None:
         self._file.close()
         if not self._finished or error:
-            Path(self._path).unlink(missing_ok=True)
+            discard(self._path)
         if isinstance(error, OSError | ValueError | pa.ArrowException):
             raise OrcError(self._path, f"cannot be written: {str(error).partition(chr(10))[0]}") from error
 
@@ -131,8 +130,7 @@ class OrcWriter:
             magic=MAGIC.decode(),
         ).SerializeToString()
         self._file.write(postscript + bytes([len(postscript)]))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        make_durable(self._file)
         self._finished = True
         return self._file.tell()
 

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -14,6 +13,7 @@ from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import Compression, OrcError, StreamKind, schema
 from compaction_operator.orc.spec.messages import Metadata, StripeFooter
+from compaction_operator.storage import open_file
 
 JAVA = 0
 """The writer code of ORC's Java writer. Other writers number their versions differently; the output claims Java's."""
@@ -76,7 +76,7 @@ def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> 
 def _stripe_footer(tail: Tail, index: int) -> Any:
     stripe = tail.footer.stripes[index]
     try:
-        with Path(tail.path).open("rb") as file:
+        with open_file(tail.path) as file:
             file.seek(stripe.offset + stripe.index_length + stripe.data_length)
             section = file.read(stripe.footer_length)
         return StripeFooter.FromString(decompress(section, codec=tail.compression, block_size=tail.block_size))

@@ -1,10 +1,9 @@
 """Reads and checks the tail of an ORC file."""
 
-import os
+import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
 from compaction_operator.orc.spec import Compression, OrcError
 from compaction_operator.orc.spec.messages import Footer, PostScript
+from compaction_operator.storage import open_file
 
 MAGIC = b"ORC"
 """The first bytes of a file, repeated in its postscript."""
@@ -68,14 +68,14 @@ class Tail:
 
 
 def read_tail(path: str) -> Tail:
-    """Return the tail of the file at a local path.
+    """Return the tail of the file at a path.
 
     Raises OrcError, naming the file, if it is missing, not ORC, damaged, truncated, encrypted, compressed with LZO, or
     of an unsupported version.
     """
     try:
-        with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        with open_file(path) as file:
+            size = file.seek(0, io.SEEK_END)
             return _parse(path, size, file)
     except (OSError, ValueError, zlib.error, DecodeError, pa.ArrowException) as error:
         raise OrcError(path, f"not a readable ORC file: {_one_line(error)}") from error

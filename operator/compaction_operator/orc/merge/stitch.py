@@ -1,12 +1,12 @@
 """Concatenates the stripes of several files into one file, byte for byte."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
 from compaction_operator.orc.merge.events import MergeResult
 from compaction_operator.orc.spec import OrcError
+from compaction_operator.storage import open_file
 
 
 def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
@@ -30,7 +30,7 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
     )
     with OrcWriter(output, layout) as writer:
         for tail in tails:
-            with Path(tail.path).open("rb") as file:
+            with open_file(tail.path) as file:
                 for index in range(len(tail.footer.stripes)):
                     if not can_copy(tail, index, layout):
                         raise OrcError(
