@@ -19,17 +19,22 @@ install_wheels() { # output folder
   nice "$HOST_PYTHON" -m pip --python "$1/bin/python" install -q --no-index --no-deps --no-warn-script-location "$WHEELS"/*.whl
 }
 
-# The clone's own environment has links only: the cached packages and operator/ by a .pth file, the tools by a new first line.
+# How a script of the clone's environment begins. NB: a path after `#!` may hold no space, and has at most 127 characters.
+first_lines() {
+  printf '%s\n' '#!/bin/sh' "'''exec' '$ROOT/.venv/bin/python' \"\$0\" \"\$@\"" "' '''"
+}
+
+# The clone's own environment has links only: the cached packages and operator/ by a .pth file, the tools by new first lines.
 link_clone() {
   local venv=$ROOT/.venv script
   rm -rf "$venv"
   "$HOST_PYTHON" -m venv --without-pip "$venv"
   printf '%s\n' "$LIBRARY/lib/python3.11/site-packages" "$ROOT/operator" "$ROOT" > "$venv/lib/python3.11/site-packages/clone.pth"
   for script in pytest mypy lint-imports kopf; do
-    { echo "#!$venv/bin/python"; tail -n +2 "$LIBRARY/bin/$script"; } > "$venv/bin/$script"
+    { first_lines && tail -n +2 "$LIBRARY/bin/$script"; } > "$venv/bin/$script"
   done
   ln -s "$LIBRARY/bin/ruff" "$venv/bin/ruff"
-  printf '%s\n' "#!$venv/bin/python" "import sys" "from compaction_operator.cli import main" "sys.exit(main())" \
+  { first_lines && printf '%s\n' "import sys" "from compaction_operator.cli import main" "sys.exit(main())"; } \
     > "$venv/bin/compaction-operator"
   chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator}
   echo "$ROOT $LIBRARY" > "$venv/made-of"

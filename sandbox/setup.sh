@@ -4,6 +4,19 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
 
+# On a terminal: how far the compiler is, until it ends.
+show_build() {
+  local all
+  while kill -0 "$builder" 2> /dev/null; do
+    all=$(sed -n 's/^packages: //p' "$CACHE/binaries.log")
+    printf '\rsandbox: Kubernetes: %d of %s packages compiled ' "$(grep -cv ' ' "$CACHE/binaries.log")" "${all:-about 2000}" >&2
+    sleep 1
+  done
+  printf '\r\033[K' >&2
+}
+
+built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
+
 "$SANDBOX/prerequisites.sh"
 [ -d "$(binaries_folder)" ] || echo "sandbox: building Kubernetes meanwhile (10 minutes of both cores when Go's cache is empty)" >&2
 # NB: in a session of its own, so that an interrupted set-up takes the compiler along.
@@ -15,17 +28,6 @@ trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null
-# On a terminal: how far the compiler is, until it ends.
-show_build() {
-  local all
-  while kill -0 "$builder" 2> /dev/null; do
-    all=$(sed -n 's/^packages: //p' "$CACHE/binaries.log")
-    printf '\rsandbox: Kubernetes: %d of %s packages compiled ' "$(grep -cv ' ' "$CACHE/binaries.log")" "${all:-about 2000}" >&2
-    sleep 1
-  done
-  printf '\r\033[K' >&2
-}
-built() { wait "$builder" || { tail -n 20 "$CACHE/binaries.log" && false; }; }
 start=$SECONDS
 [ ! -t 2 ] || show_build
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"

@@ -423,7 +423,7 @@ class QueueContract:
         assert found.agent == AGENT
 
     def test_only_entries_of_the_own_pool_are_taken(self, admin, queue):
-        """A queue hands out anybody's entries to who names no pool."""
+        """Without a pool the queue hands out entries of any pool."""
         entry = queue.enqueue(pool="another-clients")
         assert admin.take_compaction(pool=queue.pool, worker="w") is None
         with pytest.raises(ValueError, match="pool"):

@@ -62,7 +62,7 @@ def test_anothers_entry_is_ended_when_its_transaction_was_aborted(state: QueueSt
 
 
 def test_anothers_entry_with_an_open_transaction_is_left_alone_however_old_it_is() -> None:
-    source = hive4(entry(), opened=((50, "whoever"),))
+    source = hive4(entry(), opened=((50, "another"),))
     assert ended(source) == []
     assert source.asked("abort_txn") == []
 

@@ -697,8 +697,8 @@ def test_a_table_that_hive_may_compact_too_is_warned_of_once() -> None:
     again = {**decision.status.to_json(), **BACKING_OFF}
     later = step(again, CompactionObservation(verdict=BY_ITSELF), now=NOON + timedelta(hours=1))
     assert [event.reason for event in later.events] == ["Started"]
-    mended = step(again, CompactionObservation(verdict=MARKED), now=NOON + timedelta(hours=1))
-    assert auto_compaction(mended) == ("True", "NoAutoCompactionSet")
+    repaired = step(again, CompactionObservation(verdict=MARKED), now=NOON + timedelta(hours=1))
+    assert auto_compaction(repaired) == ("True", "NoAutoCompactionSet")
 
 
 def test_what_is_not_known_of_auto_compaction_is_not_said() -> None:

@@ -32,7 +32,7 @@ def publish(prepared: Prepared, *, guard: Guard) -> None:
     _check(prepared)
     target = prepared.target
     if needs_exclusive(prepared):
-        # The record of which two directories belong together: a fence of this attempt rolls forward first.
+        # It names the two directories of the pair: a fence of this attempt completes the pair first.
         names = [output.name for output in prepared.plan.outputs]
         target.storage.write(join(target.staging, INTENT), json.dumps({"outputs": names}).encode())
     with _unless_changed(prepared):
