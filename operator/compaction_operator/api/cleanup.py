@@ -48,12 +48,22 @@ class ObsoleteEntry(ReadModel):
     reason: str
 
 
+class Upload(ReadModel):
+    """An upload to S3 that only its publisher completes: the object's name below the partition, and the upload's id.
+
+    Whoever aborts the id revokes the publication: no later call can complete it.
+    """
+
+    name: str
+    upload_id: str
+
+
 class PartitionEntry(ReadModel):
     """One partition of a journal; `partition` is '' for an unpartitioned table.
 
     Empty `outputs` mean that the attempt wrote nothing because the listed directories were already obsolete.
     On Hive 4, readers see the outputs once transaction `txn_id` is committed, and `queue_id` is this compaction's entry
-    in the metastore's compaction queue.
+    in the metastore's compaction queue. `uploads` are those of the outputs' files, where the store cannot rename.
     """
 
     partition: str
@@ -62,6 +72,7 @@ class PartitionEntry(ReadModel):
     txn_id: int | None = None
     queue_id: int | None = None
     outputs: tuple[str, ...] = ()
+    uploads: tuple[Upload, ...] = ()
     highest_write_id: int
     obsolete: tuple[ObsoleteEntry, ...]
     totals: Totals = Totals()

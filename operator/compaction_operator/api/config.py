@@ -7,16 +7,10 @@ from pydantic import Field, model_validator
 
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
+from compaction_operator.api.stores import Secret, StoreSettings
 
-LOCATION_PATTERN = r"^(file:(//)?)?/"
+LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs|s3|s3a|s3n)://)"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
-
-
-class Secret(Model):
-    """A Kubernetes secret that pods mount as files. It has the same name in each namespace."""
-
-    name: str
-    mount_path: str
 
 
 class Tls(Model):
@@ -103,6 +97,7 @@ class Warehouse(Model):
 
     - `databases`: empty means all databases.
     - `locations`: folders below which tables and partitions must lie. The default is the volume's mount path.
+    - `stores`: how HDFS and S3 are reached, where tables lie there.
     - `deadline`: the maximum duration of an attempt, unless its compaction sets another.
     - `readers`: the values of `cleanup.readers` that a compaction may choose. LocksAndTransactions is always allowed.
     """
@@ -113,6 +108,7 @@ class Warehouse(Model):
     databases: tuple[str, ...] = ()
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
     volume: Volume | None = None
+    stores: StoreSettings = StoreSettings()
     deadline: Duration = Field(default=86400.0, gt=0)
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from compaction_operator.api.config import Metastore, Secret, Volume
+from compaction_operator.api.config import Metastore, Volume
+from compaction_operator.api.stores import Secret
 
 USER_ID = 185
 """The uid and gid under which metastore, controller, drivers and executors share the warehouse's files."""

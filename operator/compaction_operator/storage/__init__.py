@@ -1,18 +1,21 @@
 """Storage of table directories: list, publish and delete. Local disks, mounted volumes, HDFS."""
 
 from compaction_operator.storage.base import (
+    Abilities,
     AlreadyExistsError,
     Entry,
     EntryKind,
     NotFoundError,
     Storage,
     StorageError,
+    Uploads,
 )
-from compaction_operator.storage.files import create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.local import LocalStorage
+from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.uri import is_below, join, local_path, normal, resolve_location
 
 __all__ = [
+    "Abilities",
     "AlreadyExistsError",
     "Entry",
     "EntryKind",
@@ -20,6 +23,8 @@ __all__ = [
     "NotFoundError",
     "Storage",
     "StorageError",
+    "Stores",
+    "Uploads",
     "create_file",
     "discard",
     "is_below",

@@ -1,10 +1,12 @@
 """Storage protocol, and its errors."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from compaction_operator.acid.listing import Listing
+from compaction_operator.api.cleanup import Upload
 from compaction_operator.errors import OperatorError
 
 CONTENT_BYTES = 4096
@@ -43,11 +45,35 @@ class Entry:
 Entries = list[Entry]
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a store can do. The flow asks for these, never for a scheme.
+
+    - `atomic_directory_rename`: a directory appears under its name at once and at most once. Without it, outputs are
+      published by `Uploads`, readers must ignore them until the metastore's commit (Hive 4), and nothing can be hidden
+      or quarantined.
+    - `durable_on_close`: a closed file survives a power cut without `sync`.
+    """
+
+    atomic_directory_rename: bool
+    durable_on_close: bool
+
+
 class Storage(Protocol):
     """Protocol to list, read, publish and delete. Paths are URIs as in the metastore, without symbolic links.
 
     Every method raises StorageError, naming the path, if it fails for any reason.
     """
+
+    @property
+    def abilities(self) -> Abilities:
+        """What this store can do."""
+        ...
+
+    @property
+    def uploads(self) -> "Uploads | None":
+        """The uploads by which outputs are published where directories cannot be renamed; None where they can."""
+        ...
 
     def list(self, path: str) -> Entries:
         """Return a directory's direct children sorted by name, including hidden ones. Raises NotFoundError."""
@@ -104,4 +130,27 @@ class Storage(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether the path exists, as an entry of any kind."""
+        ...
+
+
+class Uploads(Protocol):
+    """Protocol of a store that publishes object by object. An upload's id is a token that can be revoked."""
+
+    def begin(self, source: str, target: str) -> tuple[Upload, ...]:
+        """Begin an upload for each file below `source`, to the same name below `target`, and have the store copy it.
+
+        Nothing is visible before `complete`. Names in the result are relative to the directory above `target`, and
+        begin with the last name of `target`. If it fails, it aborts what it has begun.
+        """
+        ...
+
+    def complete(self, location: str, uploads: Iterable[Upload]) -> None:
+        """Complete each upload, then check that each object is there with the size that was uploaded.
+
+        Raises AlreadyExistsError if an object of that name exists, NotFoundError if the upload was aborted.
+        """
+        ...
+
+    def abort(self, location: str, uploads: Iterable[Upload]) -> None:
+        """Abort each upload. After it returns, none of them can be completed any more; completed objects stay."""
         ...

@@ -1,69 +1,66 @@
-"""Files of any storage, read at random and written once from the beginning to the end, as ORC needs them."""
+"""Files of a store without file descriptors, as the file objects that ORC's reader and writer need."""
 
 import errno
 import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
-from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, Storage, StorageError
-from compaction_operator.storage.hdfs import HdfsStorage, connect
-from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.uri import Location
+from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 
 READ_AHEAD = 1 << 20
-"""Bytes that are read at least, in one request, from a file that is not local."""
+"""Minimum bytes of one request for a range."""
 
 
-def open_storage(uri: str) -> Storage:
-    """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
-    location = Location.parse(uri)
-    return LocalStorage() if location.scheme == "file" else _hdfs(location.scheme, location.authority)
+class RangedReader(Protocol):
+    """An open file of a store: its size in bytes, and its ranges. Raises StorageError."""
+
+    size: int
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return a range that lies within the file."""
+        ...
 
 
-def open_file(path: str) -> BinaryIO:
+class SequentialWriter(Protocol):
+    """A new file of a store, which exists whole once it is closed, and never if it is not. Raises StorageError."""
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        ...
+
+    def close(self) -> None:
+        """Complete the file."""
+        ...
+
+
+class FileStorage(Protocol):
+    """A storage whose files are read and written by requests."""
+
+    def reader(self, path: str) -> RangedReader:
+        """Open a file to read ranges of it. Raises NotFoundError."""
+        ...
+
+    def writer(self, path: str) -> SequentialWriter:
+        """Create a file that must not exist. Raises AlreadyExistsError."""
+        ...
+
+
+def opened(storage: FileStorage, path: str) -> BinaryIO:
     """Open a file to read at random. Raises OSError."""
-    location = Location.parse(path)
-    if location.scheme == "file":
-        return Path(location.path).open("rb")
-    return cast(BinaryIO, io.BufferedReader(_RangedFile(_hdfs(location.scheme, location.authority), path), READ_AHEAD))
+    return cast(BinaryIO, io.BufferedReader(_RangedFile(storage, path), READ_AHEAD))
 
 
-def create_file(path: str) -> BinaryIO:
+def created(storage: FileStorage, path: str) -> BinaryIO:
     """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
-    location = Location.parse(path)
-    if location.scheme == "file":
-        return Path(location.path).open("xb")
-    return cast(BinaryIO, io.BufferedWriter(_NewFile(_hdfs(location.scheme, location.authority), path), READ_AHEAD))
-
-
-def make_durable(file: BinaryIO) -> None:
-    """Make what was written to a local file survive a power cut. On HDFS a closed file does as the cluster is set."""
-    file.flush()
-    try:
-        number = file.fileno()
-    except io.UnsupportedOperation:
-        return
-    os.fsync(number)
-
-
-def discard(path: str) -> None:
-    """Remove a file that was not completed; one that is gone is not an error."""
-    open_storage(path).delete_tree(path)
-
-
-@cache
-def _hdfs(scheme: str, authority: str) -> HdfsStorage:
-    return connect(scheme, authority)
+    return cast(BinaryIO, io.BufferedWriter(_NewFile(storage, path), READ_AHEAD))
 
 
 class _RangedFile(io.RawIOBase):
-    """A file on HDFS, read by ranges."""
+    """A file that is read by ranges."""
 
-    def __init__(self, storage: HdfsStorage, path: str) -> None:
+    def __init__(self, storage: FileStorage, path: str) -> None:
         self._path = path
         self._position = 0
         with _os_errors(path):
@@ -94,9 +91,9 @@ class _RangedFile(io.RawIOBase):
 
 
 class _NewFile(io.RawIOBase):
-    """A file on HDFS that is being written."""
+    """A file that is being written."""
 
-    def __init__(self, storage: HdfsStorage, path: str) -> None:
+    def __init__(self, storage: FileStorage, path: str) -> None:
         self._path = path
         self._position = 0
         with _os_errors(path):

@@ -15,8 +15,10 @@ from hdfs_native import Client, WriteOptions
 
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import METADATA_ACID, is_hidden
+from compaction_operator.api.stores import Hdfs
 from compaction_operator.storage.base import (
     CONTENT_BYTES,
+    Abilities,
     AlreadyExistsError,
     Entries,
     Entry,
@@ -42,9 +44,21 @@ OPTIONS = {"dfs.client.failover.max.attempts": "4"}
 """NB: hdfs-native's default of 15 keeps on for three minutes when a NameNode is dead."""
 
 
-def connect(scheme: str, authority: str) -> "HdfsStorage":
-    """Return the storage of a name service or host; empty for `fs.defaultFS` of core-site.xml in HADOOP_CONF_DIR."""
-    return HdfsStorage(Client(f"{scheme}://{authority}", OPTIONS))
+def connect(scheme: str, authority: str, settings: Hdfs | None) -> "HdfsStorage":
+    """Return the storage of a name service or host; an empty one is `fs.defaultFS` of core-site.xml.
+
+    Without settings, Hadoop's configuration is that of HADOOP_CONF_DIR.
+    """
+    login = settings.kerberos if settings else None
+    client = Client(
+        f"{scheme}://{authority}",
+        OPTIONS,
+        settings.mount_path if settings else None,
+        kerberos_principal=login.client_principal if login else None,
+        kerberos_keytab=login.keytab if login else None,
+        kerberos_cache=f"MEMORY:{login.client_principal}:{login.keytab}" if login else None,
+    )
+    return HdfsStorage(client)
 
 
 class HdfsReader:
@@ -88,6 +102,16 @@ class HdfsStorage:
     def __init__(self, client: Client, *, timeout: float = 60.0) -> None:
         self._client = client
         self._timeout = timeout
+
+    @property
+    def abilities(self) -> Abilities:
+        """Directories are renamed at once. Closed files are on several machines."""
+        return Abilities(atomic_directory_rename=True, durable_on_close=True)
+
+    @property
+    def uploads(self) -> None:
+        """Not needed."""
+        return None
 
     def list(self, path: str) -> Entries:
         """Return a directory's direct children sorted by name."""

@@ -12,6 +12,7 @@ from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import METADATA_ACID, is_hidden
 from compaction_operator.storage.base import (
     CONTENT_BYTES,
+    Abilities,
     AlreadyExistsError,
     Entries,
     Entry,
@@ -29,6 +30,16 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
 
 class LocalStorage:
     """Storage for `file:` URIs and absolute paths."""
+
+    @property
+    def abilities(self) -> Abilities:
+        """Directories are renamed at once. What is written is durable after `sync`."""
+        return Abilities(atomic_directory_rename=True, durable_on_close=False)
+
+    @property
+    def uploads(self) -> None:
+        """Not needed."""
+        return None
 
     def list(self, path: str) -> Entries:
         """Return a directory's direct children sorted by name."""

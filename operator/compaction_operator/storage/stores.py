@@ -1,0 +1,89 @@
+"""The stores of one warehouse: the storage of each location, and the files there.
+
+The controller has one `Stores` for each warehouse. Any other process serves a single warehouse, whose settings are in
+its environment; `open_storage` and the other functions of this module use those.
+"""
+
+import io
+import os
+import threading
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
+from compaction_operator.storage import files
+from compaction_operator.storage.base import Storage
+from compaction_operator.storage.hdfs import HdfsStorage, connect
+from compaction_operator.storage.local import LocalStorage
+from compaction_operator.storage.uri import Location
+
+
+class Stores:
+    """The stores of one warehouse. Thread-safe; each store is connected once."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._local = LocalStorage()
+        self._remote: dict[tuple[str, str], HdfsStorage] = {}
+
+    def open(self, uri: str) -> Storage:
+        """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
+        return self._remote_of(Location.parse(uri)) or self._local
+
+    def open_file(self, path: str) -> BinaryIO:
+        """Open a file to read at random. Raises OSError."""
+        location = Location.parse(path)
+        storage = self._remote_of(location)
+        return files.opened(storage, path) if storage else Path(location.path).open("rb")
+
+    def create_file(self, path: str) -> BinaryIO:
+        """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
+        location = Location.parse(path)
+        storage = self._remote_of(location)
+        return files.created(storage, path) if storage else Path(location.path).open("xb")
+
+    def _remote_of(self, location: Location) -> HdfsStorage | None:
+        if location.scheme == "file":
+            return None
+        key = location.scheme, location.authority
+        with self._lock:
+            if key not in self._remote:
+                self._remote[key] = connect(*key, self._settings.hdfs)
+            return self._remote[key]
+
+
+def open_storage(uri: str) -> Storage:
+    """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
+    return _own_stores().open(uri)
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a file to read at random. Raises OSError."""
+    return _own_stores().open_file(path)
+
+
+def create_file(path: str) -> BinaryIO:
+    """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
+    return _own_stores().create_file(path)
+
+
+def make_durable(file: BinaryIO) -> None:
+    """Make what was written to a local file survive a power cut. On HDFS a closed file does as the cluster is set."""
+    file.flush()
+    try:
+        number = file.fileno()
+    except io.UnsupportedOperation:
+        return
+    os.fsync(number)
+
+
+def discard(path: str) -> None:
+    """Remove a file that was not completed; one that is gone is not an error."""
+    open_storage(path).delete_tree(path)
+
+
+@cache
+def _own_stores() -> Stores:
+    return Stores(StoreSettings.model_validate_json(os.environ.get(STORES_VARIABLE, "{}")))
