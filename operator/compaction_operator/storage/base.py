@@ -1,6 +1,6 @@
 """Storage protocol, and its errors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -152,4 +152,11 @@ class Uploads(Protocol):
 
     def abort(self, location: str, uploads: Iterable[Upload]) -> None:
         """Abort each upload. After it returns, none of them can be completed any more; completed objects stay."""
+        ...
+
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Abort the uploads below a location whose object's name, relative to it, is chosen; return how many.
+
+        NB: some stores (MinIO) list the uploads of one object only, and none below a prefix.
+        """
         ...
