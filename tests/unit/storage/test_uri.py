@@ -19,7 +19,7 @@ def test_percent_signs_and_colons_are_literal() -> None:
     assert local_path("/a/time=12:00") == "/a/time=12:00"
 
 
-@pytest.mark.parametrize("uri", ["hdfs://name/a", "s3a://bucket/a", "gs:/x"])
+@pytest.mark.parametrize("uri", ["abfs://container/a", "gs:/x"])
 def test_an_unknown_scheme_is_named_with_what_is_supported(uri: str) -> None:
     with pytest.raises(StorageError, match=rf"'{uri.partition(':')[0]}' is not supported; only file:"):
         open_storage(uri)
@@ -74,7 +74,7 @@ def test_a_typed_location_may_be_relative_and_go_through_links(tmp_path: Path, m
         assert resolve_location(text) == str(tmp_path / "real")
 
 
-@pytest.mark.parametrize("text", ["", "hdfs:/a", "file:a"])
+@pytest.mark.parametrize("text", ["", "gs:/a", "file:a"])
 def test_a_typed_location_of_no_local_place_is_refused(text: str) -> None:
     with pytest.raises(StorageError):
         resolve_location(text)
