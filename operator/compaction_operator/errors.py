@@ -45,6 +45,7 @@ and UnknownWarehouse, and the names of other exceptions.
             AlreadyExistsError
             NotFoundError
             S3Error
+            _NotEmptyError
         TableGoneError
         UndecidedError
         UnsupportedLayout (ValueError)  UnsupportedTable

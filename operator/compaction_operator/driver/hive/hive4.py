@@ -103,10 +103,9 @@ class Hive4Batch(Held):
     def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
         claim = self._claimed[target.partition]
         claim.begin(highest_write_id=write_ids.watermark)
-        if target.storage.uploads is not None:
-            # NB: only behind the claim: from here on, no other compaction of this partition is alive.
-            if dead := target.storage.uploads.abort_below(target.location, _is_of_compaction):
-                log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
+        # NB: only behind the claim: from here on, no other compaction of this partition is alive.
+        if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, _is_of_compaction)):
+            log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
         return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
