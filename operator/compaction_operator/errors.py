@@ -41,7 +41,7 @@ and UnknownWarehouse, and the names of other exceptions.
         ReadersBusyError
         Refused                         (its own)
         StillThereError
-        StorageError                    UnreadableFile
+        StorageError                    UnreadableFile, or StorageUnavailable
             AlreadyExistsError
             NotFoundError
             S3Error

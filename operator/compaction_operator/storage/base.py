@@ -14,7 +14,20 @@ CONTENT_BYTES = 4096
 
 
 class StorageError(OperatorError):
-    """A path cannot be read or changed. The message names the path and the reason."""
+    """A path cannot be read or changed. The message names the path and the reason.
+
+    `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now. Whether the
+    call was carried out is not known then.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error, or one of those that caused it, is a passing StorageError."""
+    return error is not None and (getattr(error, "passing", False) is True or is_passing(error.__cause__))
 
 
 class NotFoundError(StorageError):
