@@ -27,13 +27,9 @@ def test_each_error_has_its_reason(error: Exception, reason: Reason) -> None:
 
 def test_a_file_of_a_store_that_does_not_answer_is_waited_for() -> None:
     """An outage must not use up the attempts."""
-    try:
-        try:
-            raise OSError("no answer") from StorageError("no answer", passing=True)
-        except OSError as error:
-            raise OrcError("f", "no answer") from error
-    except OrcError as error:
-        assert job_error(error).reason is Reason.STORAGE_UNAVAILABLE
+    unreadable, failed = OrcError("f", "no answer"), OSError("no answer")
+    unreadable.__cause__, failed.__cause__ = failed, StorageError("no answer", passing=True)
+    assert job_error(unreadable).reason is Reason.STORAGE_UNAVAILABLE
     assert Reason.STORAGE_UNAVAILABLE in WAITING_REASONS
 
 
