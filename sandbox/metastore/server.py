@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore import MetastoreClient, MetastoreError, TableNotFound
-from sandbox.metastore.ports import free_port
+from sandbox.harness.ports import free_ports
 from sandbox.metastore.postgres import PostgresServer
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ class MetastoreServer:
         self.warehouse = folder / "warehouse"
         self.log = folder / "metastore.log"
         self._state = folder / "state"
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._postgres = PostgresServer() if database == "postgres" else None
         self._txn_timeout = txn_timeout_seconds
         self._properties = properties or {}

@@ -16,6 +16,7 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.chart import WAREHOUSE
+from sandbox.harness.ports import free_ports
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
@@ -24,7 +25,7 @@ from sandbox.plane.controller import Controller
 from sandbox.plane.install import NAMESPACE, Installed, install
 from sandbox.plane.kubelet import Kubelet
 from sandbox.plane.mirror import Mirror, Raw
-from sandbox.plane.processes import Entry, Launch, free_ports, inherited
+from sandbox.plane.processes import Entry, Launch, inherited
 
 Answer = TypeVar("Answer")
 SPARK = {"driver": {"cores": 1, "memory": "512m"}}
