@@ -16,7 +16,10 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.chart import WAREHOUSE
+from sandbox.harness.places import StorageKind
 from sandbox.harness.ports import free_ports
+from sandbox.hdfs.path import HdfsPath
+from sandbox.hdfs.server import HdfsServer
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
@@ -52,6 +55,7 @@ class Plane:
         *,
         hive: Hive = "3.1.3",
         database: Database = "derby",
+        storage: StorageKind = "file",
         entry: Entry = pod.run,
         environment: Environment = _nothing_more,
         spark: bool = True,
@@ -61,10 +65,12 @@ class Plane:
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self.hive = hive
+        self._hdfs = HdfsServer(folder / "hdfs") if storage == "hdfs" else None
         self.metastore = MetastoreServer(
             folder / "metastore",
             hive=hive,
             database=database,
+            warehouse=HdfsPath(self._hdfs.uri) / "warehouse" if self._hdfs else None,
             txn_timeout_seconds=txn_timeout_seconds,
             overrides=overrides,
         )
@@ -99,6 +105,8 @@ class Plane:
             self.controller.kill()
             self.drivers.kill_all()
         self.metastore.stop()
+        if self._hdfs:
+            self._hdfs.stop()
         self._control.stop()
 
     def admin(self, *, user: str = "test") -> MetastoreAdmin:
@@ -209,6 +217,8 @@ class Plane:
     def _start(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._control.launch()
+        if self._hdfs:
+            self._hdfs.start()
         self.metastore.start()
         self._control.await_ready()
         main = {"metastore": {"uris": [self.metastore.uri]}, **self._warehouse}
