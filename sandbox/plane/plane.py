@@ -221,7 +221,7 @@ class Plane:
             self._hdfs.start()
         self.metastore.start()
         self._control.await_ready()
-        main = {"metastore": {"uris": [self.metastore.uri]}, **self._warehouse}
+        main = {"metastore": {"uris": [self.metastore.uri]}, **self._stores(), **self._warehouse}
         installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
         api = self._control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
@@ -230,6 +230,13 @@ class Plane:
         self.mirror.start()
         self.controller.start()
         return self
+
+    def _stores(self) -> Mapping[str, Any]:
+        """Return the chart's values by which the operator reaches HDFS. A process here finds files where they lie."""
+        if self._hdfs is None:
+            return {}
+        hdfs = {"configMap": "hadoop-conf", "mountPath": str(self._hdfs.configuration)}
+        return {"locations": [str(self.metastore.warehouse)], "stores": {"hdfs": hdfs}}
 
     def _make_processes(self, api: kubernetes.client.ApiClient, installed: Installed) -> None:
         drivers = self._folder / "drivers"

@@ -44,7 +44,7 @@ def real_work(
     warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
     opened = (lambda _: storage) if storage else open_storage
-    return Work(config, clock=lambda: datetime.now(UTC) + ahead, storage=opened)
+    return Work(config, clock=lambda: datetime.now(UTC) + ahead, stores=lambda _: opened)
 
 
 def cleanup_of(store: Store, **spec: Any) -> Cleanup:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
@@ -102,6 +103,10 @@ class Hive4Batch(Held):
     def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
         claim = self._claimed[target.partition]
         claim.begin(highest_write_id=write_ids.watermark)
+        if target.storage.uploads is not None:
+            # NB: only behind the claim: from here on, no other compaction of this partition is alive.
+            if dead := target.storage.uploads.abort_below(target.location, _is_of_compaction):
+                log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
         return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
@@ -121,7 +126,7 @@ class Hive4Batch(Held):
                 yield replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
     def publish(self, item: Staged) -> None:
-        """Rename the outputs, which are invisible before the commit, then commit.
+        """Put the outputs into place, where they are invisible before the commit, then commit.
 
         An entry without outputs ends as Hive's Worker ends one: compacted if the partition has something to clean,
         else refused. The lock on the table is requested before the last claim ends, for the next batch.
@@ -131,7 +136,7 @@ class Hive4Batch(Held):
         if claim is None:
             return
         if item.plan.outputs:
-            move_outputs(item, guard=claim.guard)
+            move_outputs(item, uploads=item.uploads, guard=claim.guard)
         if item.matters:
             claim.commit()
         else:
@@ -179,6 +184,12 @@ def _each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Gen
         except (JobError, *PARTITION_ERRORS) as error:
             yield failed_at(target, error)
     return done
+
+
+def _is_of_compaction(name: str) -> bool:
+    """Whether a file belongs to the output of a compaction; writers upload into directories without a transaction."""
+    parsed = parse_directory(name.partition("/")[0])
+    return parsed is not None and parsed.visibility_txn is not None
 
 
 def _look(target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
