@@ -151,6 +151,16 @@ def test_default_values_are_the_models_defaults() -> None:
     )
 
 
+def test_the_example_in_the_values_is_understood() -> None:
+    """What an administrator makes of the comment is a configuration that the operator takes."""
+    _, begin, rest = (CHART / "values.yaml").read_text().partition("# warehouses:\n")
+    comment = begin + rest.partition("\nwarehouses: []\n")[0]
+    example = yaml.safe_load("\n".join(line.removeprefix("#").removeprefix(" ") for line in comment.splitlines()))
+    (warehouse,) = OperatorConfig.model_validate({**example, "profiles": []}).warehouses
+    assert warehouse.volume is not None
+    assert set(warehouse.stores.to_json()) == {"hdfs", "s3"}
+
+
 def test_the_document_defaults() -> None:
     """The openLooKeng document's hive.compaction-cleanup-interval is 2000 ms, hive-compaction-cleanup-threads is 2."""
     cleanup = load(CHART / "values.yaml")["cleanup"]

@@ -18,7 +18,7 @@ from compaction_operator.api.stores import (
     scheme_of,
 )
 
-LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/]+(/|$))"
+LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/:@]+(/|$))"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 

@@ -131,6 +131,43 @@ def test_in_viewfs_a_path_says_nothing_about_a_path_elsewhere() -> None:
         }
 
 
+@pytest.mark.parametrize("name", ["s3", "s3a", "s3n", "S3A"])
+def test_s3_has_three_names_for_one_bucket(name: str) -> None:
+    """Which of them a location has depends on who wrote it."""
+    home = "s3a://bucket/w/sales.db/orders"
+    assert set(refused({"p=1": f"{name}://bucket/w/p"}, others={"hr.x": "s3a://bucket/w"}, location=home)) == {"p=1"}
+    assert set(refused({"p=1": f"{name}://bucket/p", "p=2": "s3n://bucket/p/x"}, location=home)) == {"p=1", "p=2"}
+    assert refused({"p=1": f"{name}://bucket/w/p"}, allowed=["s3n://bucket/w/"], location=home) == {}
+
+
+def test_a_bucket_is_a_place_of_its_own() -> None:
+    """The same key in another bucket, or the same path on HDFS, is another object."""
+    home = "s3a://bucket/w/sales.db/orders"
+    others = {"a.a": "s3a://other/w/p", "b.b": "/w/p", "c.c": "hdfs://bucket/w/p", "d.d": "viewfs://bucket/w/p"}
+    assert refused({"p=1": "s3a://bucket/w/p"}, others=others, location=home) == {}
+    for folder in ("s3a://other/w", "/w", "hdfs://bucket/w", "s3a://bucket/wide"):
+        reason, message = refused({"p=1": "s3://bucket/w/p"}, allowed=[folder], location=home)["p=1"]
+        assert reason is Reason.NOT_ALLOWED
+        assert "it lies at s3://bucket/w/p" in message
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("s3a://bucket/w//p", "s3a://bucket/w//p has an empty name"),
+        ("s3a://bucket/w/../p", "'..' in '/w/../p'"),
+        ("s3a:///w", "has no bucket"),
+        ("s3n://AKIA:CANARY@bucket/w", "has no bucket"),
+    ],
+)
+def test_what_is_no_plain_key_of_a_bucket_is_refused(location: str, why: str) -> None:
+    """On S3 an empty name is part of a key. What an old location may have of a secret is not repeated."""
+    reason, message = refused({"p=1": location}, others={"hr.x": location}, allowed=["s3a://bucket"])["p=1"]
+    assert reason is Reason.UNSUPPORTED_TABLE
+    assert why in message
+    assert "CANARY" not in message
+
+
 def test_a_file_of_the_same_path_is_another_place() -> None:
     places = {"p=1": "/w/p=1", "p=2": "hdfs://nn/w/p=1"}
     assert refused(places, others={"hr.x": "viewfs://one/w/p=1"} | OTHER, location="/t") == {
