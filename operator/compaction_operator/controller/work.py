@@ -55,6 +55,7 @@ from compaction_operator.metastore import (
     say_queued,
 )
 from compaction_operator.storage import Storage, StorageError, Stores, normal
+from compaction_operator.storage.uri import Location
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Work:
         self._connect_stores = stores
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
+        self._probed: set[tuple[str, str]] = set()
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self._revoked: Recent[str, None] = Recent(REMEMBERED_JOURNALS)
         self._lock = threading.Lock()
@@ -176,9 +178,22 @@ class Work:
     def _require_publishable(self, warehouse: str, client: MetastoreClient, table: Table) -> None:
         """Raise Refused for a store where nothing can ever be published, StorageError for errors that may pass."""
         storage = self._open_storage(warehouse)(table.location)
-        if (why := hive3_refusal(storage.abilities)) and client.generation() is Generation.HIVE3:
+        why = hive3_refusal(storage.abilities)
+        if why is None or client.generation() is not Generation.HIVE3:
+            why = self._shortcoming(warehouse, storage, table.location)
+        if why is not None:
             where = f"table {table.database}.{table.name} at {table.location}"
             raise Refused(Reason.UNSUPPORTED_TABLE, f"{where}: {why}")
+
+    def _shortcoming(self, warehouse: str, storage: Storage, location: str) -> str | None:
+        """Return what a store lacks for uploads. A bucket that lacks nothing is not probed again by this process."""
+        key = warehouse, Location.parse(location).authority
+        if storage.uploads is None or key in self._probed:
+            return None
+        if why := storage.uploads.probe(location):
+            return f"this store cannot be published to safely: {why}"
+        self._probed.add(key)
+        return None
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).

@@ -9,6 +9,7 @@ from compaction_operator.api.cleanup import Upload
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.multipart import GONE, Multipart, Part, Range, etag_of
 from compaction_operator.storage.s3.objects import TAKEN, Bucket, S3Error
+from compaction_operator.storage.s3.probe import probe
 from compaction_operator.storage.uri import Location, join
 
 T = TypeVar("T")
@@ -67,6 +68,10 @@ class S3Uploads:
         found = [one for one in Multipart.begun_below(self._bucket, prefix) if chosen(one.key.removeprefix(prefix))]
         _each(_revoke, found)
         return len(found)
+
+    def probe(self, location: str) -> str | None:
+        """Do below a location what a publication needs."""
+        return probe(self._bucket, location)
 
     def _prepare(self, name: str, key: str, source: str, begun: list[Multipart]) -> Upload:
         found = self._bucket.head(source)
