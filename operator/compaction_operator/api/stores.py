@@ -13,6 +13,15 @@ from compaction_operator.api.model import Model
 STORES_VARIABLE = "COMPACTION_STORES"
 """Environment variable with the `StoreSettings` of a process that serves one warehouse."""
 
+HDFS_SCHEMES = frozenset({"hdfs", "viewfs"})
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+"""Three names of one store: which of them a location has depends on who wrote it into the metastore."""
+
+
+def scheme_of(location: str) -> str:
+    """Return the scheme of a location in lower case, `file` for a plain path."""
+    return location.partition(":")[0].lower() if ":" in location.partition("/")[0] else "file"
+
 
 class Secret(Model):
     """A Kubernetes secret that pods mount as files. It has the same name in each namespace."""
