@@ -44,6 +44,7 @@ condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehous
         StorageError                    UnreadableFile
             AlreadyExistsError
             NotFoundError
+            S3Error
         TableGoneError
         UndecidedError
         UnsupportedLayout (ValueError)  UnsupportedTable

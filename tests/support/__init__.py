@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.metastore_contract")
+pytest.register_assert_rewrite("tests.support.metastore_contract", "tests.support.storage_contract")

@@ -265,7 +265,7 @@ class Work:
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
         if purge:
-            return self._pass(cleanup, partitions, purge_quarantined)
+            return self._pass(cleanup, partitions, partial(purge_quarantined, policy=policy))
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, policy=policy))
 
@@ -300,7 +300,7 @@ class Work:
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(JournalPass(self._storage(part.table.location), client, part, states))
+        return visit(JournalPass(self._storage, client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)

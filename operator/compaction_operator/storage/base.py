@@ -1,6 +1,6 @@
 """Storage protocol, and its errors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -136,11 +136,10 @@ class Storage(Protocol):
 class Uploads(Protocol):
     """Protocol of a store that publishes object by object. An upload's id is a token that can be revoked."""
 
-    def begin(self, source: str, target: str) -> tuple[Upload, ...]:
-        """Begin an upload for each file below `source`, to the same name below `target`, and have the store copy it.
+    def begin(self, location: str, sources: Mapping[str, str]) -> tuple[Upload, ...]:
+        """Begin an upload for each name below `location`, and have the store copy the file at its source URI into it.
 
-        Nothing is visible before `complete`. Names in the result are relative to the directory above `target`, and
-        begin with the last name of `target`. If it fails, it aborts what it has begun.
+        Nothing is visible before `complete`. If it fails, it aborts what it has begun.
         """
         ...
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
-from compaction_operator.storage import files
+from compaction_operator.storage import files, hdfs, s3
 from compaction_operator.storage.base import Storage
-from compaction_operator.storage.hdfs import HdfsStorage, connect
+from compaction_operator.storage.hdfs import HdfsStorage
 from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.uri import Location
+from compaction_operator.storage.s3 import S3Storage
+from compaction_operator.storage.uri import S3_SCHEME, Location
 
 
 class Stores:
@@ -26,7 +27,7 @@ class Stores:
         self._settings = settings
         self._lock = threading.Lock()
         self._local = LocalStorage()
-        self._remote: dict[tuple[str, str], HdfsStorage] = {}
+        self._remote: dict[tuple[str, str], HdfsStorage | S3Storage] = {}
 
     def open(self, uri: str) -> Storage:
         """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
@@ -44,14 +45,19 @@ class Stores:
         storage = self._remote_of(location)
         return files.created(storage, path) if storage else Path(location.path).open("xb")
 
-    def _remote_of(self, location: Location) -> HdfsStorage | None:
+    def _remote_of(self, location: Location) -> HdfsStorage | S3Storage | None:
         if location.scheme == "file":
             return None
         key = location.scheme, location.authority
         with self._lock:
             if key not in self._remote:
-                self._remote[key] = connect(*key, self._settings.hdfs)
+                self._remote[key] = self._connect(*key)
             return self._remote[key]
+
+    def _connect(self, scheme: str, authority: str) -> HdfsStorage | S3Storage:
+        if scheme == S3_SCHEME:
+            return s3.connect(authority, self._settings.s3)
+        return hdfs.connect(scheme, authority, self._settings.hdfs)
 
 
 def open_storage(uri: str) -> Storage:

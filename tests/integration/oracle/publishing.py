@@ -120,5 +120,5 @@ def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, 
     names = [path.name for path in table.directory.iterdir()]
     answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
     states = {entry.partition: published_state(entry, names) for entry in spec.partitions}
-    (result,) = delete_obsolete(JournalPass(storage, answers, spec, states))
+    (result,) = delete_obsolete(JournalPass(lambda _: storage, answers, spec, states))
     return result

@@ -63,7 +63,7 @@ DONE = HudiStatus(instant="20260101120000000", action="logcompaction", state="Co
         ({"table": {"location": "/warehouse/lakes/t"}, "type": "Compaction"}, "NotAllowed", "/warehouse/lakes/t"),
         ({"table": {"location": "/warehouse"}, "type": "Compaction"}, "NotAllowed", "below: /warehouse/lake"),
         ({"table": {"location": "/warehouse/lake/../hr/t"}, "type": "Compaction"}, "NotAllowed", "'..'"),
-        ({"table": {"location": "s3a://lake/t"}, "type": "Compaction"}, "NotAllowed", "'s3a' is not supported"),
+        ({"table": {"location": "gs://lake/t"}, "type": "Compaction"}, "NotAllowed", "'gs' is not supported"),
         ({"table": {"database": "hr", "name": "t"}, "type": "Compaction"}, "NotAllowed", "database hr"),
     ],
 )
@@ -100,8 +100,8 @@ def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
     assert len(on_hdfs) == 1
     assert key not in on_hdfs
     assert str(key) == PLACE
-    strange = compaction(table={"location": "s3a://lake/t"}, type="Compaction").table
-    assert strange == TableKey("", "", "s3a://lake/t")
+    strange = compaction(table={"location": "gs://lake/t"}, type="Compaction").table
+    assert strange == TableKey("", "", "gs://lake/t")
 
 
 @runs
@@ -193,7 +193,7 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
     narrow = CONFIG.warehouses[0].model_copy(update={"locations": ("/other",)})
     config = CONFIG.model_copy(update={"warehouses": (narrow,)})
     assert preflight(place, metastore=serving(table), config=config).reason is Reason.NOT_ALLOWED
-    elsewhere = replace(table, location="s3a://lake/orders")
+    elsewhere = replace(table, location="gs://lake/orders")
     assert preflight(place, metastore=serving(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
 
 

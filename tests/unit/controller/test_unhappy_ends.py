@@ -90,7 +90,7 @@ def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) ->
     here = tmp_path / "prt=p1"
     make_directory(here, STAGING)
     make_directory(here, DELTAS[0])
-    metastore = partitioned(tmp_path, "s3a://bucket/prt=p0", str(here))
+    metastore = partitioned(tmp_path, "gs://bucket/prt=p0", str(here))
     assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == {DELTAS[0]}
     assert metastore.asked("unlock") == [7]

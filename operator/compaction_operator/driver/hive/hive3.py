@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from compaction_operator.acid.plan import CompactionPlan, Layout, with_guard
+from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.fence import retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
@@ -60,6 +61,7 @@ class Hive3Batch(Held):
         write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name)
         for target in interruption.checked(targets):
             try:
+                _require_renames(target)
                 refuse_left_by_worker(target)
                 found.append(prepare(target, write_ids=write_ids, request=attempt.request(Layout.HIVE3)))
             except (JobError, *PARTITION_ERRORS) as error:
@@ -120,6 +122,18 @@ class Hive3Batch(Held):
     def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:
         """Yield each partition where Hive's Worker has published across an output, or still may."""
         return self._overlaps.found([item for item in published if item.plan.outputs])
+
+
+def _require_renames(target: OpenTarget) -> None:
+    """Refuse a store where an output cannot appear at once.
+
+    NB: AcidUtils of Hive 3.1 takes a base whose write id is committed from its first file on, even an empty one.
+    """
+    if not target.storage.abilities.atomic_directory_rename:
+        why = (
+            "Hive 3.1 reads a directory from its first file on, and this store cannot rename a complete one into place"
+        )
+        raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}; Hive 4 can be compacted there")
 
 
 def _must_wait(plan: CompactionPlan) -> bool:

@@ -121,7 +121,7 @@ class Hive4Batch(Held):
                 yield replace(item, txn_id=claim.txn, queue_id=claim.queue_id) if claim else item
 
     def publish(self, item: Staged) -> None:
-        """Rename the outputs, which are invisible before the commit, then commit.
+        """Put the outputs into place, where they are invisible before the commit, then commit.
 
         An entry without outputs ends as Hive's Worker ends one: compacted if the partition has something to clean,
         else refused. The lock on the table is requested before the last claim ends, for the next batch.
@@ -131,7 +131,7 @@ class Hive4Batch(Held):
         if claim is None:
             return
         if item.plan.outputs:
-            move_outputs(item, guard=claim.guard)
+            move_outputs(item, uploads=item.uploads, guard=claim.guard)
         if item.matters:
             claim.commit()
         else:

@@ -15,6 +15,7 @@ from compaction_operator.acid.names import (
 )
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import Upload
 from compaction_operator.api.compaction import CompactionType, Totals
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.buckets import (
@@ -176,9 +177,15 @@ def make_staging(target: OpenTarget) -> None:
     target.storage.make_directory(join(target.staging, TASKS))
 
 
-def assemble(merged: Merged) -> None:
-    """Put the verified files of all buckets into complete output directories, still inside the staging folder."""
-    storage, plan = merged.prepared.target.storage, merged.prepared.plan
+def assemble(merged: Merged) -> tuple[Upload, ...]:
+    """Put the verified files of all buckets into complete output directories, still inside the staging folder.
+
+    Where the store cannot rename directories, it begins the uploads of all their files instead, and returns them.
+    """
+    target, plan = merged.prepared.target, merged.prepared.plan
+    storage = target.storage
+    if storage.uploads is not None:
+        return storage.uploads.begin(target.location, _sources(merged))
     for output in plan.outputs:
         directory = make_output(merged.prepared, output)
         for found in merged.published:
@@ -186,6 +193,16 @@ def assemble(merged: Merged) -> None:
                 storage.publish(found.result.output, join(directory, found.bucket.name))
         # Sync now rather than at publication, where readers may have to wait for it.
         storage.sync(directory)
+    return ()
+
+
+def _sources(merged: Merged) -> dict[str, str]:
+    """Return the staged file of each file of the outputs, by its name below the partition."""
+    found = {f"{one.bucket.directory.name}/{one.bucket.name}": one.result.output for one in merged.published}
+    for output in merged.prepared.plan.outputs:
+        side_files = make_output(merged.prepared, output)
+        found[f"{output.name}/{ORC_ACID_VERSION}"] = join(side_files, ORC_ACID_VERSION)
+    return found
 
 
 def make_output(prepared: Prepared, output: AcidDirectory) -> str:

@@ -1,0 +1,125 @@
+"""Starts and stops a real S3 server: `with S3Server(folder, kind="minio") as server: server.endpoint`."""
+
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from compaction_operator.api.stores import S3Connection
+from sandbox.harness.wait import wait_until
+from sandbox.plane.processes import free_ports
+
+HERE = Path(__file__).parent
+START_SECONDS = 60.0
+
+Kind = Literal["minio", "versitygw"]
+
+
+def fetch(kind: Kind) -> Path:
+    """Return the program, in the user's cache; builds it when it is not there."""
+    done = subprocess.run([HERE / "build.sh", kind], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip().splitlines()[-1]) / kind
+
+
+class S3Server:
+    """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address."""
+
+    def __init__(self, folder: Path, *, kind: Kind = "minio") -> None:
+        self.folder = folder
+        self.kind = kind
+        self.log = folder / f"{kind}.log"
+        self.credentials_file = folder / "credentials"
+        self.access_key, self.secret_key = "compaction", uuid.uuid4().hex
+        (self._port,) = free_ports(1)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The address."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def settings(self, *, endpoint: str | None = None) -> S3Connection:
+        """Return what a client needs to know; `endpoint` is that of a proxy before the server."""
+        return S3Connection(
+            endpoint=endpoint or self.endpoint,
+            region="us-east-1",
+            path_style=True,
+            credentials_file=str(self.credentials_file),
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and return when it answers."""
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
+        self.credentials_file.write_text(f"[default]\n{keys}")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", str(fetch(self.kind)), *self._arguments()],
+                env=os.environ | self._environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(self._serves, timeout=START_SECONDS, poll=0.05, what=f"{self.kind} to serve")
+
+    def stop(self) -> None:
+        """Kill it, if it runs."""
+        if self._process:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it at once (SIGKILL); `start` brings it back with its data."""
+        process, self._process = self._running(), None
+        process.kill()
+        process.wait()
+
+    def pause(self) -> None:
+        """Make it hang: it accepts connections, but does not answer."""
+        self._running().send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._running().pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._running().send_signal(signal.SIGCONT)
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise RuntimeError(f"{self.kind} does not run")
+        return self._process
+
+    def _arguments(self) -> list[str]:
+        address, data = f"127.0.0.1:{self._port}", str(self.folder / "data")
+        if self.kind == "minio":
+            return ["server", "--quiet", "--address", address, data]
+        return ["--port", address, "--quiet", "posix", data]
+
+    def _environment(self) -> dict[str, str]:
+        if self.kind == "versitygw":
+            return {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        off = {"MINIO_UPDATE": "off", "MINIO_CALLHOME_ENABLE": "off", "MINIO_BROWSER": "off", "MINIO_CI_CD": "1"}
+        return off | {"MINIO_ROOT_USER": self.access_key, "MINIO_ROOT_PASSWORD": self.secret_key}
+
+    def _serves(self) -> bool:
+        if self._running().poll() is not None:
+            raise RuntimeError(f"{self.kind} has ended; see {self.log}")
+        path = "/minio/health/ready" if self.kind == "minio" else "/"
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5):
+                return True
+        except urllib.error.HTTPError:
+            return self.kind == "versitygw"  # it refuses who does not say who they are
+        except OSError:
+            return False
