@@ -29,7 +29,7 @@ from compaction_operator.metastore import (
     TxnInfo,
     lock_name,
 )
-from compaction_operator.storage import Storage, StorageError, open_storage
+from compaction_operator.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +304,14 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 """How long a driver may have an entry but no transaction: it opens one right after it has taken its entry."""
 
 
-def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attempt, now: datetime) -> None:
+def end_dead_entries(
+    open_storage: Callable[[str], Storage],
+    metastore: MetastoreCalls,
+    table: TableRef,
+    *,
+    last: Attempt,
+    now: datetime,
+) -> None:
     """End the entries of dead drivers, which keep a table busy; Hive would wait for them forever.
 
     `last` is the last attempt of a compaction that has no running attempt: it is dead, and so are the earlier ones.

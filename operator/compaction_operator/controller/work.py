@@ -12,9 +12,10 @@ from compaction_operator.api.compaction import Readers, TableCompactionSpec, Tab
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
+from compaction_operator.api.stores import StoreSettings
 from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
 from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.places import require_allowed
+from compaction_operator.cleanup.places import hive3_refusal, require_allowed, require_reachable
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
@@ -25,8 +26,9 @@ from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.policy import may_use, readers_refusal
-from compaction_operator.hudi import HudiError, HudiTable, bundle_for, read_table, write_options
+from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
+    Generation,
     MetastoreClient,
     MetastoreError,
     MetastoreUnavailable,
@@ -43,7 +45,7 @@ from compaction_operator.metastore import (
     resolve,
     say_queued,
 )
-from compaction_operator.storage import Storage, StorageError, normal, open_storage
+from compaction_operator.storage import Storage, StorageError, Stores, normal
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,8 @@ class UnknownWarehouseError(MetastoreError):
 class NotAllowedError(MetastoreError):
     """The configuration does not, or no longer, allow this namespace to use that warehouse or database."""
 
+
+OpenStorage = Callable[[str], Storage]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -88,13 +92,14 @@ class Work:
         *,
         clock: Clock,
         connect: Callable[[Metastore], MetastoreClient] = MetastoreClient,
-        storage: Callable[[str], Storage] = open_storage,
+        stores: Callable[[StoreSettings], OpenStorage] = lambda settings: Stores(settings).open,
     ) -> None:
         self._config = config
         self._clock = clock
         self._connect = connect
-        self._storage = storage
+        self._connect_stores = stores
         self._clients: dict[str, MetastoreClient] = {}
+        self._stores: dict[str, OpenStorage] = {}
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self._lock = threading.Lock()
 
@@ -106,7 +111,7 @@ class Work:
         own = spec.hudi or HudiOptions()
         try:
             location = spec.table.location or self._hudi_location(spec)
-            table = self._read_hudi_table(location)
+            table = read_table(self._open_storage(spec.warehouse)(location), location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
             given = self._warehouse(spec.warehouse).hudi.options
@@ -121,16 +126,9 @@ class Work:
 
     def _hudi_location(self, spec: TableCompactionSpec) -> str:
         table = hudi_table(self._client(spec.warehouse), spec.table)
+        require_reachable(table, self._warehouse(spec.warehouse))
         require_allowed(table, self._warehouse(spec.warehouse))
         return table.location
-
-    def _read_hudi_table(self, location: str) -> HudiTable:
-        """Read the table. Raises Refused for an unknown kind of storage, StorageError for errors that may pass."""
-        try:
-            storage = self._storage(location)
-        except StorageError as unknown:
-            raise Refused(Reason.UNSUPPORTED_TABLE, f"table {location}: {unknown}") from unknown
-        return read_table(storage, location)
 
     def _preflight_hive(self, compaction: Compaction) -> Preflight:
         """Query the metastore.
@@ -143,21 +141,30 @@ class Work:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
+            require_reachable(table, self._warehouse(compaction.spec.warehouse))
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
             require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=automatic.found)
-            self._storage(table.location)
+            self._require_publishable(compaction.spec.warehouse, client, table)
             names = partition_names(client, table, ref, specs)
-            end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
+            storage = self._open_storage(compaction.spec.warehouse)
+            end_dead_entries(storage, client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
             return Preflight(refused.reason, str(refused), automatic)
         except StorageError as error:
-            return Preflight(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
+            return Preflight(Reason.STORAGE_UNAVAILABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
         if busy:
             return Preflight(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
         return Preflight(automatic=automatic)
+
+    def _require_publishable(self, warehouse: str, client: MetastoreClient, table: Table) -> None:
+        """Raise Refused for a store where nothing can ever be published, StorageError for errors that may pass."""
+        storage = self._open_storage(warehouse)(table.location)
+        if (why := hive3_refusal(storage.abilities)) and client.generation() is Generation.HIVE3:
+            where = f"table {table.database}.{table.name} at {table.location}"
+            raise Refused(Reason.UNSUPPORTED_TABLE, f"{where}: {why}")
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).
@@ -184,7 +191,7 @@ class Work:
         if compaction.is_hudi:
             return
         try:
-            self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
+            self._end(spec.warehouse, attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove for %s: %s", compaction.key, nothing_left)
 
@@ -199,11 +206,12 @@ class Work:
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
             if self._warehouse(warehouse).allows_database(orphan.table.database):
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
-                self._end(client, orphan.attempt, orphan.table)
+                self._end(warehouse, orphan.attempt, orphan.table)
 
-    def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
+    def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
         """End an attempt in all partitions of its table: its own partitions may have been dropped."""
-        end_attempt(self._storage, client, attempt, table, _targets(client, table))
+        client = self._client(warehouse)
+        end_attempt(self._open_storage(warehouse), client, attempt, table, _targets(client, table))
 
     @_answering
     def held(self, resource: Compaction | Cleanup) -> Holdings:
@@ -221,14 +229,15 @@ class Work:
         """
         client, policy = self._client_for(cleanup), self._policy(cleanup)
         whole = driver_ended or self._end_lost(client, cleanup)
-        return settle(self._storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
+        storage = self._open_storage(cleanup.spec.warehouse)
+        return settle(storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
     def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
         """End a lost attempt in all partitions, not only those of one journal; return whether it is lost."""
         attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
         lost = is_lost(client, attempt, table, self._clock())
         if lost:
-            self._end(client, attempt, table)
+            self._end(cleanup.spec.warehouse, attempt, table)
         return lost
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
@@ -291,7 +300,7 @@ class Work:
         """
         done = {found.partition for found in cleanup.status.partitions if found.message is None and not found.kept}
         entries = [entry for entry in cleanup.spec.partitions if entry.partition in done]
-        finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
+        finish(self._open_storage(cleanup.spec.warehouse), self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[JournalPass], Deletions]
@@ -300,7 +309,7 @@ class Work:
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(JournalPass(self._storage, client, part, states))
+        return visit(JournalPass(self._open_storage(part.warehouse), client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)
@@ -308,6 +317,14 @@ class Work:
             if warehouse not in self._clients:
                 self._clients[warehouse] = self._connect(known.metastore)
             return self._clients[warehouse]
+
+    def _open_storage(self, warehouse: str) -> OpenStorage:
+        """Return what opens the storage of a location with the settings of a warehouse."""
+        known = self._warehouse(warehouse)
+        with self._lock:
+            if warehouse not in self._stores:
+                self._stores[warehouse] = self._connect_stores(known.stores)
+            return self._stores[warehouse]
 
     def _warehouse(self, name: str) -> Warehouse:
         known = self._config.warehouse(name)

@@ -67,10 +67,6 @@ def _hdfs(address: str | None, hdfs: Hdfs) -> Hadoop:
     }
     if address:
         settings["spark.kerberos.access.hadoopFileSystems"] = address
-    if login.config_file:
-        # NB: Java knows no KRB5_CONFIG.
-        option = f"-Djava.security.krb5.conf={login.config_file}"
-        settings |= {f"spark.{role}.extraJavaOptions": option for role in ("driver", "executor")}
     return Hadoop(settings)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
+from compaction_operator.api.pods import container_security, pod_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import JobRequest
 from compaction_operator.driver.hadoop import Hadoop, trust
 
@@ -68,9 +68,23 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.driver.memory": request.spark.driver.memory}
+    settings |= _kerberos_settings(request, settings)
     if request.spark.executors.instances == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
     return settings | _executor_settings(request, environment)
+
+
+def _kerberos_settings(request: JobRequest, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the JVMs' option for Kerberos, after the profile's own options.
+
+    NB: a JVM that finds Hadoop's configuration with Kerberos does not start without a realm, whatever it works on.
+    """
+    hdfs = request.warehouse.stores.hdfs
+    if hdfs is None or hdfs.kerberos is None or hdfs.kerberos.config_file is None:
+        return {}
+    option = f"-Djava.security.krb5.conf={hdfs.kerberos.config_file}"
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    return {name: f"{settings.get(name, '')} {option}".strip() for name in names}
 
 
 def slots(request: JobRequest) -> int:
@@ -107,11 +121,17 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> d
 
 
 def executor_template(request: JobRequest) -> dict[str, Any]:
-    """Return the executors' pod template: the restricted security profile and the warehouse's volume."""
+    """Return the executors' pod template: the restricted security profile, and what reaches the warehouse's files.
+
+    They have the driver's service account, by which a cloud may give pods an identity for the object store, but no
+    token for the API server.
+    """
+    warehouse = request.warehouse
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "spec": {
+            "serviceAccountName": request.profile.service_account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "nodeSelector": dict(request.profile.node_selector),
@@ -121,9 +141,10 @@ def executor_template(request: JobRequest) -> dict[str, Any]:
                 {
                     "name": EXECUTOR_CONTAINER,
                     "securityContext": container_security(),
-                    "volumeMounts": volume_mounts(request.warehouse.volume),
+                    "env": pod_environment(warehouse, metastore=False),
+                    "volumeMounts": volume_mounts(warehouse, metastore=False),
                 }
             ],
-            "volumes": volumes(request.warehouse.volume),
+            "volumes": volumes(warehouse, metastore=False),
         },
     }

@@ -9,6 +9,7 @@ from compaction_operator.storage.base import (
     Storage,
     StorageError,
     Uploads,
+    is_passing,
 )
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
@@ -28,6 +29,7 @@ __all__ = [
     "create_file",
     "discard",
     "is_below",
+    "is_passing",
     "join",
     "local_path",
     "make_durable",

@@ -34,8 +34,6 @@ def test_with_kerberos_spark_logs_in_and_gets_tokens_for_the_tables_file_system(
         "spark.kerberos.principal": "compaction@LAKE",
         "spark.kerberos.keytab": "/keys/key",
         "spark.kerberos.access.hadoopFileSystems": "hdfs://nn:8020",
-        "spark.driver.extraJavaOptions": "-Djava.security.krb5.conf=/keys/krb5.conf",
-        "spark.executor.extraJavaOptions": "-Djava.security.krb5.conf=/keys/krb5.conf",
     }
     assert hadoop("viewfs://lake/orders", STORES).settings["spark.kerberos.access.hadoopFileSystems"] == "viewfs://lake"
 

@@ -61,6 +61,13 @@ class S3Uploads:
         """Abort each upload, and see that S3 knows it no more."""
         _each(_revoke, self._named(location, uploads))
 
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Abort the chosen uploads below a location."""
+        prefix = f"{self._key(location)}/"
+        found = [one for one in Multipart.begun_below(self._bucket, prefix) if chosen(one.key.removeprefix(prefix))]
+        _each(_revoke, found)
+        return len(found)
+
     def _prepare(self, name: str, key: str, source: str, begun: list[Multipart]) -> Upload:
         found = self._bucket.head(source)
         if found is None:
