@@ -43,9 +43,9 @@ and UnknownWarehouse, and the names of other exceptions.
         StillThereError
         StorageError                    UnreadableFile, or StorageUnavailable
             AlreadyExistsError
+            NotEmptyError
             NotFoundError
             S3Error
-            _NotEmptyError
         TableGoneError
         UndecidedError
         UnsupportedLayout (ValueError)  UnsupportedTable
