@@ -33,6 +33,7 @@ and UnknownWarehouse, and the names of other exceptions.
             TableNotFound               TableNotFound
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
+        NoAnswer
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
