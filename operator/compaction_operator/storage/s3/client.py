@@ -34,6 +34,11 @@ class Pace:
     read_seconds: float = 30.0
     attempts: int = 4
 
+    @property
+    def pauses(self) -> tuple[float, ...]:
+        """Seconds between the attempts."""
+        return tuple(0.1 * 4**number for number in range(self.attempts - 1))
+
 
 def make_client(settings: S3Connection, pace: Pace) -> S3Client:
     """Return a client, which is thread-safe. Raises botocore's errors for settings that cannot be used.
