@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Self
 from xml.sax.saxutils import escape
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.plane.processes import free_ports
 
 HERE = Path(__file__).parent
 PACKAGE = "org.apache.hadoop.hdfs.server"

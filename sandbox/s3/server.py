@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Literal, Self
 
 from compaction_operator.api.stores import S3Connection
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.plane.processes import free_ports
 
 HERE = Path(__file__).parent
 START_SECONDS = 60.0

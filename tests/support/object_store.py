@@ -4,7 +4,7 @@ It is for the order of steps only. tests/integration/storage proves the same on 
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class LocalUploads:
 
     steps: list[str] = field(default_factory=list)
     pending: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    shortcoming: str | None = None
 
     def begin(self, location: str, sources: Mapping[str, str]) -> tuple[Upload, ...]:
         """Keep the content of each source."""
@@ -55,6 +56,19 @@ class LocalUploads:
         for upload in uploads:
             self.pending.pop(upload.upload_id, None)
             self.steps.append("abort")
+
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Forget the content of the chosen ones."""
+        below = {key: place.removeprefix(f"{location}/") for key, (place, _) in self.pending.items()}
+        doomed = [key for key, name in below.items() if name != self.pending[key][0] and chosen(name)]
+        for key in doomed:
+            del self.pending[key]
+        return len(doomed)
+
+    def probe(self, location: str) -> str | None:
+        """Answer what the test has said."""
+        self.steps.append(f"probe {location}")
+        return self.shortcoming
 
 
 class ObjectStore(LocalStorage):

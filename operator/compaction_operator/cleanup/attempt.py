@@ -29,7 +29,7 @@ from compaction_operator.metastore import (
     TxnInfo,
     lock_name,
 )
-from compaction_operator.storage import Storage, StorageError, open_storage
+from compaction_operator.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def end_attempt(
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
     point. Raises the metastore client's errors, and StorageError while uploads cannot be aborted.
     """
-    _revoke_uploads(open_storage, places)
+    revoke_uploads(open_storage, places)
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
     locks = [
@@ -121,10 +121,11 @@ def end_attempt(
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 
 
-def _revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
+def revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
     """Abort the uploads that journal entries name: after that, a driver that wakes up can complete none of them.
 
-    NB: an error is raised. Nothing else ends these uploads: no later attempt knows their ids.
+    Raises StorageError. NB: nothing of the attempt may be ended then. Nothing else ends these uploads, as no later
+    attempt knows their ids. And once its queue entries are ended, the metastore may come to forget its transactions.
     """
     for place in places:
         if isinstance(place, PartitionEntry) and place.uploads:
@@ -304,7 +305,14 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 """How long a driver may have an entry but no transaction: it opens one right after it has taken its entry."""
 
 
-def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attempt, now: datetime) -> None:
+def end_dead_entries(
+    open_storage: Callable[[str], Storage],
+    metastore: MetastoreCalls,
+    table: TableRef,
+    *,
+    last: Attempt,
+    now: datetime,
+) -> None:
     """End the entries of dead drivers, which keep a table busy; Hive would wait for them forever.
 
     `last` is the last attempt of a compaction that has no running attempt: it is dead, and so are the earlier ones.

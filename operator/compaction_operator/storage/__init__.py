@@ -9,10 +9,11 @@ from compaction_operator.storage.base import (
     Storage,
     StorageError,
     Uploads,
+    is_passing,
 )
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
-from compaction_operator.storage.uri import is_below, join, local_path, normal, resolve_location
+from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
 
 __all__ = [
     "Abilities",
@@ -28,11 +29,13 @@ __all__ = [
     "create_file",
     "discard",
     "is_below",
+    "is_passing",
     "join",
     "local_path",
     "make_durable",
     "normal",
     "open_file",
     "open_storage",
+    "place_of",
     "resolve_location",
 ]

@@ -1,6 +1,6 @@
 """Storage protocol, and its errors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -14,7 +14,20 @@ CONTENT_BYTES = 4096
 
 
 class StorageError(OperatorError):
-    """A path cannot be read or changed. The message names the path and the reason."""
+    """A path cannot be read or changed. The message names the path and the reason.
+
+    `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now. Whether the
+    call was carried out is not known then.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error, or one of those that caused it, is a passing StorageError."""
+    return error is not None and (getattr(error, "passing", False) is True or is_passing(error.__cause__))
 
 
 class NotFoundError(StorageError):
@@ -152,4 +165,18 @@ class Uploads(Protocol):
 
     def abort(self, location: str, uploads: Iterable[Upload]) -> None:
         """Abort each upload. After it returns, none of them can be completed any more; completed objects stay."""
+        ...
+
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Abort the uploads below a location whose object's name, relative to it, is chosen; return how many.
+
+        NB: some stores (MinIO) list the uploads of one object only, and none below a prefix.
+        """
+        ...
+
+    def probe(self, location: str) -> str | None:
+        """Return why this store can never publish safely below a location, or None; found out on hidden files there.
+
+        For example, a store may ignore that a name must not exist, or complete an upload that was aborted.
+        """
         ...

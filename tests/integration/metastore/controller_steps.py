@@ -23,7 +23,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Meta
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
-from compaction_operator.storage import LocalStorage, Storage
+from compaction_operator.storage import Storage, open_storage
 from tests.integration.metastore.fixture_table import FixtureTable, spec_of
 from tests.unit.driver.support import REQUEST, Store
 
@@ -43,8 +43,8 @@ def real_work(
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
     warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
-    chosen = storage or LocalStorage()
-    return Work(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
+    opened = (lambda _: storage) if storage else open_storage
+    return Work(config, clock=lambda: datetime.now(UTC) + ahead, stores=lambda _: opened)
 
 
 def cleanup_of(store: Store, **spec: Any) -> Cleanup:

@@ -1,10 +1,10 @@
 """What a dead attempt left in a real Hive 4 metastore is ended, and nothing of anybody else's."""
 
-import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sandbox.harness.places import copy_tree
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
@@ -159,10 +159,11 @@ def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
 def _renamed(table: FixtureTable, holder: Holder) -> str:
     """Put an output in its place, as right before the commit."""
     name = f"{OUTPUT}_v{holder.txn:07d}"
-    shutil.copytree(table.directory / DELTAS[0], table.directory / name)
+    copy_tree(table.directory / DELTAS[0], table.directory / name)
     return name
 
 
+@pytest.mark.hdfs
 @pytest.mark.parametrize("up_to", ["update", "compacted"])
 def test_outputs_that_were_renamed_but_never_committed_are_removed(
     three_inserts: FixtureTable, server: MetastoreServer, up_to: str

@@ -1,8 +1,12 @@
 """A JVM of each Hive version for all tests of this folder."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from sandbox.harness.places import Place
+from sandbox.hdfs.path import HdfsPath
+from sandbox.hdfs.server import HdfsServer
 
 from tests.integration.oracle.hive import HiveOracle
 
@@ -31,3 +35,14 @@ def hive4() -> Iterator[HiveOracle]:
 def oracles(hive3: HiveOracle, hive4: HiveOracle) -> dict[int, HiveOracle]:
     """Both, by version."""
     return {3: hive3, 4: hive4}
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A folder of the test's own on `file` or `hdfs`."""
+    if request.param == "file":
+        return tmp_path
+    server: HdfsServer = request.getfixturevalue("hdfs")
+    place: Place = HdfsPath(server.uri) / request.node.name
+    place.mkdir()
+    return place

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from hdfs_native import Client
 from kubernetes.client.rest import RESTClientObject
 from sandbox.harness.wait import wait_until
 from sandbox.plane.pod import move_in
@@ -114,6 +115,7 @@ class Observer:
 def _observe(observer: Observer) -> None:
     """Put the observer around everything by which the process changes the world, or asks the metastore."""
     _observe_files(observer)
+    _observe_hdfs(observer)
     _observe_metastore(observer)
     request = RESTClientObject.request
 
@@ -153,6 +155,21 @@ def _observe_files(observer: Observer) -> None:
             return task(piece, attempt)
 
     runner._run = observed_task  # type: ignore[assignment]
+
+
+def _observe_hdfs(observer: Observer) -> None:
+    """All that a client may change. NB: files outside the table are not distinguished, as HDFS has none."""
+    for name in ("rename", "mkdirs", "delete", "create", "set_owner", "set_permission", "set_acl"):
+        setattr(Client, name, _observed_hdfs_call(observer, name, getattr(Client, name)))
+
+
+def _observed_hdfs_call(observer: Observer, name: str, call: Callable[..., R]) -> Callable[..., R]:
+    def observed(self: Client, path: str, *args: Any, **options: Any) -> R:
+        target = f" to {_short(args[0], None)}" if name == "rename" else ""
+        with observer.step(f"{name} {_short(path, None)}{target}"):
+            return call(self, path, *args, **options)
+
+    return observed
 
 
 def _observed_file_call(observer: Observer, name: str, call: Callable[P, R]) -> Callable[P, R]:

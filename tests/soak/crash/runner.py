@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sandbox.harness.places import StorageKind
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 from sandbox.plane.pod import SPARK_VARIABLE
@@ -63,9 +64,17 @@ class Outcome:
 
 
 class PlanRunner:
-    """A plane of one generation, and Hive's reader."""
+    """A plane of one generation and storage, and Hive's reader."""
 
-    def __init__(self, folder: Path, *, hive: Hive, oracle: HiveOracle, seconds: float = RUN_SECONDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hive: Hive,
+        oracle: HiveOracle,
+        storage: StorageKind = "file",
+        seconds: float = RUN_SECONDS,
+    ) -> None:
         self.folder = folder
         self._seconds = seconds
         self._oracle = oracle
@@ -79,6 +88,7 @@ class PlanRunner:
         self.plane = Plane(
             folder / "plane",
             hive=hive,
+            storage=storage,
             entry=entry.run,
             environment=self._environment,
             values={"cleanup": {"interval": CLEANUP_INTERVAL}},
@@ -169,7 +179,7 @@ class PlanRunner:
 
     def _order(self, run: str, plan: Plan) -> None:
         self._spark = plan.spark
-        warehouse = f"{self.folder}/plane/metastore/warehouse/crash_{run}.db/" if run else "/nowhere"
+        warehouse = f"{self.plane.metastore.warehouse}/crash_{run}.db/" if run else "/nowhere"
         with self._born:
             # The controller that runs lives its first life of this run.
             born = {**self._births, Role.CONTROLLER: self._births[Role.CONTROLLER] - 1}

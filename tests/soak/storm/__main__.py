@@ -7,6 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 from random import SystemRandom
+from typing import get_args
+
+from sandbox.harness.places import StorageKind
 
 from tests.soak.storm.season import VERSIONS, Figures, side_by_side
 
@@ -20,9 +23,12 @@ def main() -> int:
         filename=folder / "storm.log", level=logging.INFO, format="%(asctime)s %(threadName)s %(name)s: %(message)s"
     )
     hives = list(VERSIONS) if options.hive == "both" else [options.hive]
-    print(f"storm: Hive {' and '.join(hives)}, seed {options.seed}, log and tables in {folder}", flush=True)
+    print(
+        f"storm: Hive {' and '.join(hives)} on {options.storage}, seed {options.seed}, log and tables in {folder}",
+        flush=True,
+    )
     start, total, errors = time.monotonic(), Figures(), 0
-    results = side_by_side(folder, hives, seed=options.seed, seconds=options.minutes * 60)
+    results = side_by_side(folder, hives, storage=options.storage, seed=options.seed, seconds=options.minutes * 60)
     for hive, result in results.items():
         if isinstance(result, Figures):
             total += result
@@ -41,6 +47,7 @@ def _options() -> argparse.Namespace:
         "--seed", type=int, default=SystemRandom().randrange(10**6), help="what the choices follow from"
     )
     parser.add_argument("--hive", choices=[*VERSIONS, "both"], default="both", help="default: both, side by side")
+    parser.add_argument("--storage", choices=get_args(StorageKind), default="file", help="where tables lie")
     parser.add_argument("--keep", type=Path, help="the folder for log and tables (default: a temporary one)")
     return parser.parse_args()
 

@@ -100,6 +100,17 @@ def test_an_upload_that_was_aborted_meanwhile_ends_the_attempt_before_the_commit
     assert queue_states(metastore) == {1: "failed"}
 
 
+def test_uploads_of_dead_compactions_are_aborted_and_those_of_writers_are_not(
+    place: Path, objects: ObjectStore
+) -> None:
+    """A driver that died before its journal was written leaves uploads that no resource names."""
+    source, base = str(place / sorted(DELTAS)[0] / "bucket_00000_0"), "base_0000002_v0000007/bucket_00000"
+    written = "delta_0000009_0000009_0000/bucket_00000"
+    objects.uploads.begin(str(place), {base: source, written: source})
+    assert run(metastore_of(hive=Generation.HIVE4, highest=3), place, Store()) is Reason.COMPACTED
+    assert [name for name, _ in objects.uploads.pending.values()] == [f"{place}/{written}"]
+
+
 def test_a_failed_commit_leaves_completed_files_to_the_controller(place: Path, objects: ObjectStore) -> None:
     """A reader may be listing them. What was begun and not completed is aborted."""
     metastore = metastore_of(hive=Generation.HIVE4, highest=3)

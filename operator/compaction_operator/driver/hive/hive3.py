@@ -7,6 +7,7 @@ from dataclasses import replace
 from compaction_operator.acid.plan import CompactionPlan, Layout, with_guard
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.fence import retire
+from compaction_operator.cleanup.places import hive3_refusal
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
 from compaction_operator.driver.hive.checks import changes, refuse_queued
@@ -125,15 +126,9 @@ class Hive3Batch(Held):
 
 
 def _require_renames(target: OpenTarget) -> None:
-    """Refuse a store where an output cannot appear at once.
-
-    NB: AcidUtils of Hive 3.1 takes a base whose write id is committed from its first file on, even an empty one.
-    """
-    if not target.storage.abilities.atomic_directory_rename:
-        why = (
-            "Hive 3.1 reads a directory from its first file on, and this store cannot rename a complete one into place"
-        )
-        raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}; Hive 4 can be compacted there")
+    """Refuse a store where an output cannot appear at once."""
+    if why := hive3_refusal(target.storage.abilities):
+        raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}")
 
 
 def _must_wait(plan: CompactionPlan) -> bool:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
@@ -102,6 +103,9 @@ class Hive4Batch(Held):
     def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
         claim = self._claimed[target.partition]
         claim.begin(highest_write_id=write_ids.watermark)
+        # NB: only behind the claim: from here on, no other compaction of this partition is alive.
+        if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, _is_of_compaction)):
+            log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
         return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
@@ -179,6 +183,12 @@ def _each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Gen
         except (JobError, *PARTITION_ERRORS) as error:
             yield failed_at(target, error)
     return done
+
+
+def _is_of_compaction(name: str) -> bool:
+    """Whether a file belongs to the output of a compaction; writers upload into directories without a transaction."""
+    parsed = parse_directory(name.partition("/")[0])
+    return parsed is not None and parsed.visibility_txn is not None
 
 
 def _look(target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:

@@ -66,6 +66,15 @@ class Multipart:
             begun = bucket.client.create_multipart_upload(Bucket=bucket.name, Key=key, Metadata=metadata)
             return cls(bucket, key, begun["UploadId"])
 
+    @classmethod
+    def begun_below(cls, bucket: Bucket, prefix: str) -> "Iterator[Multipart]":
+        """Yield the uploads to keys that begin with a prefix. NB: MinIO lists those to a whole key only."""
+        pages = bucket.client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket.name, Prefix=prefix)
+        with naming(bucket.uri(prefix), "list the uploads"):
+            for page in pages:
+                for found in page.get("Uploads", ()):
+                    yield cls(bucket, found["Key"], found["UploadId"])
+
     def put(self, number: int, data: bytes) -> Part:
         """Write a part."""
         with naming(self._uri, f"write part {number}"):

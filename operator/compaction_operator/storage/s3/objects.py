@@ -33,8 +33,8 @@ _LAST = chr(0x10FFFF)
 class S3Error(StorageError):
     """S3 refused a call, or did not answer: whether it was carried out is not known. `code` is S3's."""
 
-    def __init__(self, message: str, *, code: str = "", status: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, code: str = "", status: int = 0, passing: bool = False) -> None:
+        super().__init__(message, passing=passing or status >= 500 or status in {408, 429})
         self.code = code
         self.status = status
 
@@ -53,11 +53,13 @@ def naming(uri: str, operation: str) -> Iterator[None]:
         message = error.response.get("Error", {}).get("Message", "")
         raise S3Error(f"{uri}: {operation}: S3 answered {code}: {message}", code=code, status=status) from error
     except (BotoCoreError, RecursionError) as error:  # botocore follows a redirection that leads nowhere for ever
-        raise S3Error(f"{uri}: {operation}: {str(error).partition(chr(10))[0]}", code=type(error).__name__) from error
+        message, code = str(error).partition("\n")[0], type(error).__name__
+        passing = isinstance(error, HTTPClientError)
+        raise S3Error(f"{uri}: {operation}: {message}", code=code, passing=passing) from error
     except KeyError as error:
         raise S3Error(f"{uri}: {operation}: the answer is not S3's: it lacks {error}") from error
     except OSError as error:
-        raise S3Error(f"{uri}: {operation}: {error}", code=type(error).__name__) from error
+        raise S3Error(f"{uri}: {operation}: {error}", code=type(error).__name__, passing=True) from error
 
 
 @dataclass(frozen=True, slots=True)

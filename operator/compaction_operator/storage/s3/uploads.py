@@ -9,6 +9,7 @@ from compaction_operator.api.cleanup import Upload
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.multipart import GONE, Multipart, Part, Range, etag_of
 from compaction_operator.storage.s3.objects import TAKEN, Bucket, S3Error
+from compaction_operator.storage.s3.probe import probe
 from compaction_operator.storage.uri import Location, join
 
 T = TypeVar("T")
@@ -60,6 +61,17 @@ class S3Uploads:
     def abort(self, location: str, uploads: Iterable[Upload]) -> None:
         """Abort each upload, and see that S3 knows it no more."""
         _each(_revoke, self._named(location, uploads))
+
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Abort the chosen uploads below a location."""
+        prefix = f"{self._key(location)}/"
+        found = [one for one in Multipart.begun_below(self._bucket, prefix) if chosen(one.key.removeprefix(prefix))]
+        _each(_revoke, found)
+        return len(found)
+
+    def probe(self, location: str) -> str | None:
+        """Do below a location what a publication needs."""
+        return probe(self._bucket, location)
 
     def _prepare(self, name: str, key: str, source: str, begun: list[Multipart]) -> Upload:
         found = self._bucket.head(source)

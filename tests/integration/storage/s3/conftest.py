@@ -6,7 +6,6 @@ NB: versitygw lists prefixes whose keys have nothing but older versions.
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -33,12 +32,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(PARAMETERS, STORES.values(), scope="session", ids=STORES)
     else:
         metafunc.parametrize("kind", ["minio", "versitygw"], scope="session")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.s3)
 
 
 @pytest.fixture(scope="session")
