@@ -12,6 +12,7 @@ from compaction_operator.storage.base import (
     Uploads,
     is_passing,
 )
+from compaction_operator.storage.files import copy_range
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
@@ -28,6 +29,7 @@ __all__ = [
     "StorageError",
     "Stores",
     "Uploads",
+    "copy_range",
     "create_file",
     "discard",
     "is_below",

@@ -29,9 +29,6 @@ TAKEN = {409, 412}
 _LAST = chr(0x10FFFF)
 """The last of all characters, to begin a listing behind a directory."""
 
-_PAUSES = (0.1, 0.5, 2.0)
-"""Seconds before the body of an object is asked for again. NB: the client's own retries end where a body begins."""
-
 
 class S3Error(StorageError):
     """S3 refused a call, or did not answer: whether it was carried out is not known. `code` is S3's."""
@@ -55,11 +52,10 @@ def naming(uri: str, operation: str) -> Iterator[None]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         message = error.response.get("Error", {}).get("Message", "")
         raise S3Error(f"{uri}: {operation}: S3 answered {code}: {message}", code=code, status=status) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, RecursionError) as error:  # botocore follows a redirection that leads nowhere for ever
         message, code = str(error).partition("\n")[0], type(error).__name__
-        raise S3Error(
-            f"{uri}: {operation}: {message}", code=code, passing=isinstance(error, HTTPClientError)
-        ) from error
+        passing = isinstance(error, HTTPClientError)
+        raise S3Error(f"{uri}: {operation}: {message}", code=code, passing=passing) from error
     except KeyError as error:
         raise S3Error(f"{uri}: {operation}: the answer is not S3's: it lacks {error}") from error
     except OSError as error:
@@ -89,6 +85,7 @@ class Bucket:
     def __init__(self, name: str, settings: S3Connection, pace: Pace) -> None:
         self.name = name
         self.settings = settings
+        self._pauses = pace.pauses
         with naming(self.uri(""), "connect"):
             self.client: S3Client = make_client(settings, pace)
 
@@ -178,7 +175,8 @@ class Bucket:
         return self._body(key, lambda: self.client.get_object(Bucket=self.name, Key=key))
 
     def _body(self, key: str, ask: Callable[[], GetObjectOutputTypeDef]) -> bytes:
-        for pause in (*_PAUSES, None):
+        """Return the body of an answer. NB: the client's own retries end where a body begins."""
+        for pause in (*self._pauses, None):
             with self._reading(key):
                 answer = ask()
                 _confirm(answer["ETag"])
