@@ -3,6 +3,7 @@
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 import botocore.session
@@ -15,9 +16,11 @@ from botocore.credentials import (
     SharedCredentialProvider,
 )
 from botocore.exceptions import CredentialRetrievalError
-from types_boto3_s3 import S3Client
 
 from compaction_operator.api.stores import S3Connection
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
 
 CONNECTIONS = 32
 """Most calls at the same time."""
@@ -35,7 +38,7 @@ class Pace:
     attempts: int = 4
 
 
-def make_client(settings: S3Connection, pace: Pace) -> S3Client:
+def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
     """Return a client, which is thread-safe. Raises botocore's errors for settings that cannot be used.
 
     Checksums are Content-MD5, which every store checks: botocore's own are unknown to some.
