@@ -7,15 +7,18 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
-from types_boto3_s3 import S3Client
-from types_boto3_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2RequestTypeDef
 
 from compaction_operator.api.stores import S3Connection
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.client import Pace, make_client
 from compaction_operator.storage.uri import S3_SCHEME, Location
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2RequestTypeDef
 
 DELETE_KEYS = 1000
 """Most keys of one deletion."""
@@ -162,7 +165,7 @@ class Bucket:
             return b""
         bounds = f"bytes={start}-{start + length - 1}"
 
-        def ask() -> GetObjectOutputTypeDef:
+        def ask() -> "GetObjectOutputTypeDef":
             return self.client.get_object(Bucket=self.name, Key=found.key, Range=bounds, IfMatch=found.etag)
 
         data = self._body(found.key, ask)
@@ -174,7 +177,7 @@ class Bucket:
         """Return a whole object. Raises NotFoundError."""
         return self._body(key, lambda: self.client.get_object(Bucket=self.name, Key=key))
 
-    def _body(self, key: str, ask: Callable[[], GetObjectOutputTypeDef]) -> bytes:
+    def _body(self, key: str, ask: Callable[[], "GetObjectOutputTypeDef"]) -> bytes:
         """Return the body of an answer. NB: the client's own retries end where a body begins."""
         for pause in (*self._pauses, None):
             with self._reading(key):
