@@ -98,8 +98,7 @@ class S3Uploads:
             return
         expected = self._expected[upload.upload_id] = _Expected(sum(part.size for part in parts), etag_of(parts))
         try:
-            etag = upload.complete(parts)
-            expected = _Expected(expected.size, etag or expected.etag)
+            expected = _Expected(expected.size, upload.complete(parts))
         except S3Error as error:
             if error.status in TAKEN and self._parts(upload) is not None:
                 self._refuse(upload, error)
