@@ -102,7 +102,7 @@ class Bucket:
             raise StorageError(f"{location} is not in the bucket {self.name}")
         return "/".join(location.names)
 
-    def pages(self, prefix: str, *, after: str = "", limit: int = 1000) -> Iterator[Page]:
+    def pages(self, prefix: str, after: str = "", *, limit: int = 1000) -> Iterator[Page]:
         """Yield the objects whose key begins with `prefix`, in order of their keys, `limit` at a time.
 
         NB: an answer that is cut off, or not S3's, could look like the end of the listing. And no delimiter is used,
@@ -134,7 +134,7 @@ class Bucket:
             if page.more and page.objects:
                 last = page.objects[-1].key
                 child, slash, _ = last.removeprefix(prefix).partition("/")
-                pages = self.pages(prefix, after=f"{prefix}{child}/{_LAST}" if slash else last)
+                pages = self.pages(prefix, f"{prefix}{child}/{_LAST}" if slash else last)
 
     def first(self, prefix: str) -> Object | None:
         """Return the first object whose key begins with `prefix`: that of the very key, if there is one."""
