@@ -27,8 +27,6 @@ FROM_POD = (
 AUTHORITIES = "s3-authorities.jks"
 """The trust store's name. Executors find it where Spark puts the files that it brings them: in their working folder."""
 
-_PASSWORD = "public"  # noqa: S105 - the store holds certificates only, but cannot be written without a password
-
 
 @dataclass(frozen=True)
 class Hadoop:
@@ -102,7 +100,8 @@ def trust(spark: Any, authorities: str) -> None:
         store.setCertificateEntry(str(number), certificate)
     path = str(Path(tempfile.mkdtemp(prefix="authorities-")) / AUTHORITIES)
     stream = jvm.java.io.FileOutputStream(path)
-    store.store(stream, jvm.java.lang.String(_PASSWORD).toCharArray())
+    # The store holds certificates only: an empty password.
+    store.store(stream, spark.sparkContext._gateway.new_array(jvm.char, 0))
     stream.close()
     jvm.java.lang.System.setProperty("javax.net.ssl.trustStore", path)
     jvm.java.lang.System.setProperty("javax.net.ssl.trustStoreType", "jks")

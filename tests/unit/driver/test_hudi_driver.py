@@ -17,6 +17,7 @@ from compaction_operator.driver.hudi import setup as hudi_driver
 from compaction_operator.driver.hudi.setup import HudiJob, jars, prepare
 from compaction_operator.hudi import HudiError, RefusedOptionError
 from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.storage import StorageError
 
 from .support import REQUEST, Reports
 from .test_hudi import Lease
@@ -95,9 +96,21 @@ def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
 
 
 def test_a_place_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(JobError, match="s3") as caught:
-        prepare(request(), "s3://bucket/table")
+    with pytest.raises(JobError, match="abfs") as caught:
+        prepare(request(), "abfs://container@account/table")
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
+
+
+def test_a_store_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be its configuration that is not there yet."""
+
+    def unreachable(uri: str) -> None:
+        raise StorageError(f"{uri}: no NameNode")
+
+    monkeypatch.setattr(hudi_driver, "open_storage", unreachable)
+    with pytest.raises(JobError, match="hdfs://nn/table") as caught:
+        prepare(request(), "hdfs://nn/table")
+    assert caught.value.reason is Reason.STORAGE_UNAVAILABLE
 
 
 def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
