@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage lint test test-storage crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ lint: venv ## ruff, the format, mypy --strict, the layers, shellcheck
 
 test: ## All tests, those on the sandbox's cluster included (as root); the one test command
 	@sandbox/test.sh
+
+test-storage: venv ## Each store on real servers: HDFS with and without Kerberos, S3, local disk; ARGS="-k name" are pytest's own
+	@.venv/bin/pytest tests/unit/storage tests/integration/storage -q $(ARGS)
 
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file or hdfs; as root)
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))

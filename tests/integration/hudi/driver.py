@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ EXECUTOR = SparkOptions(executors=ExecutorResources(instances=1, memory="1g"))
 
 @dataclass(frozen=True)
 class Drivers:
-    """Runs a table's drivers, one after another; `options` are Hudi's.
+    """Runs a table's drivers, one after another; `options` are Hudi's, `settings` are more of Spark's.
 
     What a pod has in its environment besides, is in this process's.
     """
@@ -46,6 +46,7 @@ class Drivers:
     stores: StoreSettings
     options: Mapping[str, str]
     folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def done(self, kind: CompactionType, *, spark: SparkOptions = NO_EXECUTORS, **hudi: Any) -> HudiStatus:
         """Compact, with these fields of `hudi`; return the status. Raises AssertionError unless it was compacted."""
@@ -104,7 +105,9 @@ class Drivers:
             attempt=1,
             job="orders-hudi-1",
             warehouse=warehouse,
-            profile=SparkProfile(name="default", image="compaction-operator:1", spark_conf=SETTINGS),
+            profile=SparkProfile(
+                name="default", image="compaction-operator:1", spark_conf=SETTINGS | dict(self.settings)
+            ),
             table=TableRef(location=self.location),
             type=kind,
             spark=spark,
