@@ -144,6 +144,11 @@ class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
         """Whether the published state has been computed, and the reader baseline stored with it."""
         return self.status.baseline is not None
 
+    def is_of_attempt(self, other: "Cleanup") -> bool:
+        """Whether another cleanup is a journal of the same attempt."""
+        own, its = self.spec.compaction, other.spec.compaction
+        return (self.meta.namespace, own.uid, own.attempt) == (other.meta.namespace, its.uid, its.attempt)
+
 
 ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
 
