@@ -127,7 +127,7 @@ def session(stores: StoreSettings) -> Iterator[HudiSession]:
     """The writer and reader, of the newest Hudi. It knows both stores."""
     assert stores.hdfs
     assert stores.hdfs.kerberos
-    on_hdfs, on_s3 = (hadoop(CASES[name].uri, stores) for name in ("hdfs", "s3"))
+    on_hdfs, on_s3 = (hadoop(CASES[name].uri, stores, {}) for name in ("hdfs", "s3"))
     kerberos = {"spark.driver.extraJavaOptions": f"-Djava.security.krb5.conf={stores.hdfs.kerberos.config_file}"}
     both = replace(on_s3, settings={**on_hdfs.settings, **on_s3.settings, **kerberos})
     with HudiSession("1.2.0", hadoop=both) as session:
