@@ -16,8 +16,9 @@ from sandbox.hudi.session import SETTINGS, bundles
 from compaction_operator.api.compaction import CompactionType, ExecutorResources, SparkOptions, TableRef
 from compaction_operator.api.config import HudiSettings, Metastore, SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
+from compaction_operator.api.pods import HADOOP_VARIABLE, KERBEROS_VARIABLE, pod_environment
 from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
-from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
+from compaction_operator.api.stores import StoreSettings
 from compaction_operator.driver import main as driver
 from compaction_operator.driver import spark as spark_of_the_driver
 from compaction_operator.driver.hudi import lease
@@ -37,10 +38,7 @@ EXECUTOR = SparkOptions(executors=ExecutorResources(instances=1, memory="1g"))
 
 @dataclass(frozen=True)
 class Drivers:
-    """Runs a table's drivers, one after another; `options` are Hudi's, `settings` are more of Spark's.
-
-    What a pod has in its environment besides, is in this process's.
-    """
+    """Runs a table's drivers, one after another; `options` are Hudi's, `settings` are more of Spark's."""
 
     location: str
     stores: StoreSettings
@@ -67,11 +65,12 @@ class Drivers:
         return instant
 
     def _run(self, request: JobRequest, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-        stores = {STORES_VARIABLE: self.stores.model_dump_json(by_alias=True)}
-        asked = {REQUEST_VARIABLE: request.model_dump_json(by_alias=True)}
+        settings = {one["name"]: one["value"] for one in pod_environment(request.warehouse, metastore=True)}
+        asked = {REQUEST_VARIABLE: request.model_dump_json(by_alias=True), "HUDI_BUNDLES": str(bundles())}
+        own = {name: value for name, value in os.environ.items() if name not in (HADOOP_VARIABLE, KERBEROS_VARIABLE)}
         return subprocess.run(
             [sys.executable, "-m", __name__],
-            env=os.environ | POD | {"HUDI_BUNDLES": str(bundles())} | stores | asked | dict(environment),
+            env=own | POD | settings | asked | dict(environment),
             timeout=SECONDS,
             capture_output=True,
             text=True,
