@@ -69,7 +69,7 @@ class Drivers:
         asked = {REQUEST_VARIABLE: request.model_dump_json(by_alias=True), "HUDI_BUNDLES": str(bundles())}
         own = {name: value for name, value in os.environ.items() if name not in (HADOOP_VARIABLE, KERBEROS_VARIABLE)}
         return subprocess.run(
-            [sys.executable, "-m", __name__],
+            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__],
             env=own | POD | settings | asked | dict(environment),
             timeout=SECONDS,
             capture_output=True,
