@@ -46,7 +46,7 @@ class _PassingError(StorageError):
     """The call may succeed when it is repeated. If it was `refused`, it was not carried out."""
 
     def __init__(self, message: str, *, refused: bool) -> None:
-        super().__init__(message)
+        super().__init__(message, passing=True)
         self.refused = refused
 
 

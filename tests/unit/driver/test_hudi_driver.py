@@ -96,8 +96,8 @@ def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
 
 
 def test_a_place_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(JobError, match="abfs") as caught:
-        prepare(request(), "abfs://container@account/table")
+    with pytest.raises(JobError, match="gs") as caught:
+        prepare(request(), "gs://bucket/table")
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
 
 
