@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
 
-if TYPE_CHECKING:  # NB: the KDC is a program of the plane, which may run an HDFS itself
+if TYPE_CHECKING:  # the plane imports this module, and the KDC the plane
     from sandbox.kerberos.kdc import Kdc
 
 HERE = Path(__file__).parent
