@@ -6,6 +6,7 @@ import subprocess
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -51,6 +52,17 @@ class S3Server:
             path_style=True,
             credentials_file=str(self.credentials_file),
         )
+
+    def hadoop(self, bucket: str) -> Mapping[str, str]:
+        """Return what Hadoop's S3A needs to know of a bucket, and of no other."""
+        properties = {
+            "endpoint": self.endpoint,
+            "access.key": self.access_key,
+            "secret.key": self.secret_key,
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+        }
+        return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in properties.items()}
 
     def __enter__(self) -> Self:
         self.start()
