@@ -164,6 +164,7 @@ def _renamed(table: FixtureTable, holder: Holder) -> str:
 
 
 @pytest.mark.hdfs
+@pytest.mark.s3
 @pytest.mark.parametrize("up_to", ["update", "compacted"])
 def test_outputs_that_were_renamed_but_never_committed_are_removed(
     three_inserts: FixtureTable, server: MetastoreServer, up_to: str
