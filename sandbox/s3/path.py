@@ -143,4 +143,4 @@ def make_bucket(server: S3Server, name: str, *, versioned: bool = False) -> S3Pa
 
 def _not_found(error: ClientError) -> Exception:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return FileNotFoundError(str(error)) if status == 404 else error  # noqa: PLR2004 - HTTP's number
+    return FileNotFoundError(str(error)) if status == 404 else error

@@ -28,10 +28,14 @@ def fetch(kind: Kind) -> Path:
 
 
 class S3Server:
-    """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address."""
+    """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address.
 
-    def __init__(self, folder: Path, *, kind: Kind = "minio") -> None:
+    `versions`: its buckets can keep them, once they are told to. MinIO's always can.
+    """
+
+    def __init__(self, folder: Path, *, kind: Kind = "minio", versions: bool = False) -> None:
         self.folder = folder
+        self._versions = versions
         self.kind = kind
         self.log = folder / f"{kind}.log"
         self.credentials_file = folder / "credentials"
@@ -61,6 +65,8 @@ class S3Server:
             "secret.key": self.secret_key,
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
+            # NB: versitygw's markers are directories, which it does not delete while something is below them.
+            "directory.marker.retention": "keep" if self.kind == "versitygw" else "delete",
         }
         return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in properties.items()}
 
@@ -75,7 +81,8 @@ class S3Server:
 
     def start(self) -> None:
         """Start it and return when it answers."""
-        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        for name in ("data", "versions"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
         self.credentials_file.write_text(f"[default]\n{keys}")
         with self.log.open("ab") as log:
@@ -116,7 +123,8 @@ class S3Server:
         address, data = f"127.0.0.1:{self._port}", str(self.folder / "data")
         if self.kind == "minio":
             return ["server", "--quiet", "--address", address, data]
-        return ["--port", address, "--quiet", "posix", data]
+        versions = ["--versioning-dir", str(self.folder / "versions")] if self._versions else []
+        return ["--port", address, "--quiet", "posix", *versions, data]
 
     def _environment(self) -> dict[str, str]:
         if self.kind == "versitygw":

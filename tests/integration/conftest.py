@@ -48,9 +48,9 @@ def bucket_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
         def bucket(name: str) -> TestBucket:
             if name not in made:
                 kind: Kind = "versitygw" if name.startswith("versitygw") else "minio"
-                server = next((one.server for one in made.values() if one.server.kind == kind), None)
-                server = server or stack.enter_context(S3Server(tmp_path_factory.mktemp(kind), kind=kind))
-                root = make_bucket(server, f"lake-{name}", versioned=name.endswith("-versioned"))
+                versioned = name.endswith("-versioned")
+                server = S3Server(tmp_path_factory.mktemp(name), kind=kind, versions=versioned)
+                root = make_bucket(stack.enter_context(server), f"lake-{name}", versioned=versioned)
                 made[name] = TestBucket(root, server)
                 _tell_product({one.name: one.server.settings() for one in made.values()}, patch)
             return made[name]

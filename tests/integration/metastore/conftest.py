@@ -1,6 +1,7 @@
 """Real Hive metastores, each started when the first test wants it, and kept for all tests of this folder.
 
-A test that uses `server` runs once for each of its module's SERVERS; without that, on both generations. With the mark
+A test that uses `server`, and does not say which, runs once for each of its module's SERVERS; without that, on both
+generations. With the mark
 `hdfs` it also runs with tables on HDFS, on each of these generations, and with the mark `s3` on S3 (Hive 4 alone).
 """
 
@@ -13,7 +14,7 @@ import pytest
 from sandbox.harness.places import location_of
 from sandbox.hdfs.path import HdfsPath
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import Database, Hive, MetastoreServer
+from sandbox.metastore.server import FORGETTING, Database, Hive, MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
 from tests.integration.conftest import TestBucket
@@ -45,7 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server" in metafunc.fixturenames:
+    asked = metafunc.definition.get_closest_marker("parametrize")
+    if "server" in metafunc.fixturenames and not (asked and "server" in asked.args[0]):
         names = getattr(metafunc.module, "SERVERS", SERVERS)
         if metafunc.definition.get_closest_marker("hdfs"):
             names = (*names, *(f"{name}-hdfs" for name in names))
@@ -76,7 +78,8 @@ def metastores(
             if storage == "file":
                 return {}
             bucket: TestBucket = request.getfixturevalue("bucket_of")(storage)
-            return {"warehouse": bucket.root / "warehouse", "properties": bucket.server.hadoop(bucket.name)}
+            properties = {**bucket.server.hadoop(bucket.name), **FORGETTING}
+            return {"warehouse": bucket.root / "warehouse", "properties": properties}
 
         yield metastore
 

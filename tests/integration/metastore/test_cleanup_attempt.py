@@ -1,7 +1,7 @@
 """What a dead attempt left in a real Hive 4 metastore is ended, and nothing of anybody else's."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from sandbox.harness.places import copy_tree
@@ -9,20 +9,13 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.api.compaction import (
-    BackOff,
-    CompactionType,
-    TableCompactionSpec,
-    TableCompactionStatus,
-    TableRef,
-)
+from compaction_operator.api.compaction import BackOff, CompactionType
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.answers import Automatic, Trouble
-from compaction_operator.controller.kube.resources import Compaction, Meta
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore import AutoCompaction, LockKind, LockWish, QueueState
-from tests.integration.metastore.controller_steps import ControllerSteps, cleanup, read_lock, real_work
+from tests.integration.metastore.controller_steps import ControllerSteps, attempt_of, cleanup, read_lock, real_work
 from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Store
 
@@ -100,14 +93,6 @@ class Holder:
 
     def _commit(self) -> None:
         self._admin.commit_txn(self.txn)
-
-
-def attempt_of(table: FixtureTable, number: int) -> Compaction:
-    """The compaction whose attempt that is, as the controller sees it."""
-    ref = TableRef(database=table.database, name=table.name)
-    spec = TableCompactionSpec(warehouse=REQUEST.warehouse.name, table=ref, type=CompactionType.MINOR)
-    meta = Meta(REQUEST.namespace, REQUEST.name, REQUEST.uid, 1, 1, datetime.now(UTC))
-    return Compaction(meta, spec, TableCompactionStatus(attempt=number), {})
 
 
 def journal_of(table: FixtureTable, holder: Holder, output: str) -> CompactionCleanupSpec:
