@@ -65,6 +65,8 @@ class S3Server:
             "secret.key": self.secret_key,
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
+            # NB: what is written waits in memory; on disk it would go by Hadoop's own class for local files.
+            "fast.upload.buffer": "array",
             # NB: versitygw's markers are directories, which it does not delete while something is below them.
             "directory.marker.retention": "keep" if self.kind == "versitygw" else "delete",
         }

@@ -9,10 +9,11 @@ from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.api.compaction import BackOff, CompactionType
+from compaction_operator.api.compaction import BackOff, CompactionType, TableCompactionStatus
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.answers import Automatic, Trouble
+from compaction_operator.controller.kube.resources import Compaction
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore import AutoCompaction, LockKind, LockWish, QueueState
 from tests.integration.metastore.controller_steps import ControllerSteps, attempt_of, cleanup, read_lock, real_work
