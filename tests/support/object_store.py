@@ -26,6 +26,7 @@ class LocalUploads:
 
     steps: list[str] = field(default_factory=list)
     pending: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    shortcoming: str | None = None
 
     def begin(self, location: str, sources: Mapping[str, str]) -> tuple[Upload, ...]:
         """Keep the content of each source."""
@@ -63,6 +64,11 @@ class LocalUploads:
         for key in doomed:
             del self.pending[key]
         return len(doomed)
+
+    def probe(self, location: str) -> str | None:
+        """Answer what the test has said."""
+        self.steps.append(f"probe {location}")
+        return self.shortcoming
 
 
 class ObjectStore(LocalStorage):

@@ -55,6 +55,11 @@ class StorageContract:
         with pytest.raises(NotFoundError, match="missing"):
             storage.read(join(place, "missing"))
 
+    def test_a_directory_is_not_read_as_if_it_were_missing(self, storage: Storage, place: str):
+        with pytest.raises(StorageError, match="directory") as raised:
+            storage.read(make_tree(storage, place, "directory"))
+        assert not isinstance(raised.value, NotFoundError)
+
     def test_list_gives_direct_children_by_name_with_hidden_ones(self, storage: Storage, place: str):
         make_tree(storage, place, "delta_0000001_0000001")
         storage.write(join(place, "_hidden"), b"12")
@@ -179,6 +184,14 @@ class DirectoriesContract:
             getattr(storage, operation)(join(place, "new"), join(place, "old"))
         assert storage.read(join(place, "old")) == b"old"
 
+    def test_rename_does_not_mix_files_and_directories(self, storage: Storage, place: str):
+        storage.write(join(place, "file"), b"kept")
+        directory = make_tree(storage, place, "directory")
+        for source, target in ((join(place, "file"), directory), (directory, join(place, "file"))):
+            with pytest.raises(AlreadyExistsError):
+                storage.rename(source, target)
+        assert storage.read(join(place, "file")) == b"kept" and storage.exists(join(directory, "bucket_00000"))
+
     @pytest.mark.parametrize("operation", ["rename", "publish"])
     def test_rename_of_what_is_gone_names_the_source(self, storage: Storage, place: str, operation: str):
         with pytest.raises(NotFoundError, match="staging/base_0000003"):
@@ -206,15 +219,16 @@ class DirectoriesContract:
     def test_of_many_publishers_exactly_one_wins(self, storage: Storage, place: str):
         """H4: what a reader sees is one publisher's directory, whole; the losers keep theirs."""
         for race in range(self.races):
-            names = [f"_staging_{race}_{number}" for number in range(PUBLISHERS)]
-            for name in names:
-                make_tree(storage, place, name)
+            sources = [join(place, f"_staging_{race}_{number}") for number in range(PUBLISHERS)]
+            for source in sources:
+                storage.make_directory(source)
+                storage.make_directory(join(source, source.rpartition("/")[2]))
             target = join(place, f"base_{race:07}")
-            outcomes = _at_once([_publisher(storage, join(place, name), target) for name in names])
+            outcomes = _at_once([_publisher(storage, source, target) for source in sources])
             assert sorted(outcomes) == [False] * (PUBLISHERS - 1) + [True]
-            assert [entry.name for entry in storage.list(target)] == ["bucket_00000"]
-            left = [name for name in names if storage.exists(join(place, name))]
-            assert left == [name for name, won in zip(names, outcomes, strict=True) if not won]
+            (winner,) = (source for source, won in zip(sources, outcomes, strict=True) if won)
+            assert [entry.name for entry in storage.list(target)] == [winner.rpartition("/")[2]]
+            assert [source for source in sources if not storage.exists(source)] == [winner]
 
 
 class ObjectsContract:

@@ -98,7 +98,7 @@ def end_attempt(
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
     point. Raises the metastore client's errors, and StorageError while uploads cannot be aborted.
     """
-    _revoke_uploads(open_storage, places)
+    revoke_uploads(open_storage, places)
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
     locks = [
@@ -121,10 +121,11 @@ def end_attempt(
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 
 
-def _revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
+def revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
     """Abort the uploads that journal entries name: after that, a driver that wakes up can complete none of them.
 
-    NB: an error is raised. Nothing else ends these uploads: no later attempt knows their ids.
+    Raises StorageError. NB: nothing of the attempt may be ended then. Nothing else ends these uploads, as no later
+    attempt knows their ids. And once its queue entries are ended, the metastore may come to forget its transactions.
     """
     for place in places:
         if isinstance(place, PartitionEntry) and place.uploads:

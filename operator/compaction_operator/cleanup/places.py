@@ -108,13 +108,13 @@ class _Surroundings:
     def rival(self, partition: str) -> str | None:
         """Describe what else lies in a partition's directory, above or below it; None if nothing does."""
         path, home = self._paths.get(partition), self._table_path
-        if path is None or home is None:
+        if path is None:
             return None
         # NB: if the partition lies below its table's directory, that directory must not lie in another table's.
-        above = _upwards(home if _is_at_or_below(path, home) else path)
+        above = _upwards(home if home and _is_at_or_below(path, home) else path)
         if other := next((self._tables[place] for place in above if place in self._tables), None):
             return f"table {other} at {self._others[other]}"
-        if partition and _is_at_or_below(home, path):
+        if partition and home and _is_at_or_below(home, path):
             return f"its table's own directory at {self._table.location}"
         if neighbour := self._overlaps.get(partition):
             return f"partition {neighbour} at {self._partitions[neighbour]}"

@@ -13,7 +13,15 @@ from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
 from compaction_operator.api.stores import StoreSettings
-from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
+from compaction_operator.cleanup.attempt import (
+    Attempt,
+    Holdings,
+    end_attempt,
+    end_dead_entries,
+    holdings,
+    orphans,
+    revoke_uploads,
+)
 from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
 from compaction_operator.cleanup.places import hive3_refusal, require_allowed, require_reachable
 from compaction_operator.cleanup.publication import UndecidedError
@@ -23,6 +31,7 @@ from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, Sightin
 from compaction_operator.cleanup.readers import ReaderSnapshot, look_at_all
 from compaction_operator.cleanup.settle import Settlement, is_lost, settle
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
+from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.policy import may_use, readers_refusal
@@ -46,11 +55,16 @@ from compaction_operator.metastore import (
     say_queued,
 )
 from compaction_operator.storage import Storage, StorageError, Stores, normal
+from compaction_operator.storage.uri import Location
 
 log = logging.getLogger(__name__)
 
 TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
 """Errors that a retry may resolve."""
+
+
+REMEMBERED_JOURNALS = 10_000
+"""How many journals are known to have no uploads left. Forgetting one costs some requests."""
 
 
 class UnknownWarehouseError(MetastoreError):
@@ -100,7 +114,9 @@ class Work:
         self._connect_stores = stores
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
+        self._probed: set[tuple[str, str]] = set()
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self._revoked: Recent[str, None] = Recent(REMEMBERED_JOURNALS)
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Preflight:
@@ -162,9 +178,22 @@ class Work:
     def _require_publishable(self, warehouse: str, client: MetastoreClient, table: Table) -> None:
         """Raise Refused for a store where nothing can ever be published, StorageError for errors that may pass."""
         storage = self._open_storage(warehouse)(table.location)
-        if (why := hive3_refusal(storage.abilities)) and client.generation() is Generation.HIVE3:
+        why = hive3_refusal(storage.abilities)
+        if why is None or client.generation() is not Generation.HIVE3:
+            why = self._shortcoming(warehouse, storage, table.location)
+        if why is not None:
             where = f"table {table.database}.{table.name} at {table.location}"
             raise Refused(Reason.UNSUPPORTED_TABLE, f"{where}: {why}")
+
+    def _shortcoming(self, warehouse: str, storage: Storage, location: str) -> str | None:
+        """Return what a store lacks for uploads. A bucket that lacks nothing is not probed again by this process."""
+        key = warehouse, Location.parse(location).authority
+        if storage.uploads is None or key in self._probed:
+            return None
+        if why := storage.uploads.probe(location):
+            return f"this store cannot be published to safely: {why}"
+        self._probed.add(key)
+        return None
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).
@@ -220,25 +249,30 @@ class Work:
         return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
     @_answering
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool, attempt: Sequence[Cleanup] = ()) -> Settlement:
         """End the attempt, compute what is published, then take the reader baseline.
 
         Without `driver_ended`, the metastore must show that the driver is not working on the cleanup's partitions.
+        `attempt` are all known journals of the same attempt.
         NB: also where the configuration no longer allows the cleanup's reader rule: until it is settled it holds the
         table.
         """
         client, policy = self._client_for(cleanup), self._policy(cleanup)
-        whole = driver_ended or self._end_lost(client, cleanup)
         storage = self._open_storage(cleanup.spec.warehouse)
+        lost = not driver_ended and is_lost(client, attempt_of(cleanup), cleanup.spec.table.ref(), self._clock())
+        whole = driver_ended or lost
+        if whole:
+            self._revoke_uploads(storage, attempt)
+        if lost:  # end it in all partitions, not only those of this journal
+            self._end(cleanup.spec.warehouse, attempt_of(cleanup), cleanup.spec.table.ref())
         return settle(storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
-    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
-        """End a lost attempt in all partitions, not only those of one journal; return whether it is lost."""
-        attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
-        lost = is_lost(client, attempt, table, self._clock())
-        if lost:
-            self._end(cleanup.spec.warehouse, attempt, table)
-        return lost
+    def _revoke_uploads(self, storage: OpenStorage, journals: Iterable[Cleanup]) -> None:
+        """Abort the uploads of all journals of an attempt. Each needs it once: a journal never changes."""
+        for journal in journals:
+            if not journal.settled and journal.meta.uid not in self._revoked:
+                revoke_uploads(storage, journal.spec.partitions)
+                self._revoked[journal.meta.uid] = None
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Return the current readers of each of a warehouse's tables, or why they are unknown.

@@ -1,7 +1,8 @@
 """The Spark session of a driver in client mode. Executors are pods that the driver requests, or there are none."""
 
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,19 @@ import yaml
 
 from compaction_operator.api.pods import container_security, pod_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import JobRequest
+from compaction_operator.driver.hadoop import Hadoop, trust
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 PYTHON_MIB = 512
 """Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
 
-
-LISTS = frozenset({"spark.jars", "spark.sql.extensions"})
-"""Settings whose values are comma-separated lists. The driver appends its own values to the profile's."""
+LISTS = {
+    "spark.jars": ",",
+    "spark.sql.extensions": ",",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
+"""Settings whose values are lists, and what separates them. The driver appends its own values to the profile's."""
 
 
 def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
@@ -24,21 +30,26 @@ def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
     return _session(request.job, spark_settings(request, environment)).sparkContext
 
 
-def hudi_session(request: JobRequest, environment: Mapping[str, str], bundle_jar: Path) -> Any:
-    """Start Spark with a Hudi bundle in its JVM and return its SparkSession, a context manager that stops it."""
+def hudi_session(request: JobRequest, environment: Mapping[str, str], jars: Iterable[Path], hadoop: Hadoop) -> Any:
+    """Start Spark with Hudi's jars in its JVM and return its SparkSession, a context manager that stops it."""
     settings = spark_settings(request, environment)
-    return _session(request.job, settings | hudi_settings(bundle_jar, settings))
+    os.environ.update(hadoop.environment)
+    session = _session(request.job, settings | hudi_settings(jars, settings, hadoop))
+    if hadoop.authorities:
+        trust(session, hadoop.authorities)
+    return session
 
 
-def hudi_settings(bundle_jar: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that a Hudi bundle needs, merged with the lists in the given settings."""
+def hudi_settings(jars: Iterable[Path], settings: Mapping[str, str], hadoop: Hadoop) -> dict[str, str]:
+    """Return the Spark settings that Hudi and its file systems need, merged with the lists in the given settings."""
     needed = {
-        "spark.jars": str(bundle_jar),
+        "spark.jars": ",".join(map(str, jars)),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        **hadoop.settings,
     }
-    joined = {key: f"{settings[key]},{needed[key]}" for key in LISTS if settings.get(key)}
+    joined = {key: f"{settings[key]}{LISTS[key]}{needed[key]}" for key in LISTS & needed.keys() if settings.get(key)}
     return needed | joined
 
 

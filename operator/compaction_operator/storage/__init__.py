@@ -13,7 +13,7 @@ from compaction_operator.storage.base import (
 )
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
-from compaction_operator.storage.uri import is_below, join, local_path, normal, resolve_location
+from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
 
 __all__ = [
     "Abilities",
@@ -36,5 +36,6 @@ __all__ = [
     "normal",
     "open_file",
     "open_storage",
+    "place_of",
     "resolve_location",
 ]

@@ -173,3 +173,10 @@ class Uploads(Protocol):
         NB: some stores (MinIO) list the uploads of one object only, and none below a prefix.
         """
         ...
+
+    def probe(self, location: str) -> str | None:
+        """Return why this store can never publish safely below a location, or None; found out on hidden files there.
+
+        For example, a store may ignore that a name must not exist, or complete an upload that was aborted.
+        """
+        ...

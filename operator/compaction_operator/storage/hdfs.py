@@ -3,13 +3,18 @@
 HDFS renames a whole directory at once to a name that must not exist (`rename2` without OVERWRITE), so a publication is
 the same as on a local disk. A file is complete when it is closed. Its blocks are then on all DataNodes of the pipeline,
 in memory at least: whether they are on disk is up to the cluster (`dfs.datanode.synconclose`).
+
+A rename keeps owner, group, mode and ACLs. So what is made in a directory gets them at once: HDFS gives the group and
+the default ACLs of the directory above, and this module its permission bits and, as far as HDFS lets it, its owner.
 """
 
-import threading
+import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
 
 from hdfs_native import Client, WriteOptions
 
@@ -26,10 +31,14 @@ from compaction_operator.storage.base import (
     NotFoundError,
     StorageError,
 )
+from compaction_operator.storage.hdfs_client import HdfsClient, NotEmptyError
 from compaction_operator.storage.uri import Location
 
-T = TypeVar("T")
-NOT_EMPTY = "PathIsNotEmptyDirectoryException"
+TIMEOUT_SECONDS = 60.0
+PIECE = 8 << 20
+"""Maximum bytes of one read or write, since its time-out does not depend on its size."""
+
+_log = logging.getLogger(__name__)
 
 
 class Status(Protocol):
@@ -38,70 +47,81 @@ class Status(Protocol):
     path: str
     length: int
     isdir: bool
+    permission: int
+    owner: str
 
 
-OPTIONS = {"dfs.client.failover.max.attempts": "4"}
-"""NB: hdfs-native's default of 15 keeps on for three minutes when a NameNode is dead."""
-
-
-def connect(scheme: str, authority: str, settings: Hdfs | None) -> "HdfsStorage":
+def connect(scheme: str, authority: str, settings: Hdfs | None, *, timeout: float = TIMEOUT_SECONDS) -> "HdfsStorage":
     """Return the storage of a name service or host; an empty one is `fs.defaultFS` of core-site.xml.
 
-    Without settings, Hadoop's configuration is that of HADOOP_CONF_DIR.
+    Without settings, Hadoop's configuration is that of HADOOP_CONF_DIR. `timeout` is that of each call, in seconds,
+    with its repetitions. The first call connects.
     """
-    login = settings.kerberos if settings else None
-    client = Client(
-        f"{scheme}://{authority}",
-        OPTIONS,
-        settings.mount_path if settings else None,
-        kerberos_principal=login.client_principal if login else None,
-        kerberos_keytab=login.keytab if login else None,
-        kerberos_cache=f"MEMORY:{login.client_principal}:{login.keytab}" if login else None,
-    )
-    return HdfsStorage(client)
+    return HdfsStorage(HdfsClient(f"{scheme}://{authority}", settings, timeout=timeout))
 
 
 class HdfsReader:
-    """An open file: its size in bytes, and its ranges."""
+    """An open file: its size in bytes, and its ranges. It is opened again after an error."""
 
-    def __init__(self, storage: "HdfsStorage", path: str, reader: Any) -> None:
-        self._storage = storage
+    def __init__(self, client: HdfsClient, path: str) -> None:
+        self._client = client
         self._path = path
-        self._reader = reader
-        self.size: int = len(reader)
+        self._name = Location.parse(path).path
+        self._reader: Any = client.ask(path, "open", lambda hdfs: hdfs.read(self._name))
+        self.size: int = len(self._reader)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return a range that lies within the file."""
-        return self._storage.call(self._path, lambda: bytes(self._reader.read_range(offset, length)))
+        pieces = [
+            self._client.ask(self._path, "read", partial(self._range, start=start, end=end))
+            for start, end in _pieces(offset, offset + length)
+        ]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _range(self, hdfs: Client, *, start: int, end: int) -> bytes:
+        reader, self._reader = self._reader or hdfs.read(self._name), None
+        if len(reader) != self.size:
+            raise StorageError(f"{self._path} was replaced while it was read")
+        data = bytes(reader.read_range(start, end - start))
+        self._reader = reader
+        return data
 
 
 class HdfsWriter:
-    """A new file, which exists whole once it is closed."""
+    """A new file. HDFS shows it from the beginning; it is whole once it is closed."""
 
-    def __init__(self, storage: "HdfsStorage", path: str, writer: Any) -> None:
-        self._storage = storage
+    def __init__(self, client: HdfsClient, path: str, writer: Any) -> None:
+        self._client = client
         self._path = path
         self._writer = writer
 
     def write(self, data: bytes) -> None:
-        """Append bytes."""
-        self._storage.call(self._path, lambda: self._writer.write(data))
+        """Append bytes. After an error the file cannot be completed."""
+        for start, end in _pieces(0, len(data)):
+            self._change("write", lambda writer, piece=data[start:end]: writer.write(piece))
 
     def close(self) -> None:
         """Complete the file."""
-        self._storage.call(self._path, self._writer.close)
+        self._change("close", lambda writer: writer.close())
+
+    def _change(self, operation: str, call: Any) -> None:
+        """NB: a call that was given up may still write; another after it would leave a gap or repeat bytes."""
+        if self._writer is None:
+            raise StorageError(f"cannot {operation} {self._path}: an earlier write failed")
+        writer, self._writer = self._writer, None
+        self._client.change(self._path, operation, lambda _: call(writer))
+        self._writer = writer
 
 
 class HdfsStorage:
-    """Storage for `hdfs:` and `viewfs:` URIs.
+    """Storage for `hdfs:` and `viewfs:` URIs. Thread-safe.
 
-    NB: hdfs-native has no time-out for an answer, so each call runs in a thread of its own that is given up when it
-    takes too long. Such a call may still be carried out later: it is an error whose outcome is not known.
+    After an error other than NotFoundError and AlreadyExistsError, whether a change was carried out is not known.
     """
 
-    def __init__(self, client: Client, *, timeout: float = 60.0) -> None:
+    def __init__(self, client: HdfsClient) -> None:
         self._client = client
-        self._timeout = timeout
+        self._may_give_away = True
 
     @property
     def abilities(self) -> Abilities:
@@ -132,34 +152,39 @@ class HdfsStorage:
     def read(self, path: str) -> bytes:
         """Return a file's content."""
         name = _below_root(path)
-        return self.call(path, lambda: bytes(self._client.read(name).read()))
+        return self._client.ask(path, "read", lambda hdfs: bytes(hdfs.read(name).read()))
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file atomically: write it under a hidden name, then rename it."""
-        above, _, last = _below_root(path).rpartition("/")
+        above, _, last = path.rstrip("/").rpartition("/")
         hidden = f"{above}/.{last}.{uuid.uuid4().hex}"
         try:
-            self.call(path, lambda: self._create(hidden, data))
-            self.call(path, lambda: self._client.rename(hidden, f"{above}/{last}", False))
+            self._fill(hidden, data)
+            self._move_own(hidden, path)
         except BaseException:
             with suppress(StorageError):
-                self.call(path, lambda: self._client.delete(hidden, False))
+                self._delete(hidden, recursive=False)
             raise
 
     def make_directory(self, path: str) -> None:
         """Create a directory in an existing one."""
-        name = _below_root(path)
-        with suppress(AlreadyExistsError):
-            self.call(path, lambda: self._client.mkdirs(name, create_parent=False))
-        if not self._status(path).isdir:
-            raise StorageError(f"{path} is not a directory")
+        name, above = _below_root(path), self._directory_above(path)
+        permission = above.permission & 0o777
+        try:
+            self._client.change(path, "create", lambda hdfs: hdfs.mkdirs(name, permission, create_parent=False))
+        except AlreadyExistsError:
+            if not self._status(path).isdir:
+                raise StorageError(f"{path} is not a directory") from None
+        self._give_to(above.owner, path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename to a name that must not exist."""
-        old, new = _below_root(source), _below_root(target)
+        """Rename to a name that must not exist.
+
+        NB: when the connection broke, NotFoundError may mean that this rename was carried out.
+        """
         self._status(source)
         try:
-            self.call(target, lambda: self._client.rename(old, new, False))
+            self._move(source, target)
         except NotFoundError as error:
             raise NotFoundError(f"{source} no longer exists, or the directory of {target} does not exist") from error
 
@@ -172,22 +197,21 @@ class HdfsStorage:
         self.rename(source, target)
 
     def delete_tree(self, path: str) -> int:
-        """Delete at once and return the bytes that were there."""
+        """Delete at once and return the bytes that were there. It goes to no trash; snapshots of HDFS keep it."""
         name = _below_root(path)
         try:
-            size: int = self.call(path, lambda: self._client.get_content_summary(name).length)
+            size: int = self._client.ask(path, "size", lambda hdfs: hdfs.get_content_summary(name).length)
         except NotFoundError:
             return 0
-        self.call(path, lambda: self._client.delete(name, True))
+        self._delete(path, recursive=True)
         return size
 
     def remove_if_empty(self, path: str) -> None:
         """Remove an empty directory."""
-        name = _below_root(path)
-        with suppress(NotFoundError, _NotEmptyError):
+        with suppress(NotFoundError, NotEmptyError):
             if not self._status(path).isdir:
                 raise StorageError(f"{path} is not a directory")
-            self.call(path, lambda: self._client.delete(name, False))
+            self._delete(path, recursive=False)
 
     def exists(self, path: str) -> bool:
         """Whether the path exists."""
@@ -199,111 +223,107 @@ class HdfsStorage:
 
     def reader(self, path: str) -> HdfsReader:
         """Open a file to read its ranges."""
-        name = Location.parse(path).path
-        return HdfsReader(self, path, self.call(path, lambda: self._client.read(name)))
+        return HdfsReader(self._client, path)
 
     def writer(self, path: str) -> HdfsWriter:
         """Create a file in an existing directory. Raises AlreadyExistsError."""
+        name, above = _below_root(path), self._directory_above(path)
+        options = WriteOptions(permission=above.permission & 0o666, overwrite=False, create_parent=False)
+        writer = self._client.change(path, "create", lambda hdfs: hdfs.create(name, options))
+        self._give_to(above.owner, path)
+        return HdfsWriter(self._client, path, writer)
+
+    def _fill(self, hidden: str, data: bytes) -> None:
+        """Write a file of a name that nothing else uses."""
+        try:
+            writer = self.writer(hidden)
+        except AlreadyExistsError as error:
+            raise StorageError(f"cannot create {hidden}: the answer to its creation was lost") from error
+        writer.write(data)
+        writer.close()
+
+    def _move_own(self, hidden: str, path: str) -> None:
+        """Rename a file that nothing else renames."""
+        try:
+            self._move(hidden, path)
+        except NotFoundError as error:
+            raise StorageError(f"cannot write {path}: its directory has vanished, or an answer was lost") from error
+
+    def _move(self, source: str, target: str) -> None:
+        """Rename at once. NB: of a file and a directory HDFS says only that they differ."""
+        old, new = _below_root(source), _below_root(target)
+        try:
+            self._client.change(target, "rename to", lambda hdfs: hdfs.rename(old, new, False))
+        except (AlreadyExistsError, NotFoundError):
+            raise
+        except StorageError as error:
+            if "must both be directories" in str(error) and self.exists(target):
+                raise AlreadyExistsError(f"{target} exists already") from error
+            raise
+
+    def _delete(self, path: str, *, recursive: bool) -> None:
         name = _below_root(path)
-        options = WriteOptions(overwrite=False, create_parent=False)
-        return HdfsWriter(self, path, self.call(path, lambda: self._client.create(name, options)))
+        self._client.change(path, "delete", lambda hdfs: hdfs.delete(name, recursive))
+
+    def _give_to(self, owner: str, path: str) -> None:
+        """Let a new file or directory belong to the owner of the directory above: only a superuser of HDFS can."""
+        if not self._may_give_away or self._status(path).owner == owner:
+            return
+        name = _below_root(path)
+        try:
+            self._client.change(path, "set the owner of", lambda hdfs: hdfs.set_owner(name, owner))
+        except StorageError as error:
+            if "AccessControlException" not in str(error):
+                raise
+            self._may_give_away = False
+            _log.debug("what this user creates stays its own: %s", error)
+
+    def _directory_above(self, path: str) -> Status:
+        place = Location.parse(path)
+        above = self._status(str(replace(place, names=place.names[:-1])))
+        if not above.isdir:
+            raise StorageError(f"cannot create {path}: {above.path} is not a directory")
+        return above
 
     def _status(self, path: str) -> Status:
         name = Location.parse(path).path
-        status: Status = self.call(path, lambda: self._client.get_file_info(name))
+        status: Status = self._client.ask(path, "look at", lambda hdfs: hdfs.get_file_info(name))
         return status
 
-    def _children(self, path: str) -> "Sequence[Status]":
+    def _children(self, path: str) -> Sequence[Status]:
         """Return a directory's children. NB: of a file HDFS lists the file itself."""
         name = Location.parse(path).path
-        found: Sequence[Status] = self.call(path, lambda: list(self._client.list_status(name, False)))
+        found: Sequence[Status] = self._client.ask(path, "list", lambda hdfs: [*hdfs.list_status(name, False)])
         if [status.path for status in found] == [name] and not found[0].isdir:
             raise StorageError(f"{path} is not a directory")
         return found
 
     def _files_below(self, path: str) -> Iterator[File]:
         """Yield all files below a directory by their relative path, or none if the directory has vanished."""
-        name = Location.parse(path).path
         try:
-            found: Sequence[Status] = self.call(path, lambda: list(self._client.list_status(name, True)))
+            children = self._children(path)
         except NotFoundError:
             return
-        for status in sorted(found, key=lambda status: status.path):
+        for status in sorted(children, key=lambda status: status.path):
+            name = status.path.rpartition("/")[2]
             if status.isdir:
-                continue
-            below = status.path.removeprefix(f"{name}/")
-            if below.rpartition("/")[2] != METADATA_ACID:
-                yield File(below, status.length)
-                continue
-            with suppress(NotFoundError):
-                yield File(below, status.length, self._beginning(f"{path}/{below}", status))
+                for file in self._files_below(f"{path}/{name}"):
+                    yield File(f"{name}/{file.name}", file.size)
+            elif name != METADATA_ACID:
+                yield File(name, status.length)
+            else:
+                with suppress(NotFoundError):
+                    yield File(name, status.length, self._beginning(f"{path}/{name}"))
 
-    def _beginning(self, path: str, status: Status) -> bytes:
-        """Return the first bytes of a file. NB: reading past the end is a panic in hdfs-native."""
-        return self.call(
-            path, lambda: bytes(self._client.read(status.path).read_range(0, min(status.length, CONTENT_BYTES)))
-        )
-
-    def _create(self, name: str, data: bytes) -> None:
-        with self._client.create(name, WriteOptions(create_parent=False)) as file:
-            file.write(data)
-
-    def call(self, path: str, call: Callable[[], T]) -> T:
-        """Make a call in a thread and return its answer; raises StorageError when there is none in time."""
-        answer = _Answer(call)
-        thread = threading.Thread(target=answer.fetch, name=f"hdfs {path}", daemon=True)
-        thread.start()
-        thread.join(self._timeout)
-        if thread.is_alive():
-            raise StorageError(f"{path}: HDFS has not answered for {self._timeout:g} s")
-        with _errors_name(path):
-            return answer.value()
+    def _beginning(self, path: str) -> bytes:
+        """Return the first bytes of a file."""
+        reader = self.reader(path)
+        return reader.read(0, min(reader.size, CONTENT_BYTES))
 
 
-class _NotEmptyError(StorageError):
-    """The directory is not empty."""
-
-
-class _Answer(Generic[T]):
-    """The outcome of a call that another thread makes."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._outcome: tuple[T] | BaseException
-
-    def fetch(self) -> None:
-        """Make the call. NB: a panic of hdfs-native is a BaseException."""
-        try:
-            self._outcome = (self._call(),)
-        except BaseException as error:
-            self._outcome = error
-
-    def value(self) -> T:
-        """Return what the call returned, or raise what it raised."""
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        return self._outcome[0]
-
-
-@contextmanager
-def _errors_name(path: str) -> Iterator[None]:
-    """Translate hdfs-native's errors into storage errors: one line that names the path, without Java's stack."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFoundError(f"{path} does not exist") from error
-    except FileExistsError as error:
-        raise AlreadyExistsError(f"{path} exists already") from error
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        kind = _NotEmptyError if NOT_EMPTY in str(error) else StorageError
-        raise kind(f"{path}: {_first_line(error)}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the message without the stack of the NameNode that follows it."""
-    return str(error).replace("\\n", "\n").partition("\n")[0] or type(error).__name__
+def _pieces(start: int, end: int) -> list[tuple[int, int]]:
+    """Cut a range into pieces; an empty one is one piece. NB: reading past the end is a panic in hdfs-native."""
+    return [(begin, min(begin + PIECE, end)) for begin in range(start, max(end, start + 1), PIECE)]
 
 
 def _entry(status: Status) -> Entry:

@@ -62,6 +62,15 @@ class Location:
         """The absolute path without scheme and authority."""
         return "/" + "/".join(self.names)
 
+    @property
+    def place(self) -> str:
+        """A key that all locations of one place share. On HDFS other places may share it, too.
+
+        NB: an HDFS has many names (its name service, each NameNode with or without a port, those of viewfs), and only a
+        cluster's configuration says which are the same.
+        """
+        return f"hdfs:{self.path}" if self.scheme in HDFS_SCHEMES else str(self)
+
     def __str__(self) -> str:
         """The one spelling of this place: a plain path for files."""
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.authority}{self.path}"
@@ -73,6 +82,11 @@ def normal(uri: str) -> str:
     Raises StorageError as `Location.parse` does.
     """
     return str(Location.parse(uri))
+
+
+def place_of(uri: str) -> str:
+    """Return a key that all spellings and names of one place share. Raises StorageError as `Location.parse` does."""
+    return Location.parse(uri).place
 
 
 def local_path(uri: str) -> str:

@@ -56,13 +56,13 @@ class Jobs:
             job="small-hudi-1",
             warehouse=self._warehouse(table),
             profile=SparkProfile(name="default", image="compaction-operator:1"),
-            table=TableRef(location=str(table.location)),
+            table=TableRef(location=table.uri),
             partitions=partitions,
             type=kind,
             hudi=options,
         )
         return compact(
-            prepare(request, str(table.location)),
+            prepare(request, table.uri),
             request,
             lease=lambda: nullcontext(Lease(lost)),
             session=lambda: nullcontext(self._session.spark),
@@ -81,5 +81,5 @@ class Jobs:
             name="main",
             metastore=Metastore(uris=("thrift://unused:9083",)),
             namespaces=("team",),
-            hudi=HudiSettings(options=dict(self._locks), locations=(str(table.location.parent),)),
+            hudi=HudiSettings(options=dict(self._locks), locations=(table.uri,)),
         )

@@ -103,6 +103,12 @@ def test_a_storage_that_is_not_supported_is_refused_by_its_name(location: str, a
     assert location in message
 
 
+def test_a_table_whose_own_directory_is_not_supported_hides_no_overlap() -> None:
+    """Its location may have been changed meanwhile; its partitions are where they were."""
+    places = {"p=1": "/w/hr.db/salaries/x", "p=2": "/a", "p=3": "/a/b", "p=4": "/c"}
+    assert set(refused(places, location="gs://bucket/orders")) == {"p=1", "p=2", "p=3"}
+
+
 ON_HDFS = "hdfs://nn:8020/w/sales.db/orders"
 NAMES_OF_HDFS = ["hdfs://nn:8020", "hdfs://nn", "hdfs://ns", "hdfs://", "HDFS://NN:8020"]
 

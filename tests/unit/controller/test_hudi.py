@@ -96,6 +96,9 @@ def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
     assert compaction(**BY_NAME, status={"location": PLACE}).table == key
     assert compaction(table={"location": f"file://{PLACE}/"}, type="Compaction").table == key
     assert compaction(table={"location": PLACE.upper()}, type="Compaction").table != key
+    on_hdfs = {compaction(table={"location": f"hdfs://{one}/t"}, type="Compaction").table for one in ("nn:8020", "ha")}
+    assert len(on_hdfs) == 1
+    assert key not in on_hdfs
     assert str(key) == PLACE
     strange = compaction(table={"location": "gs://lake/t"}, type="Compaction").table
     assert strange == TableKey("", "", "gs://lake/t")

@@ -116,6 +116,22 @@ def test_on_a_store_without_renames_hive_3_is_refused_before_a_pod_is_made(tmp_p
     assert preflight_with(lambda _: LocalStorage(), tmp_path, Generation.HIVE3).reason is None
 
 
+def test_what_a_store_must_be_able_to_do_is_found_out_before_a_pod_is_made(tmp_path: Path) -> None:
+    """Once for each bucket: whatever is wrong is said at the first compaction, not in the middle of one."""
+    objects = ObjectStore()
+    metastore = metastore_of(table(tmp_path), hive=Generation.HIVE4)
+    one = Work(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: lambda _: objects)
+    objects.uploads.shortcoming = "an upload that was aborted is completed"
+    refused = one.preflight(compaction())
+    assert refused.reason is Reason.UNSUPPORTED_TABLE
+    where = f"table sales.orders at {tmp_path}"
+    assert refused.message == f"{where}: this store cannot be published to safely: {objects.uploads.shortcoming}"
+    objects.uploads.shortcoming = None
+    assert one.preflight(compaction()).reason is None
+    assert one.preflight(compaction()).reason is None
+    assert objects.uploads.steps == [f"probe {tmp_path}"] * 2
+
+
 def test_a_store_that_cannot_be_reached_now_is_tried_again(tmp_path: Path) -> None:
     """A name service that is not known, or a KDC that does not answer, is no fault of the table."""
 

@@ -10,6 +10,7 @@ from compaction_operator.api.compaction import DriverResources, ExecutorResource
 from compaction_operator.api.config import SparkProfile, Volume, Warehouse
 from compaction_operator.api.request import JobRequest
 from compaction_operator.api.stores import StoreSettings
+from compaction_operator.driver.hadoop import Hadoop
 from compaction_operator.driver.spark import executor_template, hudi_settings, slots, spark_settings
 
 from .support import REQUEST
@@ -151,9 +152,17 @@ def test_sparks_settings_and_page_show_nothing_secret(tmp_path: Path, instances:
 
 
 def test_hudis_bundle_is_added_to_what_a_profile_has_of_its_own() -> None:
-    jar = Path("/bundles/hudi.jar")
-    assert hudi_settings(jar, {})["spark.jars"] == "/bundles/hudi.jar"
-    settings = hudi_settings(jar, {"spark.jars": "/mine.jar", "spark.sql.extensions": "My", "spark.serializer": "Java"})
-    assert settings["spark.jars"] == "/mine.jar,/bundles/hudi.jar"
+    jars = [Path("/bundles/hudi.jar"), Path("/bundles/s3.jar")]
+    assert hudi_settings(jars, {}, Hadoop())["spark.jars"] == "/bundles/hudi.jar,/bundles/s3.jar"
+    own = {"spark.jars": "/mine.jar", "spark.sql.extensions": "My", "spark.serializer": "Java"}
+    settings = hudi_settings(jars, own, Hadoop())
+    assert settings["spark.jars"] == "/mine.jar,/bundles/hudi.jar,/bundles/s3.jar"
     assert settings["spark.sql.extensions"] == "My,org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
     assert settings["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+
+
+def test_java_options_for_a_store_are_added_to_those_of_a_profile() -> None:
+    store = Hadoop({"spark.driver.extraJavaOptions": "-Da=b", "spark.hadoop.x": "y"})
+    settings = hudi_settings([], {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC"}, store)
+    assert settings["spark.driver.extraJavaOptions"] == "-Duser.timezone=UTC -Da=b"
+    assert settings["spark.hadoop.x"] == "y"

@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pyspark
+
 from compaction_operator.hudi import BUNDLES
 
 ROOT = Path(__file__).parents[3]
@@ -25,9 +27,25 @@ def test_image_has_no_test_tools():
     assert not names & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
 
 
+def jars_of_the_image() -> dict[str, set[str]]:
+    """Return the versions of each artifact among Hudi's jars in the image."""
+    pom = ElementTree.parse(ROOT / "sandbox" / "hudi" / "pom.xml")
+    properties = {f"${{{one.tag.partition('}')[2]}}}": one.text or "" for one in pom.iterfind("{*}properties/*")}
+    found: dict[str, set[str]] = {}
+    for item in pom.iterfind(".//{*}artifactItem"):
+        version = item.findtext("{*}version", "")
+        found.setdefault(item.findtext("{*}artifactId", ""), set()).add(properties.get(version, version))
+    return found
+
+
 def test_image_gets_each_version_of_hudi_that_the_operator_may_choose():
-    items = ElementTree.parse(ROOT / "sandbox" / "hudi" / "pom.xml").iterfind(".//{*}artifactItem")
-    assert sorted(item.findtext("{*}version", "") for item in items) == sorted(BUNDLES)
+    assert jars_of_the_image()["hudi-spark3.5-bundle_2.12"] == set(BUNDLES)
+
+
+def test_image_gets_the_s3_connector_of_pysparks_hadoop():
+    """Hadoop's connectors work with the other jars of their own version only."""
+    (client,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert jars_of_the_image()["hadoop-aws"] == {client.stem.removeprefix("hadoop-client-api-")}
 
 
 def prerequisites_with(java: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,6 @@ published by uploads that are completed one by one (`S3Uploads`).
 
 from compaction_operator.storage.s3.client import Pace
 from compaction_operator.storage.s3.objects import S3Error
-from compaction_operator.storage.s3.probe import probe
 from compaction_operator.storage.s3.storage import S3Storage, connect
 
-__all__ = ["Pace", "S3Error", "S3Storage", "connect", "probe"]
+__all__ = ["Pace", "S3Error", "S3Storage", "connect"]

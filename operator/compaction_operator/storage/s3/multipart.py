@@ -64,7 +64,7 @@ class Multipart:
         """Begin an upload."""
         with naming(bucket.uri(key), "begin an upload"):
             begun = bucket.client.create_multipart_upload(Bucket=bucket.name, Key=key, Metadata=metadata)
-        return cls(bucket, key, begun["UploadId"])
+            return cls(bucket, key, begun["UploadId"])
 
     @classmethod
     def begun_below(cls, bucket: Bucket, prefix: str) -> "Iterator[Multipart]":
@@ -86,7 +86,7 @@ class Multipart:
                 Body=data,
                 ContentMD5=md5(data),
             )
-        return Part(number, len(data), answer["ETag"])
+            return Part(number, len(data), answer["ETag"])
 
     def copy(self, number: int, piece: Range) -> Part:
         """Have S3 copy a part from an object, which must not have been replaced."""
@@ -100,29 +100,27 @@ class Multipart:
                 CopySourceIfMatch=piece.source.etag,
                 CopySourceRange=f"bytes={piece.start}-{piece.end - 1}",
             )
-        return Part(number, piece.size, answer["CopyPartResult"]["ETag"])
+            return Part(number, piece.size, answer["CopyPartResult"]["ETag"])
 
     def parts(self) -> list[Part]:
         """Return the parts that S3 has."""
         parts: list[Part] = []
+        marker = 0
         while True:
             with naming(self._uri, "list the parts of an upload"):
                 page = self.bucket.client.list_parts(
                     Bucket=self.bucket.name,
                     Key=self.key,
                     UploadId=self.upload_id,
-                    PartNumberMarker=parts[-1].number if parts else 0,
+                    PartNumberMarker=marker,
                 )
-            more = page.get("IsTruncated")
-            found = [Part(part["PartNumber"], part["Size"], part["ETag"]) for part in page.get("Parts", ())]
-            if more is None or (more and not found):
-                raise S3Error(f"{self._uri}: list the parts of an upload: the answer is not a whole list")
-            parts += found
-            if not more:
-                return parts
+                parts += [Part(part["PartNumber"], part["Size"], part["ETag"]) for part in page.get("Parts", ())]
+                if not page["IsTruncated"]:
+                    return parts
+                marker = page["NextPartNumberMarker"]
 
     def complete(self, parts: Sequence[Part]) -> str:
-        """Make the object appear unless the key is taken, and return its tag; '' if S3 does not say."""
+        """Make the object appear unless the key is taken, and return its tag."""
         listed: list[CompletedPartTypeDef] = [{"PartNumber": part.number, "ETag": part.etag} for part in parts]
         with naming(self._uri, "complete an upload"):
             answer = self.bucket.client.complete_multipart_upload(
@@ -132,7 +130,7 @@ class Multipart:
                 MultipartUpload={"Parts": listed},
                 IfNoneMatch="*",
             )
-        return answer.get("ETag", "")
+            return answer["ETag"]
 
     def abort(self) -> None:
         """Revoke the upload; one that is gone is not an error."""

@@ -44,7 +44,10 @@ class S3Error(StorageError):
 
 @contextmanager
 def naming(uri: str, operation: str) -> Iterator[None]:
-    """Translate the client's errors: one line that names the URI and the operation."""
+    """Translate the client's errors, and that of an answer without what S3 always says.
+
+    The message is one line that names the URI and the operation.
+    """
     try:
         yield
     except ClientError as error:
@@ -57,6 +60,8 @@ def naming(uri: str, operation: str) -> Iterator[None]:
         raise S3Error(
             f"{uri}: {operation}: {message}", code=code, passing=isinstance(error, HTTPClientError)
         ) from error
+    except KeyError as error:
+        raise S3Error(f"{uri}: {operation}: the answer is not S3's: it lacks {error}") from error
     except OSError as error:
         raise S3Error(f"{uri}: {operation}: {error}", code=type(error).__name__, passing=True) from error
 
@@ -109,14 +114,13 @@ class Bucket:
         while True:
             with naming(self.uri(prefix), "list"):
                 page = self.client.list_objects_v2(**request)
-            more = page.get("IsTruncated")
-            if more is None or (more and not page.get("NextContinuationToken")):
-                raise S3Error(f"{self.uri(prefix)}: list: the answer is not a whole listing")
-            objects = (Object(found["Key"], found["Size"], found["ETag"]) for found in page.get("Contents", ()))
+                objects = [Object(found["Key"], found["Size"], found["ETag"]) for found in page.get("Contents", ())]
+                more = page["IsTruncated"]
+                if more:
+                    request["ContinuationToken"] = page["NextContinuationToken"]
             yield Page(tuple(objects), more)
             if not more:
                 return
-            request["ContinuationToken"] = page["NextContinuationToken"]
 
     def below(self, prefix: str, *, limit: int = 1000) -> Iterator[Object]:
         """Yield every object whose key begins with `prefix`, in order, `limit` from each call."""
@@ -149,10 +153,10 @@ class Bucket:
             return None
 
     def _head(self, key: str) -> tuple[Object, str | None]:
-        """Return an object and the token of its writer."""
+        """Return an object and the mark of its writer."""
         with naming(self.uri(key), "look up"):
             found = self.client.head_object(Bucket=self.name, Key=key)
-        return Object(key, found["ContentLength"], found["ETag"]), found["Metadata"].get(MARK)
+            return Object(key, found["ContentLength"], found["ETag"]), found["Metadata"].get(MARK)
 
     def get(self, found: Object, start: int = 0, length: int | None = None) -> bytes:
         """Return a range of an object. Raises NotFoundError if it is gone and StorageError if it was replaced."""
@@ -177,6 +181,7 @@ class Bucket:
         for pause in (*_PAUSES, None):
             with self._reading(key):
                 answer = ask()
+                _confirm(answer["ETag"])
                 try:
                     return answer["Body"].read()
                 except (HTTPClientError, IncompleteReadError):
@@ -199,14 +204,15 @@ class Bucket:
 
     def create(self, key: str, data: bytes) -> None:
         """Create an object. Raises AlreadyExistsError if the key is taken."""
-        token = new_mark()
-        with self.creating(key, token), naming(self.uri(key), "write"):
-            self.client.put_object(
-                Bucket=self.name, Key=key, Body=data, ContentMD5=md5(data), IfNoneMatch="*", Metadata=token
+        mark = new_mark()
+        with self.creating(key, mark), naming(self.uri(key), "write"):
+            answer = self.client.put_object(
+                Bucket=self.name, Key=key, Body=data, ContentMD5=md5(data), IfNoneMatch="*", Metadata=mark
             )
+            _confirm(answer["ETag"])
 
     @contextmanager
-    def creating(self, key: str, token: dict[str, str]) -> Iterator[None]:
+    def creating(self, key: str, mark: dict[str, str]) -> Iterator[None]:
         """Judge a creation that found the key taken: perhaps by itself, when it was tried again.
 
         A tried-again completion may find its upload gone, too. Raises AlreadyExistsError if the key is another's.
@@ -218,7 +224,7 @@ class Bucket:
                 raise
             if self.head(key) is None:
                 raise
-            if self._head(key)[1] != token[MARK]:
+            if self._head(key)[1] != mark[MARK]:
                 raise AlreadyExistsError(f"{self.uri(key)} exists already") from error
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -232,6 +238,12 @@ class Bucket:
         if left:
             failed = ", ".join(f"{self.uri(key)} ({reasons.get(key, 'no answer')})" for key in left)
             raise S3Error(f"S3 has not deleted {failed}")
+
+
+def _confirm(etag: str) -> None:
+    """Take an answer for S3's, since it names the object's tag. A proxy's page has none."""
+    if not etag:
+        raise KeyError("ETag")
 
 
 def new_mark() -> dict[str, str]:

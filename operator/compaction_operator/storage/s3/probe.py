@@ -2,31 +2,31 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from compaction_operator.storage.base import AlreadyExistsError, StorageError
 from compaction_operator.storage.s3.multipart import GONE, Multipart, Part, Range
 from compaction_operator.storage.s3.objects import TAKEN, Bucket, S3Error
-from compaction_operator.storage.s3.storage import S3Storage
 from compaction_operator.storage.uri import Location, join
 
 _CONTENT = b"probe"
 
 
-def probe(storage: S3Storage, uri: str) -> str | None:
-    """Return why outputs cannot be published safely below a location, or None.
+def probe(bucket: Bucket, uri: str) -> str | None:
+    """Return why outputs can never be published safely below a location, or None.
 
-    It writes hidden objects there and removes them. A store that does not answer is a reason, too.
+    It writes hidden objects there and removes them. Raises StorageError if the store does not answer, or refuses.
     """
-    place = join(uri, f"_compaction_probe_{uuid.uuid4().hex}")
+    place = bucket.key(Location.parse(join(uri, f"_compaction_probe_{uuid.uuid4().hex}")))
+    source, target = f"{place}/source", f"{place}/target"
     try:
-        key = storage.bucket.key(Location.parse(place))
-        try:
-            return next(_reasons(storage.bucket, f"{key}/source", f"{key}/target"), None)
-        finally:
-            storage.delete_tree(place)
-    except StorageError as error:
-        return str(error)
+        reason = next(_reasons(bucket, source, target), None)
+    except StorageError:
+        with suppress(StorageError):
+            bucket.delete([source, target])
+        raise
+    bucket.delete([source, target])
+    return reason
 
 
 def _reasons(bucket: Bucket, source: str, target: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from compaction_operator.api.cleanup import Upload
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.multipart import GONE, Multipart, Part, Range, etag_of
 from compaction_operator.storage.s3.objects import TAKEN, Bucket, S3Error
+from compaction_operator.storage.s3.probe import probe
 from compaction_operator.storage.uri import Location, join
 
 T = TypeVar("T")
@@ -68,6 +69,10 @@ class S3Uploads:
         _each(_revoke, found)
         return len(found)
 
+    def probe(self, location: str) -> str | None:
+        """Do below a location what a publication needs."""
+        return probe(self._bucket, location)
+
     def _prepare(self, name: str, key: str, source: str, begun: list[Multipart]) -> Upload:
         found = self._bucket.head(source)
         if found is None:
@@ -93,8 +98,7 @@ class S3Uploads:
             return
         expected = self._expected[upload.upload_id] = _Expected(sum(part.size for part in parts), etag_of(parts))
         try:
-            etag = upload.complete(parts)
-            expected = _Expected(expected.size, etag or expected.etag)
+            expected = _Expected(expected.size, upload.complete(parts))
         except S3Error as error:
             if error.status in TAKEN and self._parts(upload) is not None:
                 self._refuse(upload, error)

@@ -1,31 +1,36 @@
 """Two S3 servers that share no code, each with a bucket, and MinIO with one that keeps versions, too.
 
+A test with the fixture `bucket` runs on each, unless it is parametrized with ONLY_MINIO.
 NB: versitygw lists prefixes whose keys have nothing but older versions.
 """
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from sandbox.s3.proxy import MisbehavingProxy
 from sandbox.s3.server import Kind, S3Server
 
 from compaction_operator.storage.s3 import Pace, S3Storage
 from compaction_operator.storage.s3.objects import Bucket
 
 PLAIN, VERSIONED = "plain", "versioned"
+PARAMETERS = ("kind", "bucket")
+STORES = {"minio": ("minio", PLAIN), "minio-versioned": ("minio", VERSIONED), "versitygw": ("versitygw", PLAIN)}
+
+QUICK = Pace(connect_seconds=1.0, read_seconds=1.0, attempts=2)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each test its servers and buckets, unless it says which it wants."""
-    stores = [("minio", PLAIN), ("minio", VERSIONED), ("versitygw", PLAIN)]
-    asked = metafunc.definition.get_closest_marker("parametrize")
-    if "bucket" in metafunc.fixturenames and not (asked and asked.args[0] == ("kind", "bucket")):
-        metafunc.parametrize(("kind", "bucket"), stores, scope="session", ids=["minio", "minio-versioned", "versitygw"])
+    asked = (marker.args[0] for marker in metafunc.definition.iter_markers("parametrize"))
+    if "kind" in metafunc.fixturenames and PARAMETERS not in asked:
+        metafunc.parametrize(PARAMETERS, STORES.values(), scope="session", ids=STORES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(__file__.rpartition("/")[0]):
+        if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.s3)
 
 
@@ -56,3 +61,22 @@ def place(storage: S3Storage) -> str:
     name = uuid.uuid4().hex
     storage.bucket.create(f"{name}/", b"")
     return f"s3a://{storage.bucket.name}/{name}"
+
+
+@pytest.fixture(scope="session")
+def proxy(server: S3Server) -> Iterator[MisbehavingProxy]:
+    with MisbehavingProxy(server.endpoint) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_behind_proxy(server: S3Server, bucket: str, proxy: MisbehavingProxy) -> S3Storage:
+    return storage_at(server, bucket, pace=QUICK, endpoint=proxy.endpoint)
+
+
+@pytest.fixture
+def behind_proxy(shared_behind_proxy: S3Storage, proxy: MisbehavingProxy) -> Iterator[S3Storage]:
+    """A storage whose calls go through the proxy, which behaves well at first."""
+    proxy.behave()
+    yield shared_behind_proxy
+    proxy.behave()

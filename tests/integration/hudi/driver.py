@@ -1,0 +1,147 @@
+"""Drivers as processes: the product's own, on a real store, without Kubernetes. One dies as a pod does, if asked to."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.hudi.session import SETTINGS, bundles
+
+from compaction_operator.api.compaction import CompactionType, TableRef
+from compaction_operator.api.config import HudiSettings, Metastore, SparkProfile, Warehouse
+from compaction_operator.api.hudi import HudiOptions, HudiStatus
+from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
+from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
+from compaction_operator.driver import main as driver
+from compaction_operator.driver.hudi import lease
+from compaction_operator.storage import join, open_storage
+
+RESULT = "TEST_RESULT"
+DIES = "TEST_DIES"
+"""Environment variables of such a process: the file for its result, and whether it dies before it commits."""
+
+SECONDS = 200
+
+
+@dataclass(frozen=True)
+class Drivers:
+    """Runs a table's drivers, one after another; `options` are Hudi's.
+
+    What a pod has in its environment besides, is in this process's.
+    """
+
+    location: str
+    stores: StoreSettings
+    options: Mapping[str, str]
+    folder: Path
+
+    def done(self, kind: CompactionType, **hudi: Any) -> HudiStatus:
+        """Compact, with these fields of `hudi`; return the status. Raises AssertionError unless it was compacted."""
+        result = self.folder / "result"
+        result.write_text("")
+        process = self._run(kind, hudi, {RESULT: str(result)})
+        assert result.read_text(), process.stderr
+        found = DriverResult.model_validate_json(result.read_text())
+        assert (process.returncode, found.reason) == (0, Reason.COMPACTED), f"{found}\n{process.stderr}"
+        assert found.hudi is not None
+        return found.hudi
+
+    def dies(self, kind: CompactionType, **hudi: Any) -> str:
+        """Begin to compact, and die with all that was done but the commit; return the instant."""
+        process = self._run(kind, hudi, {DIES: "yes"})
+        assert process.returncode == -signal.SIGKILL, process.stderr
+        (instant,) = begun(self.location)
+        return instant
+
+    def _run(
+        self, kind: CompactionType, hudi: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> "subprocess.CompletedProcess[str]":
+        pod = {"POD_UID": "pod", "POD_NAME": "pod", "HUDI_BUNDLES": str(bundles()), "PYSPARK_PYTHON": sys.executable}
+        stores = {STORES_VARIABLE: self.stores.model_dump_json(by_alias=True)}
+        request = {REQUEST_VARIABLE: self._request(kind, hudi).model_dump_json(by_alias=True)}
+        return subprocess.run(
+            [sys.executable, "-m", __name__],
+            env=os.environ | pod | stores | request | dict(environment),
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            check=False,
+            # NB: so that its JVM dies with it.
+            start_new_session=True,
+        )
+
+    def _request(self, kind: CompactionType, hudi: Mapping[str, Any]) -> JobRequest:
+        warehouse = Warehouse(
+            name="main",
+            metastore=Metastore(uris=("thrift://unused:9083",)),
+            namespaces=("team",),
+            stores=self.stores,
+            locations=(self.location,),
+            hudi=HudiSettings(options=dict(self.options), locations=(self.location,)),
+        )
+        return JobRequest(
+            name="orders-hudi",
+            namespace="team",
+            uid="job",
+            attempt=1,
+            job="orders-hudi-1",
+            warehouse=warehouse,
+            profile=SparkProfile(name="default", image="compaction-operator:1", spark_conf=SETTINGS),
+            table=TableRef(location=self.location),
+            type=kind,
+            hudi=HudiOptions.model_validate(hudi),
+        )
+
+
+def begun(location: str) -> list[str]:
+    """Return the instants of compactions and log compactions that have begun and not ended."""
+    names = [entry.name for entry in open_storage(location).list(join(location, ".hoodie", "timeline"))]
+    inflight = [name.partition(".")[0] for name in names if name.endswith("compaction.inflight")]
+    return [time for time in inflight if not any(name.startswith(f"{time}_") for name in names)]
+
+
+class Leases:
+    """Leases that are always free."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def read(self, name: str) -> None:
+        return None
+
+    def create(self, body: Any) -> Any:
+        return body
+
+    def replace(self, body: Any) -> Any:
+        return body
+
+
+class Pod:
+    """A pod that nothing is told about."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.name = f"{namespace}/{name}"
+
+    def annotate(self, value: str) -> None:
+        """Forget it."""
+
+
+def _die_once_begun(held: lease.Lease) -> None:
+    """Take the place of `Lease.confirm`, which the driver calls right before it commits."""
+    location = JobRequest.model_validate_json(os.environ[REQUEST_VARIABLE]).table.location
+    assert location
+    if begun(location):
+        os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    driver.KubernetesLeases = Leases  # type: ignore[misc, assignment]
+    driver.OwnPod = Pod  # type: ignore[misc, assignment]
+    driver.TERMINATION_MESSAGE_PATH = os.environ.get(RESULT, "")  # type: ignore[attr-defined]
+    if DIES in os.environ:
+        lease.Lease.confirm = _die_once_begun  # type: ignore[method-assign]
+    sys.exit(driver.main())
