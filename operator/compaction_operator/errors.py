@@ -33,6 +33,7 @@ and UnknownWarehouse, and the names of other exceptions.
             TableNotFound               TableNotFound
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
+        NoAnswer
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
@@ -43,9 +44,9 @@ and UnknownWarehouse, and the names of other exceptions.
         StillThereError
         StorageError                    UnreadableFile, or StorageUnavailable
             AlreadyExistsError
+            NotEmptyError
             NotFoundError
             S3Error
-            _NotEmptyError
         TableGoneError
         UndecidedError
         UnsupportedLayout (ValueError)  UnsupportedTable

@@ -27,7 +27,8 @@ def _printed() -> list[re.Match[str]]:
 def _tree(of: type[BaseException], depth: int = 1) -> Iterator[tuple[int, type[BaseException]]]:
     yield depth, of
     for below in sorted(set(of.__subclasses__()), key=lambda one: one.__name__):
-        yield from _tree(below, depth + 1)
+        if not below.__name__.startswith("_"):
+            yield from _tree(below, depth + 1)
 
 
 def _all() -> dict[str, type[BaseException]]:
@@ -35,7 +36,7 @@ def _all() -> dict[str, type[BaseException]]:
     for module in pkgutil.walk_packages(compaction_operator.__path__, "compaction_operator."):
         import_module(module.name)
     found = (one for _, one in _tree(BaseException) if one.__module__.startswith("compaction_operator."))
-    return {one.__name__: one for one in found if not one.__name__.startswith("_")}
+    return {one.__name__: one for one in found}
 
 
 def _reasons() -> dict[str, str]:

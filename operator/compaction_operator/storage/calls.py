@@ -7,10 +7,12 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from compaction_operator.errors import OperatorError
+
 T = TypeVar("T")
 
 
-class NoAnswer(Exception):  # noqa: N818 # it says what happened
+class NoAnswer(OperatorError):  # noqa: N818 # it says what happened
     """A call was given up. Whether it was or will be carried out is not known, unless `begun` is false."""
 
     def __init__(self, message: str, *, begun: bool) -> None:
@@ -47,7 +49,7 @@ class BoundedCalls:
             raise NoAnswer(f"no answer for {timeout:g} s", begun=True) from None
 
     def _start_unless_idle(self) -> None:
-        """Have a thread for the job that was put. There are no more jobs than slots, so no more threads than `limit`."""
+        """Have a thread for the job that was put. There are no more jobs than slots, so no more threads either."""
         with self._lock:
             if self._idle:
                 self._idle -= 1

@@ -292,7 +292,7 @@ def test_all_uploads_of_an_attempt_are_aborted_before_anything_of_it_is_ended(
     partitions = tuple(Partition(f"prt=p{one}", (f"p{one}",), str(tmp_path / f"prt=p{one}"), 100) for one in (1, 2))
     identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
     (tmp_path / "staged").touch()
-    journals = []
+    journals: list[Cleanup] = []
     for part in partitions:
         Path(part.location).mkdir()
         (upload,) = objects.uploads.begin(part.location, {"base_0000003_v0000050/bucket_00000": f"{tmp_path}/staged"})

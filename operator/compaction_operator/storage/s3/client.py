@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 import botocore.session
@@ -18,9 +19,11 @@ from botocore.credentials import (
 )
 from botocore.exceptions import CredentialRetrievalError
 from botocore.utils import parse_timestamp
-from types_boto3_s3 import S3Client
 
 from compaction_operator.api.stores import S3Connection
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
 
 CONNECTIONS = 32
 """Most calls at the same time."""
@@ -43,7 +46,7 @@ class Pace:
         return tuple(0.1 * 4**number for number in range(self.attempts - 1))
 
 
-def make_client(settings: S3Connection, pace: Pace) -> S3Client:
+def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
     """Return a client, which is thread-safe. Raises botocore's errors for settings that cannot be used.
 
     Checksums are Content-MD5, which every store checks: botocore's own are unknown to some.
