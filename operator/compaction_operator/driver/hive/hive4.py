@@ -13,6 +13,7 @@ from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
@@ -102,6 +103,9 @@ class Hive4Batch(Held):
 
     def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
         claim = self._claimed[target.partition]
+        if not write_ids.watermark:
+            # NB: the driver had no lock on the name for a moment, and a table that takes it has no write ids at first.
+            raise JobError(Reason.TABLE_CHANGED, f"{target.location}: another table has the name: it has no writes yet")
         claim.begin(highest_write_id=write_ids.watermark)
         # NB: only behind the claim: from here on, no other compaction of this partition is alive.
         if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, _is_of_compaction)):
