@@ -43,11 +43,11 @@ hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 driver
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
 
-demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
-	@sandbox/demo/demo.sh
+demo: ## The whole story on the sandbox (STORAGE=file or hdfs), or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
+	@STORAGE=$(STORAGE) sandbox/demo/demo.sh
 
-sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (as root)
-	@sandbox/cluster/up.sh
+sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (STORAGE=file or hdfs; as root)
+	@STORAGE=$(STORAGE) sandbox/cluster/up.sh
 
 sandbox-down: ## End the sandbox and forget its data
 	@sandbox/cluster/down.sh

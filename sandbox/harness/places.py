@@ -1,4 +1,4 @@
-"""Where tables lie: on a local disk or on HDFS. Demo and tests use the same lines for both."""
+"""Where tables lie: on a local disk, on HDFS or on S3. Demo and tests use the same lines for all."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox.hdfs.path import HdfsPath
+from sandbox.s3.path import S3Path
 
-StorageKind = Literal["file", "hdfs"]
-Place = Path | HdfsPath
+StorageKind = Literal["file", "hdfs", "s3"]
+Place = Path | HdfsPath | S3Path
 """A file or directory of a warehouse. Its text is what the product and Hive take."""
 
 
 def location_of(place: Place) -> str:
     """Return the URI of a directory as the metastore has it."""
-    return str(place) if isinstance(place, HdfsPath) else f"file:{place}"
+    return f"file:{place}" if isinstance(place, Path) else str(place)
 
 
 def files_below(place: Place) -> Iterator[Place]:
@@ -30,7 +31,7 @@ def files_below(place: Place) -> Iterator[Place]:
 
 def size_of(file: Place) -> int:
     """Return the bytes of a file. Raises FileNotFoundError."""
-    return file.size() if isinstance(file, HdfsPath) else file.stat().st_size
+    return file.stat().st_size if isinstance(file, Path) else file.size()
 
 
 def copy_tree(source: Place, target: Place) -> Place:
@@ -46,7 +47,7 @@ def copy_tree(source: Place, target: Place) -> Place:
 
 def remove_tree(place: Place) -> None:
     """Remove a directory with all below, if it is there."""
-    if isinstance(place, HdfsPath):
-        place.remove_tree()
-    else:
+    if isinstance(place, Path):
         shutil.rmtree(place, ignore_errors=True)
+    else:
+        place.remove_tree()

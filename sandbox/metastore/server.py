@@ -28,6 +28,9 @@ Database = Literal["derby", "postgres"]
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
 """Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
 
+FORGETTING = {"metastore.acid.txn.cleaner.interval": "1s"}
+"""Properties with which a metastore (4.0.1) soon forgets an aborted transaction that has nothing left anywhere."""
+
 
 def fetch(hive: Hive) -> Path:
     """Return the folder of a metastore's distribution, in the user's cache; downloads it when it is not there."""

@@ -7,6 +7,7 @@ import subprocess
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -30,12 +31,14 @@ def fetch(kind: Kind) -> Path:
 class S3Server:
     """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address.
 
-    MinIO may have `tls`, with a certificate that only who is given it trusts.
+    MinIO may have `tls`, with a certificate that only who is given it trusts. With `versions`, versitygw's buckets can
+    keep versions; MinIO's always can.
     """
 
-    def __init__(self, folder: Path, *, kind: Kind = "minio", tls: bool = False) -> None:
+    def __init__(self, folder: Path, *, kind: Kind = "minio", tls: bool = False, versions: bool = False) -> None:
         self.folder = folder
         self.certificate = folder / "certificates" / "public.crt" if tls else None
+        self._versions = versions
         self.kind = kind
         self.log = folder / f"{kind}.log"
         self.credentials_file = folder / "credentials"
@@ -58,6 +61,21 @@ class S3Server:
             credentials_file=str(self.credentials_file),
         )
 
+    def hadoop(self, bucket: str) -> Mapping[str, str]:
+        """Return what Hadoop's S3A needs to know of a bucket, and of no other."""
+        properties = {
+            "endpoint": self.endpoint,
+            "access.key": self.access_key,
+            "secret.key": self.secret_key,
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            # NB: what is written waits in memory; on disk it would go by Hadoop's own class for local files.
+            "fast.upload.buffer": "array",
+            # NB: versitygw's markers are directories, which it does not delete while something is below them.
+            "directory.marker.retention": "keep" if self.kind == "versitygw" else "delete",
+        }
+        return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in properties.items()}
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -69,7 +87,8 @@ class S3Server:
 
     def start(self) -> None:
         """Start it and return when it answers."""
-        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        for name in ("data", "versions"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         if self.certificate and not self.certificate.exists():
             _certify(self.certificate)
         keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
@@ -113,7 +132,8 @@ class S3Server:
         if self.kind == "minio":
             tls = ["--certs-dir", str(self.certificate.parent)] if self.certificate else []
             return ["server", "--quiet", "--address", address, *tls, data]
-        return ["--port", address, "--quiet", "posix", data]
+        versions = ["--versioning-dir", str(self.folder / "versions")] if self._versions else []
+        return ["--port", address, "--quiet", "posix", *versions, data]
 
     def _environment(self) -> dict[str, str]:
         if self.kind == "versitygw":

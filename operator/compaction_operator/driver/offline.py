@@ -50,7 +50,7 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
     """
     target = _target(location)
     fence(target.storage, location, keep=None)
-    prepared = prepare(target, write_ids=write_ids, request=request)
+    prepared = prepare(target, target.storage.list_partition(location), write_ids=write_ids, request=request)
     if not prepared.plan.outputs:
         return Compacted(prepared.plan, Totals())
     try:

@@ -34,6 +34,7 @@ def states(table: FixtureTable) -> list[QueueState]:
 
 
 @pytest.mark.hdfs
+@pytest.mark.s3
 def test_the_whole_way_leaves_nothing_behind(try_it: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
     """Files, locks, transactions, and on Hive 4 the entries of the queue."""
     steps = compact(try_it, kind=MAJOR)
@@ -201,6 +202,7 @@ def test_what_vanished_meanwhile_is_reported_as_gone(
 
 
 @pytest.mark.hdfs
+@pytest.mark.s3
 def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
     three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_table_ends_with_the_directories_that_hive_itself_makes_of_it(
 
 
 @pytest.mark.hdfs
+@pytest.mark.s3
 def test_partitions_with_deletes_end_with_the_pairs_that_hive_itself_makes(try_it: FixtureTable) -> None:
     require_as_after_hive(try_it, MINOR)
 

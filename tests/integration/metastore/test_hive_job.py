@@ -179,6 +179,7 @@ def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts
 
 
 @pytest.mark.hdfs
+@pytest.mark.s3
 def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inserts: FixtureTable) -> None:
     dead = three_inserts.directory / "_compaction_0f8c-1-dead" / "delta_0000001_0000003"
     dead.mkdir(parents=True)

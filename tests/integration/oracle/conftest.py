@@ -1,6 +1,7 @@
 """A JVM of each Hive version for all tests of this folder."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from sandbox.harness.places import Place
 from sandbox.hdfs.path import HdfsPath
 from sandbox.hdfs.server import HdfsServer
 
+from tests.integration.conftest import TestBucket
 from tests.integration.oracle.hive import HiveOracle
 
 
@@ -39,10 +41,20 @@ def oracles(hive3: HiveOracle, hive4: HiveOracle) -> dict[int, HiveOracle]:
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A folder of the test's own on `file` or `hdfs`."""
+    """A folder of the test's own on `file`, `hdfs` or `s3`."""
     if request.param == "file":
         return tmp_path
-    server: HdfsServer = request.getfixturevalue("hdfs")
-    place: Place = HdfsPath(server.uri) / request.node.name
+    place: Place = _root(request) / re.sub(r"\W", "-", request.node.name)
     place.mkdir()
     return place
+
+
+def _root(request: pytest.FixtureRequest) -> Place:
+    if request.param == "hdfs":
+        server: HdfsServer = request.getfixturevalue("hdfs")
+        return HdfsPath(server.uri)
+    bucket_of: Callable[[str], TestBucket] = request.getfixturevalue("bucket_of")
+    bucket = bucket_of("minio")
+    oracle: HiveOracle = request.getfixturevalue("hive4")
+    oracle.configure(bucket.server.hadoop(bucket.name))
+    return bucket.root

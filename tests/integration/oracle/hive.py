@@ -81,6 +81,10 @@ class HiveOracle:
             process.kill()
             process.communicate()
 
+    def configure(self, properties: Mapping[str, str]) -> None:
+        """Set Hadoop's properties by which it reaches a store."""
+        self._ask("configure", settings=properties)
+
     def read(
         self,
         directory: Place | str,

@@ -84,6 +84,12 @@ class LivingTable:
             return str(error)
         return sorted(rows, key=lambda found: found[:3])
 
+    def plan(self, view: View) -> int:
+        """Let a query choose its files; return the plan's number. Raises OracleError."""
+        return self.hive.plan(
+            self.directory, write_ids=view.write_ids, txns=view.txns, row_type=ROW_TYPE, vectorized=True
+        )
+
     def rows(self) -> list[Row]:
         """Return what a reader who comes now sees."""
         seen = self.see(self.now())

@@ -5,7 +5,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
-from sandbox.harness.places import Place
+from sandbox.harness.places import Place, files_below
 
 from compaction_operator.acid import plan
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
@@ -47,7 +47,11 @@ STORIES = [
     ("statements", "major clean write minor clean major"),
     ("statements", "minor major clean"),
 ]
-STORIES_ON_HDFS = [("changes", "minor major clean")]
+CASES = [
+    *((version, "file", *story) for version in (3, 4) for story in STORIES),
+    *((version, "hdfs", "changes", "minor major clean") for version in (3, 4)),
+    (4, "s3", "statements", "minor major clean"),
+]
 
 
 class Killed(BaseException):
@@ -126,12 +130,7 @@ def write_on(table: LivingTable) -> None:
     table.arrive_while_open([table.last - 1, table.last])
 
 
-@pytest.mark.parametrize(
-    ("folder", "history", "story"),
-    [*(("file", *story) for story in STORIES), *(("hdfs", *story) for story in STORIES_ON_HDFS)],
-    indirect=["folder"],
-)
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(("version", "folder", "history", "story"), CASES, indirect=["folder"])
 def test_every_reader_reads_right_at_every_moment(
     version: int, folder: Place, history: str, story: str, oracles: dict[int, HiveOracle]
 ) -> None:
@@ -146,6 +145,28 @@ def test_every_reader_reads_right_at_every_moment(
         else:
             specs.append(compact(table, CompactionType[step.upper()]))
             table.arrive(table.now())
+
+
+@pytest.mark.parametrize("folder", ["s3"], indirect=True)
+def test_a_directory_that_is_half_deleted_disturbs_no_query(hive4: HiveOracle, folder: Place) -> None:
+    """On S3 nothing is hidden first. A query that began before has its files; another one lists what is left."""
+    table = table_of(hive4, folder / "t", "statements")
+    spec = Driver(table, open_storage(str(folder))).compact(MAJOR)
+    table.leave()
+    (entry,) = spec.partitions
+    files = [file for one in entry.obsolete for file in files_below(table.directory / one.name)]
+    plans = {view: [table.plan(view) for _ in files] for view in table.readers}
+    answers = {view: table.see(view) for view in plans}
+
+    def read_plans(_: Operation) -> None:
+        found = {view: sorted(hive4.read_plan(waiting.pop())) for view, waiting in plans.items()}
+        assert found == answers
+
+    watcher = Watcher(table, also=read_plans)
+    assert clean(table, spec, watcher.storage, now=table.now()).final
+    assert [done.verb for done in watcher.operations] == ["delete"] * len(files)
+    assert watcher.misread == {}
+    assert not any(plans.values())
 
 
 def killed_at(number: int, table: LivingTable, kind: CompactionType) -> list[Operation]:

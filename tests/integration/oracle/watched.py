@@ -1,15 +1,17 @@
 """Watches file operations: after each one Hive reads the directory for every reader that there is."""
 
+import os
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandbox.harness.places import Place
-from sandbox.hdfs.path import HdfsPath
 
-from compaction_operator.api.stores import StoreSettings
+from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
 from compaction_operator.storage import Storage, Stores, join, local_path, normal
+from compaction_operator.storage.s3 import S3Storage
 from tests.integration.oracle.living_table import LivingTable
 
 
@@ -21,17 +23,18 @@ class Operation(NamedTuple):
 
     @property
     def is_published(self) -> bool:
-        """Whether Hive looks at that name."""
-        return not self.path.startswith(("_", "."))
+        """Whether Hive looks at that name. Nothing has it before an upload is complete."""
+        return self.verb not in {"begin", "part"} and not self.path.startswith(("_", "."))
 
 
 def watched(root: Place, after: Callable[[Operation], None]) -> Storage:
     """Return a storage that calls `after` right after each change below `root`.
 
     A rename bears the new name, or the old one if Hive does not look at the new one any more.
-    NB: to publish is to sync (on a local disk) and to rename; it calls `after` for each.
+    NB: to publish is to sync (on a local disk) and to rename; it calls `after` for each. On S3 these are the requests
+    that change something, one after the other, and each deletes a single key.
     """
-    storage = Stores(StoreSettings()).open(str(root))
+    storage = Stores(StoreSettings.model_validate_json(os.environ.get(STORES_VARIABLE, "{}"))).open(str(root))
 
     def operation(verb: str, path: str) -> Operation:
         return Operation(verb, normal(path).removeprefix(f"{normal(str(root))}/"))
@@ -40,12 +43,15 @@ def watched(root: Place, after: Callable[[Operation], None]) -> Storage:
         new = operation("rename", target)
         after(new if new.is_published else operation("rename", source))
 
+    if isinstance(storage, S3Storage):
+        _follow_requests(storage, lambda verb, key: after(operation(verb, storage.bucket.uri(key))))
+        return storage
     _follow(storage, "write", lambda path, _: after(operation("write", path)))
     _follow(storage, "make_directory", lambda path: after(operation("make", path)))
     _follow(storage, "sync", lambda path: after(operation("sync", path)))
     _follow(storage, "rename", renamed)
     _follow(storage, "delete_tree", lambda path: after(operation("delete", path)))
-    if not isinstance(root, HdfsPath):
+    if isinstance(root, Path):
         setattr(storage, "delete_tree", partial(_leaf_by_leaf, storage.delete_tree))  # noqa: B010 - for mypy
     return storage
 
@@ -59,6 +65,41 @@ def _follow(storage: Storage, name: str, then: Callable[..., None]) -> None:
         return result
 
     setattr(storage, name, followed)
+
+
+_CHANGES = {
+    "PutObject": "write",
+    "DeleteObjects": "delete",
+    "CreateMultipartUpload": "begin",
+    "UploadPart": "part",
+    "UploadPartCopy": "part",
+    "CompleteMultipartUpload": "complete",
+    "AbortMultipartUpload": "abort",
+}
+
+
+def _follow_requests(storage: S3Storage, then: Callable[[str, str], None]) -> None:
+    bucket, turn = storage.bucket, threading.RLock()
+    delete = bucket.delete
+
+    def one_by_one(keys: Sequence[str]) -> None:
+        for key in keys:
+            delete([key])
+
+    def begin(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        turn.acquire()
+        context["key"] = params.get("Key") or params["Delete"]["Objects"][0]["Key"]
+
+    def end(verb: str, context: dict[str, Any], **_: Any) -> None:
+        try:
+            then(verb, context["key"])
+        finally:
+            turn.release()
+
+    setattr(bucket, "delete", one_by_one)  # noqa: B010 - for mypy
+    for name, verb in _CHANGES.items():
+        bucket.client.meta.events.register(f"before-parameter-build.s3.{name}", begin)
+        bucket.client.meta.events.register(f"after-call.s3.{name}", partial(end, verb))
 
 
 def _leaf_by_leaf(delete: Callable[[str], int], path: str) -> int:

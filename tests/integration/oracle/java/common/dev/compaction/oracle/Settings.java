@@ -89,6 +89,12 @@ final class Settings {
     return conf;
   }
 
+  /** How to reach a store, for all requests from here on. */
+  static JsonObject configure(JsonObject request) {
+    given(request).forEach(setting -> DEFAULTS.set(setting.getKey(), setting.getValue().getAsString()));
+    return new JsonObject();
+  }
+
   private static JobConf defaults() {
     JobConf conf = new JobConf(false);
     conf.addResource("core-default.xml");
