@@ -154,7 +154,7 @@ def test_nothing_of_a_driver_that_wakes_too_late_becomes_visible(
     (entry,) = spec_of(stopped.store)["partitions"]
     names = [upload["name"] for upload in entry["uploads"]]
     assert len(names) == FILES
-    assert [place for name in names if (place := try_it.directory / PARTITION / name).uploads()] == []  # type: ignore[union-attr]
+    assert [place for name in names if (place := try_it.directory / PARTITION / name).uploads()] == []
     steps = ControllerSteps(real_work(try_it, server.uri), cleanup_of(stopped.store))
     assert steps.settle() == {PARTITION: PublishedState.NOT_PUBLISHED}
     assert try_it.names(PARTITION) == after
