@@ -31,10 +31,10 @@ test: ## All tests, those on the sandbox's cluster included (as root); the one t
 test-storage: venv ## Each store on real servers: HDFS with and without Kerberos, S3, local disk; ARGS="-k name" are pytest's own
 	@.venv/bin/pytest tests/unit/storage tests/integration/storage -q $(ARGS)
 
-crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file or hdfs; as root)
+crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))
 
-storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; STORAGE=file or hdfs; as root)
+storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both) --storage $(or $(STORAGE),file)$(if $(SEED), --seed $(SEED))
 
 hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 drivers killed (SEED=…, HUDI=1.0.2, 1.2.0 or both; as root)
