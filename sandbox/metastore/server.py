@@ -25,6 +25,9 @@ STOP_SECONDS = 20.0
 Hive = Literal["3.1.3", "4.0.1"]
 Database = Literal["derby", "postgres"]
 
+ON_S3: tuple[Hive, ...] = ("4.0.1",)
+"""The versions whose tables the operator compacts on S3: 3.1.3 reads a directory from its first file on."""
+
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
 """Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
 

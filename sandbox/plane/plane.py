@@ -18,8 +18,6 @@ from compaction_operator.controller.kube.resources import Cleanup, Compaction, r
 from sandbox.harness.chart import WAREHOUSE
 from sandbox.harness.places import StorageKind
 from sandbox.harness.ports import free_ports
-from sandbox.hdfs.path import HdfsPath
-from sandbox.hdfs.server import HdfsServer
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
@@ -29,6 +27,7 @@ from sandbox.plane.install import NAMESPACE, Installed, install
 from sandbox.plane.kubelet import Kubelet
 from sandbox.plane.mirror import Mirror, Raw
 from sandbox.plane.processes import Entry, Launch, inherited
+from sandbox.plane.store import STORES, Store
 
 Answer = TypeVar("Answer")
 SPARK = {"driver": {"cores": 1, "memory": "512m"}}
@@ -65,12 +64,13 @@ class Plane:
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self.hive = hive
-        self._hdfs = HdfsServer(folder / "hdfs") if storage == "hdfs" else None
+        self.store: Store | None = STORES[storage](folder / "store") if storage in STORES else None
         self.metastore = MetastoreServer(
             folder / "metastore",
             hive=hive,
             database=database,
-            warehouse=HdfsPath(self._hdfs.uri) / "warehouse" if self._hdfs else None,
+            warehouse=self.store.warehouse if self.store else None,
+            properties=self.store.hadoop if self.store else None,
             txn_timeout_seconds=txn_timeout_seconds,
             overrides=overrides,
         )
@@ -105,8 +105,8 @@ class Plane:
             self.controller.kill()
             self.drivers.kill_all()
         self.metastore.stop()
-        if self._hdfs:
-            self._hdfs.stop()
+        if self.store:
+            self.store.kill()
         self._control.stop()
 
     def admin(self, *, user: str = "test") -> MetastoreAdmin:
@@ -217,8 +217,8 @@ class Plane:
     def _start(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._control.launch()
-        if self._hdfs:
-            self._hdfs.start()
+        if self.store:
+            self.store.start()
         self.metastore.start()
         self._control.await_ready()
         main = {"metastore": {"uris": [self.metastore.uri]}, **self._stores(), **self._warehouse}
@@ -232,11 +232,10 @@ class Plane:
         return self
 
     def _stores(self) -> Mapping[str, Any]:
-        """Return the chart's values by which the operator reaches HDFS. A process here finds files where they lie."""
-        if self._hdfs is None:
+        """Return the chart's values by which the operator reaches the store."""
+        if self.store is None:
             return {}
-        hdfs = {"configMap": "hadoop-conf", "mountPath": str(self._hdfs.configuration)}
-        return {"locations": [str(self.metastore.warehouse)], "stores": {"hdfs": hdfs}}
+        return {"locations": [str(self.metastore.warehouse)], "stores": self.store.values}
 
     def _make_processes(self, api: kubernetes.client.ApiClient, installed: Installed) -> None:
         drivers = self._folder / "drivers"

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import get_args
 
 from sandbox.harness.places import StorageKind
-from sandbox.metastore.server import Hive
+from sandbox.metastore.server import ON_S3, Hive
+from sandbox.plane.store import STORES
 
 from tests.integration.oracle.hive import HiveOracle
 from tests.soak.crash.plan import Plan, choose
@@ -140,7 +141,11 @@ def _remaining(hive: Hive, campaign: Campaign, seeds: Sequence[int], options: ar
         if deadline and time.monotonic() > deadline:
             print(f"{hive}: {options.minutes:g} minutes are over", flush=True)
             return
-        plan = Plan.model_validate_json(options.plan) if options.plan else choose(seed, steps, happens)
+        plan = (
+            Plan.model_validate_json(options.plan)
+            if options.plan
+            else choose(seed, steps, happens, store=options.storage in STORES)
+        )
         outcome = campaign.run(plan, recordings)
         result = _result(seed, outcome)
         campaign.record.add(result)
@@ -187,7 +192,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--plan", help="this plan, as a failure prints it, instead of the seed's")
     parser.add_argument("--again", action="store_true", help="repeat runs that are done")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.storage == "s3" and options.hive not in ON_S3:
+        parser.error(f"on S3 only Hive {', '.join(ON_S3)}: the operator refuses 3.1.3 there (--hive, HIVE=)")
+    return options
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ _MORE_ATTEMPTS = {
     Action.TERMINATE: 1,
     Action.PAUSE: 3,
     Action.METASTORE: 5,
+    Action.STORE: 3,
+    Action.STALL: 3,
     Action.RENAME: 1,
     Action.WORKER: 2,
 }
@@ -98,6 +100,8 @@ class PlanRunner:
     def __enter__(self) -> Self:
         self.plane.__enter__()
         self._admin = self.plane.admin(user="crash-test")
+        if self.plane.store:
+            self._oracle.configure(self.plane.store.hadoop)
         return self
 
     def __exit__(

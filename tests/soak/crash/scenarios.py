@@ -35,7 +35,7 @@ class Scenario:
     cleanup: Mapping[str, Any] = field(default_factory=dict)
     happens: Action | None = None
     hives: tuple[Hive, ...] = ("3.1.3", "4.0.1")
-    storages: tuple[StorageKind, ...] = ("file", "hdfs")
+    storages: tuple[StorageKind, ...] = ("file", "hdfs", "s3")
 
     def is_for(self, hive: Hive, storage: StorageKind) -> bool:
         """Whether it can be run there."""

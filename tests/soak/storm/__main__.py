@@ -10,6 +10,7 @@ from random import SystemRandom
 from typing import get_args
 
 from sandbox.harness.places import StorageKind
+from sandbox.metastore.server import ON_S3
 
 from tests.soak.storm.season import VERSIONS, Figures, side_by_side
 
@@ -49,7 +50,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hive", choices=[*VERSIONS, "both"], default="both", help="default: both, side by side")
     parser.add_argument("--storage", choices=get_args(StorageKind), default="file", help="where tables lie")
     parser.add_argument("--keep", type=Path, help="the folder for log and tables (default: a temporary one)")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.storage == "s3" and options.hive not in ON_S3:
+        parser.error(f"on S3 only Hive {', '.join(ON_S3)}: the operator refuses 3.1.3 there (--hive, HIVE=)")
+    return options
 
 
 if __name__ == "__main__":

@@ -128,6 +128,8 @@ def staged(
         tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
         oracles = [stack.enter_context(HiveOracle(VERSIONS[hive])) for _ in range(JVMS)]
         for oracle in oracles:
+            if plane.store:
+                oracle.configure(plane.store.hadoop)
             oracle.state(tables[0].directory)  # NB: a JVM ends with the thread that starts it, so this one does
         sessions = stack.enter_context(Sessions(client))
         yield plane, Scene(VERSIONS[hive], seed, sessions, oracles, tables, pace)
