@@ -87,7 +87,12 @@ class S3Storage:
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        return self._bucket.content(self._file_key(path))
+        key = self._file_key(path)
+        try:
+            return self._bucket.content(key)
+        except NotFoundError:
+            self._require_nothing_below(path, key)
+            raise
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file at once."""
@@ -140,8 +145,10 @@ class S3Storage:
 
     def reader(self, path: str) -> S3Reader:
         """Open a file to read its ranges, all of the version of now."""
-        found = self._bucket.head(self._file_key(path))
+        key = self._file_key(path)
+        found = self._bucket.head(key)
         if found is None:
+            self._require_nothing_below(path, key)
             raise NotFoundError(f"{path} does not exist")
         return S3Reader(self._bucket, found)
 
@@ -153,6 +160,10 @@ class S3Storage:
         found = [*objects]
         self._bucket.delete([one.key for one in found])
         return sum(one.size for one in found)
+
+    def _require_nothing_below(self, path: str, key: str) -> None:
+        if self._bucket.first(f"{key}/"):
+            raise StorageError(f"{path} is a directory")
 
     def _raise_not_a_directory(self, path: str) -> None:
         """Raise the error of a directory that has no key. NB: an object of its name is not a directory."""

@@ -162,7 +162,7 @@ def test_large_stripes_do_not_pass_through_this_process(
 def _delta(storage: S3Storage, uri: str, folder: Path, *, write_id: int) -> InputFile:
     """A delta's file with one large stripe, as the driver writes it."""
     chance = random.Random(write_id)
-    events = [insert(write_id, row, base64.b64encode(chance.randbytes(48)).decode()) for row in range(200_000)]
+    events = [insert(write_id, row, base64.b64encode(chance.randbytes(1200)).decode()) for row in range(10_000)]
     written = write_acid(folder / "delta", events, stripe_size=1 << 30)
     merge_bucket(insert_task(folder / "rewritten", [written]))
     storage.write(uri, (folder / "rewritten").read_bytes())
@@ -188,7 +188,7 @@ def test_a_minor_compaction_of_large_stripes_is_done_by_the_store(
     assert result.bytes_copied > 3 * 8 * MIB
     assert moved < 0.02 * result.bytes_copied
     assert calls <= 12 + 3 * 12, proxy.calls
-    assert [stripe.number_of_rows for stripe in read_tail(output).footer.stripes] == [200_000] * 3
+    assert [stripe.number_of_rows for stripe in read_tail(output).footer.stripes] == [10_000] * 3
 
 
 def _stripes(storage: S3Storage, uri: str) -> bytes:
