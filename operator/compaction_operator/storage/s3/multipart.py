@@ -74,7 +74,7 @@ class Multipart:
         pages = bucket.client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket.name, Prefix=prefix)
         with naming(bucket.uri(prefix), "list the uploads"):
             for page in pages:
-                for found in page.get("Uploads", ()):
+                for found in page["Uploads"] if page["IsTruncated"] else page.get("Uploads", ()):
                     yield cls(bucket, found["Key"], found["UploadId"])
 
     def put(self, number: int, data: bytes) -> Part:

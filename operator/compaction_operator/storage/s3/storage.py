@@ -90,9 +90,8 @@ class S3Storage:
         key = self._file_key(path)
         try:
             return self._bucket.content(key)
-        except NotFoundError as error:
-            if self._bucket.first(f"{key}/"):
-                raise StorageError(f"{path} is a directory") from error
+        except NotFoundError:
+            self._require_nothing_below(path, key)
             raise
 
     def write(self, path: str, data: bytes) -> None:
@@ -146,7 +145,12 @@ class S3Storage:
 
     def reader(self, path: str) -> S3Reader:
         """Open a file to read its ranges, all of the version of now."""
-        return S3Reader(self._bucket, self._file_key(path))
+        key = self._file_key(path)
+        try:
+            return S3Reader(self._bucket, key)
+        except NotFoundError:
+            self._require_nothing_below(path, key)
+            raise
 
     def writer(self, path: str) -> S3Writer:
         """Create a file. NB: whether the name is free is known when it is closed."""
@@ -156,6 +160,10 @@ class S3Storage:
         found = [*objects]
         self._bucket.delete([one.key for one in found])
         return sum(one.size for one in found)
+
+    def _require_nothing_below(self, path: str, key: str) -> None:
+        if self._bucket.first(f"{key}/"):
+            raise StorageError(f"{path} is a directory")
 
     def _raise_not_a_directory(self, path: str) -> None:
         """Raise the error of a directory that has no key. NB: an object of its name is not a directory."""

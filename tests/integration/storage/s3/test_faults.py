@@ -119,6 +119,20 @@ def test_an_object_that_is_replaced_while_it_is_read_is_an_error(storage: S3Stor
 
 
 @by_one_server
+def test_a_range_of_another_length_is_an_error(behind_proxy: S3Storage, proxy: MisbehavingProxy, filled: str) -> None:
+    """A gateway that keeps to no range, or to another."""
+
+    def shorter(_call: Call, forward: Forward) -> Answer:
+        whole = forward()
+        return Answer(whole.status, whole.headers, whole.body[:-1])
+
+    reader = behind_proxy.reader(join(filled, "file"))
+    proxy.behave(get=shorter)
+    with pytest.raises(StorageError, match="3 bytes came instead of 4"):
+        reader.read(0, 4)
+
+
+@by_one_server
 def test_a_listing_that_ends_too_early_is_an_error(behind_proxy: S3Storage, proxy: MisbehavingProxy, filled: str):
     """One that says that there is more, but not where."""
 

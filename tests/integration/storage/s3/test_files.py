@@ -1,6 +1,8 @@
 """Files made of bytes that we write and of ranges that S3 copies, and what of them passes through this process."""
 
+import base64
 import random
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -11,13 +13,14 @@ from sandbox.s3.proxy import MisbehavingProxy, lost, refused
 from sandbox.s3.server import S3Server
 
 from compaction_operator.api.stores import S3, StoreSettings
-from compaction_operator.orc import MergeResult, OrcError, stitch_parts
+from compaction_operator.orc import InputFile, MergeResult, OrcError, merge_bucket, stitch_parts
 from compaction_operator.orc.file import OrcWriter, read_tail
 from compaction_operator.storage import AlreadyExistsError, Stores, copy_range, join, stores
 from compaction_operator.storage.files import created, opened
 from compaction_operator.storage.s3 import S3Storage
 from compaction_operator.storage.s3.files import S3Writer
 from tests.integration.storage.s3.conftest import PARAMETERS, STORES
+from tests.unit.orc.build import insert, insert_task, write_acid
 from tests.unit.orc.columns import LONG, layout, tree, write
 
 MIB = 1 << 20
@@ -154,6 +157,38 @@ def test_large_stripes_do_not_pass_through_this_process(
     assert read_tail(join(place, "output")).rows == 6 * ROWS
     expected = b"".join(_stripes(storage, one.output) for one in parts)
     assert _stripes(storage, join(place, "output")) == expected
+
+
+def _delta(storage: S3Storage, uri: str, folder: Path, *, write_id: int) -> InputFile:
+    """A delta's file with one large stripe, as the driver writes it."""
+    chance = random.Random(write_id)
+    events = [insert(write_id, row, base64.b64encode(chance.randbytes(1200)).decode()) for row in range(10_000)]
+    written = write_acid(folder / "delta", events, stripe_size=1 << 30)
+    merge_bucket(insert_task(folder / "rewritten", [written]))
+    storage.write(uri, (folder / "rewritten").read_bytes())
+    for name in ("delta", "rewritten"):
+        (folder / name).unlink()
+    return InputFile(uri)
+
+
+@by_one_server
+def test_a_minor_compaction_of_large_stripes_is_done_by_the_store(
+    own_stores: Stores, proxy: MisbehavingProxy, storage: S3Storage, place: str, tmp_path: Path
+) -> None:
+    """From the deltas to the published object at most 2 % of the bytes come here."""
+    deltas = [_delta(storage, join(place, f"delta{number}"), tmp_path, write_id=number) for number in (1, 2, 3)]
+    proxy.behave()
+    result = merge_bucket(replace(insert_task(tmp_path, deltas), output=join(place, "staged")))
+    uploads = own_stores.open(place).uploads
+    assert uploads
+    begun = uploads.begin(place, {"delta_1_3_v7/bucket_00000": join(place, "staged")})
+    uploads.complete(place, begun)
+    moved, calls = proxy.bytes, proxy.calls.total()
+    output = join(place, "delta_1_3_v7", "bucket_00000")
+    assert result.bytes_copied > 3 * 8 * MIB
+    assert moved < 0.02 * result.bytes_copied
+    assert calls <= 12 + 3 * 12, proxy.calls
+    assert [stripe.number_of_rows for stripe in read_tail(output).footer.stripes] == [10_000] * 3
 
 
 def _stripes(storage: S3Storage, uri: str) -> bytes:
