@@ -9,8 +9,12 @@ from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 
-READ_AHEAD = 1 << 20
-"""Minimum bytes of one request for a range."""
+READ_AHEAD = 32 << 10
+"""Minimum bytes of one request for a range. NB: stripes are read, and copied, by large requests of their own."""
+
+
+WRITE_BUFFER = 1 << 20
+"""Minimum bytes of one request that appends to a file."""
 
 
 class RangedReader(Protocol):
@@ -68,7 +72,7 @@ def opened(storage: FileStorage, path: str, *, read_ahead: bool = True) -> Binar
 
 def created(storage: FileStorage, path: str) -> BinaryIO:
     """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
-    return cast(BinaryIO, io.BufferedWriter(_NewFile(storage, path), READ_AHEAD))
+    return cast(BinaryIO, io.BufferedWriter(_NewFile(storage, path), WRITE_BUFFER))
 
 
 def copy_range(source: BinaryIO, target: BinaryIO, *, offset: int, length: int) -> bool:

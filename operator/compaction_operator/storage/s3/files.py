@@ -6,26 +6,33 @@ from dataclasses import replace
 
 from compaction_operator.storage.files import RangedReader
 from compaction_operator.storage.s3.multipart import MIN_PART, Multipart, Part, Range
-from compaction_operator.storage.s3.objects import Bucket, Object, new_mark
+from compaction_operator.storage.s3.objects import Bucket, new_mark
 
 PART_BYTES = 8 << 20
 """Size of a part of bytes that this process writes."""
+
+END_BYTES = 32 << 10
+"""How much of an object's end comes when it is opened: the tail of most files."""
 
 _PREFIX_BYTES = 64
 """Most bytes before a copied range that are looked for in its source: there, ORC's first stripe follows the magic."""
 
 
 class S3Reader:
-    """An open object: its size in bytes, and its ranges. All are of the version that was opened."""
+    """An open object: its size in bytes, and its ranges. All are of the version that was opened.
 
-    def __init__(self, bucket: Bucket, found: Object) -> None:
+    The request that opens it brings its end, which ORC's readers want first.
+    """
+
+    def __init__(self, bucket: Bucket, key: str) -> None:
         self.bucket = bucket
-        self.found = found
-        self.size: int = found.size
+        self.found, self._end = bucket.end(key, END_BYTES)
+        self.size: int = self.found.size
 
     def read(self, offset: int, length: int) -> bytes:
         """Return a range that lies within the object."""
-        return self.bucket.get(self.found, offset, length)
+        inside = offset - (self.size - len(self._end))
+        return self._end[inside : inside + length] if inside >= 0 else self.bucket.get(self.found, offset, length)
 
 
 class S3Writer:

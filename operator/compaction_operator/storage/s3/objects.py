@@ -26,6 +26,9 @@ DELETE_KEYS = 1000
 MARK = "compaction-mark"
 """Metadata by which a writer knows its own object again when the answer to its creation was lost."""
 
+NO_RANGE = 416
+"""Status of a range that an object does not have: an empty one has none."""
+
 TAKEN = {409, 412}
 """Status of a creation that found the name taken, or another call working on it."""
 
@@ -172,6 +175,27 @@ class Bucket:
         if len(data) != length:
             raise S3Error(f"{self.uri(found.key)}: read: {len(data)} bytes came instead of {length}")
         return data
+
+    def end(self, key: str, length: int) -> tuple[Object, bytes]:
+        """Return an object with its last bytes, at most `length`, by one request. Raises NotFoundError."""
+        answers: list[GetObjectOutputTypeDef] = []
+
+        def ask() -> "GetObjectOutputTypeDef":
+            answers.append(self.client.get_object(Bucket=self.name, Key=key, Range=f"bytes=-{length}"))
+            return answers[-1]
+
+        try:
+            data = self._body(key, ask)
+        except S3Error as error:
+            if error.status != NO_RANGE or not (found := self.head(key)) or found.size:
+                raise
+            return found, b""
+        answer = answers[-1]
+        size = answer.get("ContentRange", "").rpartition("/")[2]
+        found = Object(key, int(size) if size.isdigit() else len(data), answer["ETag"])
+        if len(data) != min(length, found.size):
+            raise S3Error(f"{self.uri(key)}: read: {len(data)} bytes came of the last {length} of {found.size}")
+        return found, data
 
     def content(self, key: str) -> bytes:
         """Return a whole object. Raises NotFoundError."""

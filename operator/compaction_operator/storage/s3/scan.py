@@ -31,27 +31,29 @@ class _Scan:
         self._list = pages
         self._pages: Iterator[Page] = iter(())
         self._page = Page((), more=True)
+        self._next = 0
 
     def below(self, prefix: str) -> Iterator[Object]:
         """Yield the objects below a prefix that is behind all earlier ones."""
-        self._go_to(prefix)
-        while True:
-            yield from (one for one in self._page.objects if one.key.startswith(prefix))
-            if not self._page.more or not self._may_continue(prefix):
-                return
-            self._page = next(self._pages)
+        self._jump_to(prefix)
+        while (found := self._peek()) and found.key.encode() < prefix.encode():
+            self._next += 1
+        while (found := self._peek()) and found.key.startswith(prefix):
+            self._next += 1
+            yield found
 
-    def _go_to(self, prefix: str) -> None:
-        """Skip what is between: a new listing begins where this page does not reach."""
-        if self._page.more and not self._reaches(prefix):
+    def _peek(self) -> Object | None:
+        """Return the next object, None behind the last one."""
+        while self._next == len(self._page.objects):
+            if not self._page.more:
+                return None
+            self._page, self._next = next(self._pages), 0
+        return self._page.objects[self._next]
+
+    def _jump_to(self, prefix: str) -> None:
+        """Begin a new listing where this page does not reach, to skip what is between."""
+        last = self._page.objects[-1].key if self._page.objects else ""
+        if self._page.more and last.encode() < prefix.encode():
             # NB: the listing begins behind this key, and a marker's key is the prefix itself.
             self._pages = self._list(self._folder, prefix.removesuffix("/"))
-            self._page = next(self._pages)
-
-    def _reaches(self, prefix: str) -> bool:
-        return bool(self._page.objects) and self._page.objects[-1].key.encode() >= prefix.encode()
-
-    def _may_continue(self, prefix: str) -> bool:
-        """Whether the next page may have more below a prefix: the last key of this one is not behind it."""
-        last = self._page.objects[-1].key if self._page.objects else ""
-        return last.startswith(prefix) or last.encode() < prefix.encode()
+            self._page, self._next = next(self._pages), 0

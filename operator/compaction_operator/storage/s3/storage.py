@@ -87,7 +87,13 @@ class S3Storage:
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        return self._bucket.content(self._file_key(path))
+        key = self._file_key(path)
+        try:
+            return self._bucket.content(key)
+        except NotFoundError as error:
+            if self._bucket.first(f"{key}/"):
+                raise StorageError(f"{path} is a directory") from error
+            raise
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file at once."""
@@ -140,10 +146,7 @@ class S3Storage:
 
     def reader(self, path: str) -> S3Reader:
         """Open a file to read its ranges, all of the version of now."""
-        found = self._bucket.head(self._file_key(path))
-        if found is None:
-            raise NotFoundError(f"{path} does not exist")
-        return S3Reader(self._bucket, found)
+        return S3Reader(self._bucket, self._file_key(path))
 
     def writer(self, path: str) -> S3Writer:
         """Create a file. NB: whether the name is free is known when it is closed."""
