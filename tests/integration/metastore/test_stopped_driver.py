@@ -15,7 +15,7 @@ from compaction_operator.api.cleanup import PublishedState, Upload
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.metastore import MetastoreClient
+from compaction_operator.metastore import MetastoreClient, QueueState
 from compaction_operator.storage.s3.uploads import S3Uploads
 from tests.integration.metastore.controller_steps import ControllerSteps, attempt_of, cleanup_of, real_work
 from tests.integration.metastore.fixture_table import FixtureTable, spec_of
@@ -135,6 +135,14 @@ def done_again(table: FixtureTable, server: MetastoreServer) -> None:
     assert steps.finish() is None
 
 
+def done_again_with_hives_cleaner(table: FixtureTable) -> None:
+    """Let a second attempt compact, and Hive clean up after it."""
+    result = table.run(CompactionType.MINOR, partitions=P1, attempt=2, pod="pod2")
+    assert result.reason is Reason.COMPACTED
+    is_cleaned = lambda: table.queue()[-1].state is QueueState.SUCCEEDED  # noqa: E731
+    wait_until(is_cleaned, timeout=SECONDS, what="Hive's Cleaner", poll=0.2)
+
+
 def is_forgotten(table: FixtureTable, txn: int) -> Callable[[], bool]:
     return lambda: table.admin.valid_txns().is_valid(txn)
 
@@ -145,6 +153,21 @@ def test_nothing_of_a_driver_that_wakes_too_late_becomes_visible(
 ) -> None:
     ended(try_it, server, stopped)
     done_again(try_it, server)
+    require_nothing_new(try_it, server, stopped)
+
+
+@pytest.mark.parametrize(("server", "step"), [("4.0.1-minio-cleaner", "1 complete")], indirect=["server"])
+def test_nor_does_it_where_hives_own_cleaner_is_at_work(
+    try_it: FixtureTable, server: MetastoreServer, stopped: StoppedDriver, step: str
+) -> None:
+    """It makes the metastore forget, too."""
+    ended(try_it, server, stopped)
+    done_again_with_hives_cleaner(try_it)
+    require_nothing_new(try_it, server, stopped)
+
+
+def require_nothing_new(try_it: FixtureTable, server: MetastoreServer, stopped: StoppedDriver) -> None:
+    """Wake the driver when the metastore has forgotten its transaction: it publishes nothing, and leaves nothing."""
     wait_until(is_forgotten(try_it, stopped.txn), timeout=SECONDS, what="the metastore to forget", poll=0.1)
     after = try_it.names(PARTITION)
     assert try_it.visible(PARTITION) == PAIR
