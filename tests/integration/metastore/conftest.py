@@ -43,11 +43,10 @@ KNOWN: Mapping[str, Known] = {
     "4.0.1-postgres": Known("4.0.1", "postgres"),
     "3.1.3-hdfs": Known("3.1.3", storage="hdfs"),
     "4.0.1-hdfs": Known("4.0.1", storage="hdfs"),
-    **{
-        f"4.0.1-{bucket}": Known("4.0.1", storage=bucket, properties=FORGETTING)
-        for bucket in ("minio", "minio-versioned", "versitygw", "versitygw-versioned")
-    },
-    "4.0.1-minio-cleaner": Known("4.0.1", storage="minio", properties={**FORGETTING, **CLEANER}),
+    "4.0.1-minio": Known("4.0.1", storage="minio", properties=FORGETTING),
+    "4.0.1-minio-versioned": Known("4.0.1", storage="minio-versioned", properties={**FORGETTING, **CLEANER}),
+    "4.0.1-versitygw": Known("4.0.1", storage="versitygw", properties=FORGETTING),
+    "4.0.1-versitygw-versioned": Known("4.0.1", storage="versitygw-versioned", properties=FORGETTING),
 }
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 

@@ -1,11 +1,10 @@
 """Hive's own Cleaner next to this project: what it makes of entries that went through our hands."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sandbox.harness.places import Place, location_of
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import CLEANER, MetastoreServer
@@ -13,39 +12,23 @@ from sandbox.metastore.server import CLEANER, MetastoreServer
 from compaction_operator.acid.names import ORC_ACID_VERSION, ORC_ACID_VERSION_CONTENT
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore import QueueJob, QueueState
-from tests.integration.conftest import TestBucket
 
 TABLE = {"database": "cleaned", "table": "t"}
 
 
-@pytest.fixture(params=["file", "minio"])
-def warehouse(
-    request: pytest.FixtureRequest, tmp_path: Path, bucket_of: Callable[[str], TestBucket]
-) -> tuple[Place, Mapping[str, str]]:
-    """A folder of its own, and how Hive reaches it."""
-    if request.param == "file":
-        return tmp_path / "warehouse", {}
-    bucket = bucket_of("minio")
-    return bucket.root / "cleaner", bucket.server.hadoop(bucket.name)
-
-
 @pytest.fixture
-def directory(warehouse: tuple[Place, Mapping[str, str]]) -> Place:
-    return warehouse[0] / "cleaned.db" / "t"
-
-
-@pytest.fixture
-def admin(tmp_path: Path, warehouse: tuple[Place, Mapping[str, str]], directory: Place) -> Iterator[MetastoreAdmin]:
-    place, reached_by = warehouse
-    server = MetastoreServer(tmp_path, hive="4.0.1", warehouse=place, properties={**CLEANER, **reached_by})
+def admin(tmp_path: Path) -> Iterator[MetastoreAdmin]:
+    server = MetastoreServer(tmp_path, hive="4.0.1", properties=CLEANER)
     with server, MetastoreAdmin(server.settings()) as admin:
-        admin.create_database("cleaned", location=location_of(directory.parent))
-        admin.create_table("cleaned", "t", location=location_of(directory), columns=[("id", "int")])
+        location = f"file:{server.warehouse}/cleaned.db"
+        admin.create_database("cleaned", location=location)
+        admin.create_table("cleaned", "t", location=f"{location}/t", columns=[("id", "int")])
         yield admin
 
 
-def test_hives_cleaner_and_ours_may_both_end_an_entry(admin: MetastoreAdmin, directory: Place) -> None:
+def test_hives_cleaner_and_ours_may_both_end_an_entry(admin: MetastoreAdmin) -> None:
     """It cleans after a third party as after Hive's own Worker; our mark comes second then, and changes nothing."""
+    directory = Path(admin.get_table("cleaned", "t").location.removeprefix("file:"))
     deltas = [write(admin, directory) for _ in range(2)]
     reader = admin.open_txn(user="reader", agent="test")
     job, base = compact(admin, directory)
@@ -58,7 +41,7 @@ def test_hives_cleaner_and_ours_may_both_end_an_entry(admin: MetastoreAdmin, dir
     assert state(admin, job) is QueueState.SUCCEEDED
 
 
-def write(admin: MetastoreAdmin, directory: Place) -> str:
+def write(admin: MetastoreAdmin, directory: Path) -> str:
     """Insert something; returns the name of its directory."""
     txn = admin.open_txn(user="writer", agent="test")
     write_id = admin.allocate_write_id(txn, "cleaned", "t")
@@ -67,7 +50,7 @@ def write(admin: MetastoreAdmin, directory: Place) -> str:
     return name
 
 
-def compact(admin: MetastoreAdmin, directory: Place) -> tuple[QueueJob, str]:
+def compact(admin: MetastoreAdmin, directory: Path) -> tuple[QueueJob, str]:
     """Compact as a driver does; returns the entry and the name of the new base."""
     admin.enqueue_compaction(**TABLE, partition=None, type=CompactionType.MAJOR, pool="ours")
     job, txn = admin.take_compaction(pool="ours", worker="w"), admin.open_compaction_txn(agent="test")
@@ -80,7 +63,7 @@ def compact(admin: MetastoreAdmin, directory: Place) -> tuple[QueueJob, str]:
     return job, base
 
 
-def fill(directory: Place) -> str:
+def fill(directory: Path) -> str:
     """Make a directory with what the Cleaner looks at: names."""
     directory.mkdir()
     (directory / ORC_ACID_VERSION).write_bytes(ORC_ACID_VERSION_CONTENT)

@@ -43,7 +43,7 @@ BREAKS: dict[str, tuple[str, Fault]] = {
 def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> None:
     """Rows, ROW__IDs and directories are right, and nothing is left behind, when {name}."""
     scenario, fault = BREAKS[name]
-    _require_right(runner, Plan(scenario=scenario, faults=(fault,)))
+    require_right(runner, Plan(scenario=scenario, faults=(fault,)))
 
 
 def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> None:
@@ -52,13 +52,13 @@ def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> Non
         step = _step(Role.DRIVER, PUBLISH.format("delta_0000001_0000005"))
     else:
         step = _step(Role.DRIVER, "metastore mark_compacted")
-    _require_right(runner, Plan(scenario="pair", faults=(_fault(step, Moment.AFTER),)))
+    require_right(runner, Plan(scenario="pair", faults=(_fault(step, Moment.AFTER),)))
 
 
 def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_one(runner: PlanRunner) -> None:
     """It comes after the driver has looked its table up, and before it locks the name."""
     step = _step(Role.DRIVER, "metastore lock")
-    _require_right(runner, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
+    require_right(runner, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_worker_of_hives_that_publishes_late_doubles_no_row_unsaid(
     """
     if runner.plane.hive != "3.1.3":
         pytest.skip("Hive 4 keeps its Workers out by the queue")
-    assert _require_right(runner, Plan(scenario="worker", faults=(begins,))).attempts == attempts
+    assert require_right(runner, Plan(scenario="worker", faults=(begins,))).attempts == attempts
 
 
 def test_consecutive_seeds_break_every_step() -> None:
@@ -88,7 +88,8 @@ def test_consecutive_seeds_break_every_step() -> None:
     assert sorted(map(str, chosen)) == sorted(str(step) for found in steps.values() for step in found)
 
 
-def _require_right(runner: PlanRunner, plan: Plan) -> Outcome:
+def require_right(runner: PlanRunner, plan: Plan) -> Outcome:
+    """Run a plan, which must come to its step and end right."""
     outcome = runner.run(plan, ideal=None)
     assert not outcome.problems, f"{plan}:\n" + "\n".join(outcome.problems)
     assert outcome.broken, f"{plan}: its step did not come"
