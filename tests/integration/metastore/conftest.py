@@ -7,14 +7,15 @@ generations. With the mark
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import pytest
-from sandbox.harness.places import location_of
+from sandbox.harness.places import Place, location_of
 from sandbox.hdfs.path import HdfsPath
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import FORGETTING, Database, Hive, MetastoreServer
+from sandbox.metastore.server import CLEANER, FORGETTING, Database, Hive, MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
 from tests.integration.conftest import TestBucket
@@ -24,18 +25,29 @@ from tests.integration.metastore.fixture_table import make_table as create_fixtu
 from tests.unit.driver.support import Store
 
 SERVERS = ("3.1.3", "4.0.1")
-KNOWN: Mapping[str, tuple[Hive, Database, str]] = {
-    "3.1.3": ("3.1.3", "derby", "file"),
-    "4.0.1": ("4.0.1", "derby", "file"),
-    "4.0.1-postgres": ("4.0.1", "postgres", "file"),
-    "3.1.3-hdfs": ("3.1.3", "derby", "hdfs"),
-    "4.0.1-hdfs": ("4.0.1", "derby", "hdfs"),
-    "4.0.1-minio": ("4.0.1", "derby", "minio"),
-    "4.0.1-minio-versioned": ("4.0.1", "derby", "minio-versioned"),
-    "4.0.1-versitygw": ("4.0.1", "derby", "versitygw"),
-    "4.0.1-versitygw-versioned": ("4.0.1", "derby", "versitygw-versioned"),
+
+
+@dataclass(frozen=True)
+class Known:
+    """A metastore: its version, its database, where its tables lie (`file`, `hdfs` or a bucket), and properties."""
+
+    hive: Hive
+    database: Database = "derby"
+    storage: str = "file"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+KNOWN: Mapping[str, Known] = {
+    "3.1.3": Known("3.1.3"),
+    "4.0.1": Known("4.0.1"),
+    "4.0.1-postgres": Known("4.0.1", "postgres"),
+    "3.1.3-hdfs": Known("3.1.3", storage="hdfs"),
+    "4.0.1-hdfs": Known("4.0.1", storage="hdfs"),
+    "4.0.1-minio": Known("4.0.1", storage="minio", properties=FORGETTING),
+    "4.0.1-minio-versioned": Known("4.0.1", storage="minio-versioned", properties={**FORGETTING, **CLEANER}),
+    "4.0.1-versitygw": Known("4.0.1", storage="versitygw", properties=FORGETTING),
+    "4.0.1-versitygw-versioned": Known("4.0.1", storage="versitygw-versioned", properties=FORGETTING),
 }
-"""Version, database, and where tables lie: `file`, `hdfs`, or a bucket."""
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 
 
@@ -66,20 +78,25 @@ def metastores(
 
         def metastore(name: str) -> MetastoreServer:
             if name not in started:
-                hive, database, storage = KNOWN[name]
-                folder, options = tmp_path_factory.mktemp(name), warehouse(name, storage)
-                server = MetastoreServer(folder, hive=hive, database=database, **options)
+                known, folder = KNOWN[name], tmp_path_factory.mktemp(name)
+                warehouse, reached_by = place(name, known.storage)
+                server = MetastoreServer(
+                    folder,
+                    hive=known.hive,
+                    database=known.database,
+                    warehouse=warehouse,
+                    properties={**known.properties, **reached_by},
+                )
                 started[name] = stack.enter_context(server)
             return started[name]
 
-        def warehouse(name: str, storage: str) -> dict[str, Any]:
-            if storage == "hdfs":
-                return {"warehouse": HdfsPath(request.getfixturevalue("hdfs").uri) / name}
+        def place(name: str, storage: str) -> tuple[Place | None, Mapping[str, str]]:
             if storage == "file":
-                return {}
+                return None, {}
+            if storage == "hdfs":
+                return HdfsPath(request.getfixturevalue("hdfs").uri) / name, {}
             bucket: TestBucket = request.getfixturevalue("bucket_of")(storage)
-            properties = {**bucket.server.hadoop(bucket.name), **FORGETTING}
-            return {"warehouse": bucket.root / "warehouse", "properties": properties}
+            return bucket.root / name, bucket.server.hadoop(bucket.name)
 
         yield metastore
 

@@ -43,12 +43,12 @@ BREAKS: dict[str, tuple[str, Fault]] = {
 def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> None:
     """Rows, ROW__IDs and directories are right, and nothing is left behind, when {name}."""
     scenario, fault = BREAKS[name]
-    _require_right(runner, Plan(scenario=scenario, faults=(fault,)))
+    require_right(runner, Plan(scenario=scenario, faults=(fault,)))
 
 
 def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> None:
     """Hive 3: between the renames of a minor's pair. Hive 4: between the queue entry's end and the commit."""
-    _require_right(runner, _half_published(runner.plane.hive))
+    require_right(runner, _half_published(runner.plane.hive))
 
 
 def _half_published(hive: str) -> Plan:
@@ -58,21 +58,21 @@ def _half_published(hive: str) -> Plan:
 
 def test_a_driver_dies_and_another_is_late_on_hdfs(runner_on_hdfs: PlanRunner) -> None:
     """The one when half is published, the other when the next attempt's cleanup is done."""
-    _require_right(runner_on_hdfs, _half_published(runner_on_hdfs.plane.hive))
+    require_right(runner_on_hdfs, _half_published(runner_on_hdfs.plane.hive))
     late = _fault(JOURNAL, Moment.BEFORE, Action.PAUSE, Wake.CLEANED)
-    _require_right(runner_on_hdfs, Plan(scenario="pair", faults=(late,)))
+    require_right(runner_on_hdfs, Plan(scenario="pair", faults=(late,)))
 
 
 def test_the_controller_dies_within_a_deletion_on_hdfs(runner_on_hdfs: PlanRunner) -> None:
     """After its first directory: HDFS deletes a tree at once."""
     step = _step(Role.CONTROLLER, "delete _compaction_trash_delta_0000001_0000001_0000")
-    _require_right(runner_on_hdfs, Plan(scenario="minor", faults=(_fault(step, Moment.AFTER),)))
+    require_right(runner_on_hdfs, Plan(scenario="minor", faults=(_fault(step, Moment.AFTER),)))
 
 
 def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_one(runner: PlanRunner) -> None:
     """It comes after the driver has looked its table up, and before it locks the name."""
     step = _step(Role.DRIVER, "metastore lock")
-    _require_right(runner, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
+    require_right(runner, Plan(scenario="renamed", faults=(_fault(step, Moment.BEFORE, Action.RENAME),)))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_worker_of_hives_that_publishes_late_doubles_no_row_unsaid(
     """
     if runner.plane.hive != "3.1.3":
         pytest.skip("Hive 4 keeps its Workers out by the queue")
-    assert _require_right(runner, Plan(scenario="worker", faults=(begins,))).attempts == attempts
+    assert require_right(runner, Plan(scenario="worker", faults=(begins,))).attempts == attempts
 
 
 def test_consecutive_seeds_break_every_step() -> None:
@@ -102,7 +102,8 @@ def test_consecutive_seeds_break_every_step() -> None:
     assert sorted(map(str, chosen)) == sorted(str(step) for found in steps.values() for step in found)
 
 
-def _require_right(runner: PlanRunner, plan: Plan) -> Outcome:
+def require_right(runner: PlanRunner, plan: Plan) -> Outcome:
+    """Run a plan, which must come to its step and end right."""
     outcome = runner.run(plan, ideal=None)
     assert not outcome.problems, f"{plan}:\n" + "\n".join(outcome.problems)
     assert outcome.broken, f"{plan}: its step did not come"
