@@ -43,6 +43,7 @@ condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehous
         StillThereError
         StorageError                    UnreadableFile
             AlreadyExistsError
+            NoAnswer
             NotFoundError
         TableGoneError
         UndecidedError

@@ -7,13 +7,15 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from compaction_operator.storage.base import StorageError
+
 T = TypeVar("T")
 
 
-class NoAnswer(Exception):  # noqa: N818 # it says what happened
+class NoAnswer(StorageError):  # noqa: N818 # it says what happened
     """A call was given up. Whether it was or will be carried out is not known, unless `begun` is false."""
 
-    def __init__(self, message: str, *, begun: bool) -> None:
+    def __init__(self, message: str, *, begun: bool = True) -> None:
         super().__init__(message)
         self.begun = begun
 
@@ -44,7 +46,7 @@ class BoundedCalls:
         except TimeoutError:
             if answer.done():
                 return answer.result()
-            raise NoAnswer(f"no answer for {timeout:g} s", begun=True) from None
+            raise NoAnswer(f"no answer for {timeout:.3g} s", begun=True) from None
 
     def _start_unless_idle(self) -> None:
         """Have a thread for the job that was put. There are no more jobs than slots, so no more threads either."""
