@@ -2,8 +2,8 @@
 
 Beside an exception is the reason that a TableCompaction's condition shows when it ends a driver. Without a reason of
 its own it has that of the exception above it. Before an attempt, a MetastoreError is MetastoreUnavailable, and a
-StorageError is UnsupportedTable for a Hive table and StorageUnavailable for a Hudi table. A CompactionCleanup's
-condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehouse, and the names of other exceptions.
+StorageError is StorageUnavailable. A CompactionCleanup's condition shows the reasons MetastoreUnavailable, NotAllowed
+and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
         HudiError                       UnsupportedTable
@@ -33,6 +33,7 @@ condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehous
             TableNotFound               TableNotFound
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
+        NoAnswer
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
@@ -41,10 +42,10 @@ condition shows the reasons MetastoreUnavailable, NotAllowed and UnknownWarehous
         ReadersBusyError
         Refused                         (its own)
         StillThereError
-        StorageError                    UnreadableFile
+        StorageError                    UnreadableFile, or StorageUnavailable
             AlreadyExistsError
-            NoAnswer
             NotFoundError
+            S3Error
         TableGoneError
         UndecidedError
         UnsupportedLayout (ValueError)  UnsupportedTable

@@ -9,12 +9,14 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.kerberos.kdc import Kdc
-from sandbox.plane.processes import free_ports
+
+if TYPE_CHECKING:  # the plane imports this module, and the KDC the plane
+    from sandbox.kerberos.kdc import Kdc
 
 HERE = Path(__file__).parent
 PACKAGE = "org.apache.hadoop.hdfs.server"
@@ -51,7 +53,7 @@ class HdfsServer:
     the data.
     """
 
-    def __init__(self, folder: Path, *, kdc: Kdc | None = None, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *, kdc: "Kdc | None" = None, properties: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._kdc = kdc
         self._properties = properties or {}
@@ -168,7 +170,7 @@ class HdfsServer:
         write_properties(self.configuration / "core-site.xml", core)
         write_properties(self.configuration / "hdfs-site.xml", hdfs | dict(self._properties))
 
-    def _secure(self, kdc: Kdc) -> dict[str, str]:
+    def _secure(self, kdc: "Kdc") -> dict[str, str]:
         """Return what makes NameNode and DataNode log in, and DataNodes ask for block tokens."""
         if not self.service_keytab:
             self.service_keytab = kdc.keytab(SERVICE, "HTTP/localhost")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fetch.sh: puts the Spark bundles of Hudi 1.0.2 and 1.2.0 into the user's cache, unless they are there already.
+# fetch.sh: puts the Spark bundles of Hudi 1.0.2 and 1.2.0, and the connector to S3, into the user's cache, unless they are there already.
 # Prints their folder on standard output, progress on standard error. Needs a JDK and Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,5 +14,5 @@ download() { # output folder
   chmod -R a+rX "$1"
 }
 
-[ -d "$BUNDLES" ] || step "Hudi's Spark bundles (190 MB)" into_cache "$BUNDLES" download
+[ -d "$BUNDLES" ] || step "Hudi's Spark bundles and the S3 connector (195 MB)" into_cache "$BUNDLES" download
 echo "$BUNDLES"

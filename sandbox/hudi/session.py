@@ -12,6 +12,8 @@ from typing import Any, Self
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from compaction_operator.driver.hadoop import Hadoop, trust
+from compaction_operator.driver.hudi.setup import s3_jars
 from compaction_operator.driver.spark import hudi_settings
 
 HERE = Path(__file__).parent
@@ -47,19 +49,25 @@ class HudiSession:
     """Spark with the bundle of one version of Hudi.
 
     Two bundles cannot share a JVM and PySpark knows one JVM at a time, so only one session may be open; a JVM that an
-    earlier, ended context of this process left is ended first. `cores` are the tasks that run at a time.
+    earlier, ended context of this process left is ended first. `cores` are the tasks that run at a time. `hadoop` says
+    how the JVM reaches HDFS or S3.
     """
 
-    def __init__(self, version: str, *, cores: int = 2) -> None:
+    def __init__(self, version: str, *, cores: int = 2, hadoop: Hadoop | None = None) -> None:
         self.version = version
+        store = hadoop or Hadoop()
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.update(store.environment)
         _end_jvm()
         builder = SparkSession.builder.master(f"local[{cores}]").appName(f"hudi-{version}")
         builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp(prefix="spark-warehouse-"))
-        for key, value in (SETTINGS | hudi_settings(bundle_jar(version), SETTINGS)).items():
+        jars = [bundle_jar(version), *s3_jars(bundles())]
+        for key, value in (SETTINGS | hudi_settings(jars, SETTINGS, store)).items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
+        if store.authorities:
+            trust(self.spark, store.authorities)
         self.spark.sparkContext.setLogLevel("ERROR")
 
     def __enter__(self) -> Self:

@@ -42,16 +42,26 @@ class SmallTable:
     ) -> None:
         self.spark = spark
         self.location = location
+        self.uri = str(location)
         self.ordering = ordering
         self.expected: dict[int, Row] = {}
+        self._written = location.exists()
         self.partitioned = partitioned
         self.options = _options(ordering, partitioned=partitioned) | dict(options or {})
+
+    @classmethod
+    def at(cls, spark: SparkSession, uri: str, *, ordering: Ordering, options: Mapping[str, str]) -> "SmallTable":
+        """Return a table of its own that is not on this machine's disk, but at a URI of Hadoop's."""
+        table = cls(spark, Path(uri), ordering=ordering, options=options)
+        table.uri = uri
+        return table
 
     def copy_to(self, location: Path, options: Mapping[str, str] | None = None) -> "SmallTable":
         """Return a table of its own with the same files, written from now on with these options too."""
         twin = copy.copy(self)
         shutil.copytree(self.location, location)
         twin.location = location
+        twin.uri = str(location)
         twin.options = self.options | dict(options or {})
         twin.expected = dict(self.expected)
         return twin
@@ -86,13 +96,14 @@ class SmallTable:
     def _write(self, rows: DataFrame, part: str, operation: str) -> None:
         if self.partitioned:
             rows = rows.selectExpr("*", f"'{part}' part")
-        mode = "append" if self.location.exists() else "overwrite"
+        mode = "append" if self._written else "overwrite"
         options = self.options | {"hoodie.datasource.write.operation": operation}
-        rows.write.format("hudi").options(**options).mode(mode).save(str(self.location))
+        rows.write.format("hudi").options(**options).mode(mode).save(self.uri)
+        self._written = True
 
     def read(self, **options: str) -> list[tuple[int, Row]]:
         """Return all rows as Spark reads them, by id; one that is there twice comes twice."""
-        found = self.spark.read.format("hudi").options(**options).load(str(self.location)).select("id", "ts", "v")
+        found = self.spark.read.format("hudi").options(**options).load(self.uri).select("id", "ts", "v")
         return sorted((row.id, Row(row.ts, row.v)) for row in found.collect())
 
     def check(self, when: str, **options: str) -> None:

@@ -7,8 +7,9 @@ from typing import Self
 
 import pyspark
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.plane.processes import Program, free_ports
+from sandbox.plane.processes import Program
 
 JARS = Path(pyspark.__file__).parent / "jars"
 LOCK_KEY = "hoodie.write.lock.zookeeper.lock_key"

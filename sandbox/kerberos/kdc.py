@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.plane.processes import Program, free_ports
+from sandbox.plane.processes import Program
 
 REALM = "COMPACTION.TEST"
 START_SECONDS = 30.0

@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.metastore.ports import free_port
 
 BINARIES = Path("/usr/lib/postgresql")
 USER = "postgres"
@@ -23,7 +23,7 @@ class PostgresServer:
         # NB: not below a folder of the caller's, through which that user may have no way.
         self._folder = tempfile.TemporaryDirectory(prefix="metastore-postgres-")
         self._data = Path(self._folder.name) / "data"
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore import MetastoreClient, MetastoreError, TableNotFound
-from sandbox.metastore.ports import free_port
+from sandbox.harness.places import Place, location_of
+from sandbox.harness.ports import free_ports
 from sandbox.metastore.postgres import PostgresServer
 
 HERE = Path(__file__).parent
@@ -24,8 +25,14 @@ STOP_SECONDS = 20.0
 Hive = Literal["3.1.3", "4.0.1"]
 Database = Literal["derby", "postgres"]
 
+ON_S3: tuple[Hive, ...] = ("4.0.1",)
+"""The versions whose tables the operator compacts on S3: 3.1.3 reads a directory from its first file on."""
+
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
 """Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
+
+FORGETTING = {"metastore.acid.txn.cleaner.interval": "1s"}
+"""Properties with which a metastore (4.0.1) soon forgets an aborted transaction that has nothing left anywhere."""
 
 
 def fetch(hive: Hive) -> Path:
@@ -35,8 +42,9 @@ def fetch(hive: Hive) -> Path:
 
 
 class MetastoreServer:
-    """One metastore process; Derby, configuration and log are in `folder`, the warehouse in `folder/warehouse`.
+    """One metastore process; Derby, configuration and log are in `folder`.
 
+    Tables lie in `warehouse`, by default `folder/warehouse`.
     `properties` are more of Hive's; where these want it, `address` and `connection` say how clients connect.
     `overrides` are those that have a value in `run.sh`.
     """
@@ -47,6 +55,7 @@ class MetastoreServer:
         *,
         hive: Hive = "3.1.3",
         database: Database = "derby",
+        warehouse: Place | None = None,
         txn_timeout_seconds: int = 300,
         properties: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
@@ -54,10 +63,10 @@ class MetastoreServer:
         connection: Mapping[str, Any] | None = None,
     ) -> None:
         self.hive = hive
-        self.warehouse = folder / "warehouse"
+        self.warehouse: Place = warehouse or folder / "warehouse"
         self.log = folder / "metastore.log"
         self._state = folder / "state"
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._postgres = PostgresServer() if database == "postgres" else None
         self._txn_timeout = txn_timeout_seconds
         self._properties = properties or {}
@@ -148,7 +157,7 @@ class MetastoreServer:
     def _environment(self) -> dict[str, str]:
         own = {
             "STATE_DIR": str(self._state),
-            "WAREHOUSE": f"file:{self.warehouse}",
+            "WAREHOUSE": location_of(self.warehouse),
             "PORT": str(self._port),
             "TXN_TIMEOUT": str(self._txn_timeout),
         }

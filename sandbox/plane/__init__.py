@@ -4,8 +4,9 @@ A `Plane` is etcd, kube-apiserver and kube-controller-manager (the sandbox's own
 operator's chart (resources, roles, tokens of its service accounts; no Deployment), the real controller
 (`compaction-operator run`), and a stand-in for the kubelet that runs the drivers of its Jobs (`compaction-operator job`
 with the environment of the manifest) and reports their pods' status. It starts in about 15 seconds, lies in one folder
-and ends with the process that made it. Controller and drivers are forked off a process that has done their imports: a
-compaction takes 1.5 seconds without Spark, about 10 with it (`spark=True`, the default: no executors).
+and ends with the process that made it. Tables lie on this machine's disk or (`storage="hdfs"`, `"s3"`) in a store of
+the plane's own. Controller and drivers are forked off a process that has done their imports: a compaction takes 1.5
+seconds without Spark, about 10 with it (`spark=True`, the default: no executors).
 
     with Plane(folder, hive="3.1.3", spark=False) as plane:
         admin = plane.admin()  # a MetastoreAdmin; files go below plane.metastore.warehouse
@@ -20,6 +21,7 @@ compaction takes 1.5 seconds without Spark, about 10 with it (`spark=True`, the 
         (driver,) = plane.drivers.current()  # of pods whose processes have not ended
         driver.kill(); driver.pause(); driver.resume(); plane.drivers.lose(driver)  # lose: the pod's node vanishes
         plane.metastore.kill(); plane.restart_metastore()  # also pause, resume
+    plane.store.kill(); plane.store.start()  # also pause, resume; None for this machine's disk
         plane.back_up_etcd(); plane.restore_etcd()  # all objects and resource versions as they were then
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.

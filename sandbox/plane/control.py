@@ -10,8 +10,9 @@ from typing import Any
 
 import kubernetes
 
+from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
-from sandbox.plane.processes import Program, free_ports
+from sandbox.plane.processes import Program
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
 START_SECONDS = 60.0

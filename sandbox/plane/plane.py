@@ -16,6 +16,8 @@ from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.chart import WAREHOUSE
+from sandbox.harness.places import StorageKind
+from sandbox.harness.ports import free_ports
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
@@ -24,7 +26,8 @@ from sandbox.plane.controller import Controller
 from sandbox.plane.install import NAMESPACE, Installed, install
 from sandbox.plane.kubelet import Kubelet
 from sandbox.plane.mirror import Mirror, Raw
-from sandbox.plane.processes import Entry, Launch, free_ports, inherited
+from sandbox.plane.processes import Entry, Launch, inherited
+from sandbox.plane.store import STORES, Store
 
 Answer = TypeVar("Answer")
 SPARK = {"driver": {"cores": 1, "memory": "512m"}}
@@ -51,6 +54,7 @@ class Plane:
         *,
         hive: Hive = "3.1.3",
         database: Database = "derby",
+        storage: StorageKind = "file",
         entry: Entry = pod.run,
         environment: Environment = _nothing_more,
         spark: bool = True,
@@ -60,10 +64,13 @@ class Plane:
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self.hive = hive
+        self.store: Store | None = STORES[storage](folder / "store") if storage in STORES else None
         self.metastore = MetastoreServer(
             folder / "metastore",
             hive=hive,
             database=database,
+            warehouse=self.store.warehouse if self.store else None,
+            properties=self.store.hadoop if self.store else None,
             txn_timeout_seconds=txn_timeout_seconds,
             overrides=overrides,
         )
@@ -98,6 +105,8 @@ class Plane:
             self.controller.kill()
             self.drivers.kill_all()
         self.metastore.stop()
+        if self.store:
+            self.store.kill()
         self._control.stop()
 
     def admin(self, *, user: str = "test") -> MetastoreAdmin:
@@ -208,9 +217,11 @@ class Plane:
     def _start(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._control.launch()
+        if self.store:
+            self.store.start()
         self.metastore.start()
         self._control.await_ready()
-        main = {"metastore": {"uris": [self.metastore.uri]}, **self._warehouse}
+        main = {"metastore": {"uris": [self.metastore.uri]}, **self._stores(), **self._warehouse}
         installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
         api = self._control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
@@ -219,6 +230,12 @@ class Plane:
         self.mirror.start()
         self.controller.start()
         return self
+
+    def _stores(self) -> Mapping[str, Any]:
+        """Return the chart's values by which the operator reaches the store."""
+        if self.store is None:
+            return {}
+        return {"locations": [str(self.metastore.warehouse)], "stores": self.store.values}
 
     def _make_processes(self, api: kubernetes.client.ApiClient, installed: Installed) -> None:
         drivers = self._folder / "drivers"

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,15 +21,6 @@ _context = get_context("forkserver")
 _context.set_forkserver_preload(list(PRELOADED))
 _starting = threading.Lock()
 """NB: the exit code of a process can be read once, and starting another reads those of all that have ended."""
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback that nothing uses."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Program:

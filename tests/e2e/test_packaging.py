@@ -182,6 +182,12 @@ BAD_VALUES = [
     ("warehouses[0].hudi.locations[0]=lake", "/warehouses/0/hudi/locations/0"),
     ("warehouses[0].hudi.options.hoodie=yes", "/warehouses/0/hudi/options"),
     ("warehouses[0].hudi.bundle=1.0.2", "/warehouses/0/hudi"),
+    ("warehouses[0].locations[0]=gs://bucket/w", "/warehouses/0/locations/0"),
+    ("warehouses[0].stores.gs.region=eu", "/warehouses/0/stores"),
+    ("warehouses[0].stores.hdfs.mountPath=/etc/hadoop/conf", "/warehouses/0/stores/hdfs"),
+    ("warehouses[0].stores.s3.endpoint=https://key:secret@host", "/warehouses/0/stores/s3/endpoint"),
+    ("warehouses[0].stores.s3.secretAccessKey=secret", "/warehouses/0/stores/s3"),
+    ("warehouses[0].stores.s3.buckets.b.secret.name=secret", "/warehouses/0/stores/s3/buckets/b"),
 ]
 
 
@@ -275,6 +281,71 @@ def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Pat
     pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"]
     assert [found["persistentVolumeClaim"]["claimName"] for found in pod["volumes"][2:]] == ["files"]
     assert [found["mountPath"] for found in pod["containers"][0]["volumeMounts"][2:]] == ["/warehouse"]
+
+
+SECRET = {"name": "client", "mountPath": "/etc/client"}
+HDFS_LOGIN = {"clientPrincipal": "c@R", "keytab": "/etc/client/keytab", "configFile": "/etc/client/krb5.conf"}
+
+
+def on_hdfs_and_s3(**settings: Any) -> list[Manifest]:
+    """Two warehouses on one HDFS with its metastore in the same realm, the second also on S3."""
+    hdfs = {"configMap": "hadoop-conf", "kerberos": HDFS_LOGIN, "secret": SECRET}
+    metastore = {
+        "uris": ["thrift://hive:9083"],
+        "kerberos": HDFS_LOGIN | {"principal": "hive/_HOST@R"},
+        "secret": SECRET | {"mountPath": "/etc/client/"},
+    }
+    one = {
+        "name": "one", "metastore": metastore, "namespaces": ["a"], "locations": ["hdfs://ns/w"],
+        "stores": {"hdfs": hdfs},
+    }  # fmt: skip
+    s3 = {"region": "eu-west-1", "secret": {"name": "s3-client", "mountPath": "/etc/s3"}} | settings
+    return [one, one | {"name": "two", "locations": ["hdfs://ns/w", "s3a://b"], "stores": {"hdfs": hdfs, "s3": s3}}]
+
+
+def test_the_controller_mounts_what_reaches_the_stores(cluster: Cluster, tmp_path: Path) -> None:
+    """Equal configurations and secrets of several warehouses once; the operator reads the same settings."""
+    rendered = cluster.render("--values", str(written(tmp_path, {"warehouses": on_hdfs_and_s3()})))
+    pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"]
+    sources = {volume.pop("name"): volume for volume in pod["volumes"]}
+    container = pod["containers"][0]
+    mounts = container["volumeMounts"]
+    assert {mount["mountPath"]: sources[mount["name"]] for mount in mounts[2:]} == {
+        "/etc/client": {"secret": {"secretName": "client", "defaultMode": 0o440}},
+        "/etc/hadoop/conf": {"configMap": {"name": "hadoop-conf"}},
+        "/etc/s3": {"secret": {"secretName": "s3-client", "defaultMode": 0o440}},
+    }
+    assert len(mounts) == len(sources) == 5
+    assert all(mount["readOnly"] for mount in mounts[2:])
+    assert container["env"] == [{"name": "KRB5_CONFIG", "value": "/etc/client/krb5.conf"}]
+    text = rendered["ConfigMap", RELEASE, "compaction-operator-config"]["data"]["config.yaml"]
+    assert [warehouse.name for warehouse in OperatorConfig.model_validate(yaml.safe_load(text)).warehouses] == [
+        "one", "two",
+    ]  # fmt: skip
+
+
+def test_two_secrets_at_one_path_are_refused(cluster: Cluster, tmp_path: Path) -> None:
+    """The message names both. The API server would only refuse the controller's pod, later."""
+    other = {"name": "s3-client", "mountPath": "/etc/client/"}
+    values = written(tmp_path, {"warehouses": on_hdfs_and_s3(secret=other)})
+    refused = cluster.refusal("helm", "template", RELEASE, str(CHART), "--values", str(values))
+    assert "mountPath /etc/client of two: secret client and secret s3-client cannot be mounted at one path" in refused
+
+
+def test_accounts_may_have_an_identity_in_a_cloud(cluster: Cluster) -> None:
+    """Each its own. Without annotations there are none."""
+
+    def annotations(*options: str) -> tuple[Any, Any]:
+        rendered = cluster.render("--values", str(SAMPLE_VALUES), *options)
+        controller = rendered["ServiceAccount", RELEASE, RELEASE]["metadata"]
+        driver = rendered["ServiceAccount", "analytics", "compaction-driver"]["metadata"]
+        return controller.get("annotations"), driver.get("annotations")
+
+    assert annotations() == (None, None)
+    key = "serviceAccountAnnotations.{}.eks\\.amazonaws\\.com/role-arn={}"
+    options = [f"--set={key.format(name, f'arn:{name}')}" for name in ("controller", "driver")]
+    role = "eks.amazonaws.com/role-arn"
+    assert annotations(*options) == ({role: "arn:controller"}, {role: "arn:driver"})
 
 
 def test_crds_can_be_left_out_and_are_kept(cluster: Cluster) -> None:

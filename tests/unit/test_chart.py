@@ -19,13 +19,21 @@ from compaction_operator.api.config import (
     Kerberos,
     Metastore,
     OperatorConfig,
-    Secret,
     SparkProfile,
     Tls,
     Volume,
     Warehouse,
 )
 from compaction_operator.api.model import DURATION_PATTERN
+from compaction_operator.api.stores import (
+    ENDPOINT_PATTERN,
+    S3,
+    Hdfs,
+    KerberosLogin,
+    S3Connection,
+    Secret,
+    StoreSettings,
+)
 from compaction_operator.controller.kube.resources import read_compaction
 from compaction_operator.controller.policy import refusal
 from tests.unit.controller.sandbox import compaction_raw
@@ -82,17 +90,36 @@ def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], def
         (("metastore", "tls"), Tls),
         (("metastore", "kerberos"), Kerberos),
         (("metastore", "secret"), Secret),
+        (("stores",), StoreSettings),
+        (("stores", "hdfs"), Hdfs),
+        (("stores", "hdfs", "kerberos"), KerberosLogin),
+        (("stores", "hdfs", "secret"), Secret),
+        (("stores", "s3"), S3),
+        (("stores", "s3", "secret"), Secret),
     ],
     ids=lambda part: part.__name__ if isinstance(part, type) else None,
 )
 def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...], model: type[BaseModel]) -> None:
     """The nested fields too."""
-    schema = values_schema()["definitions"]["warehouse"]
+    definitions = values_schema()["definitions"]
+    schema = definitions["warehouse"]
     for name in path:
         schema = schema["properties"][name]
+        schema = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     fields = model.model_json_schema()
     assert set(schema["properties"]) == set(fields["properties"])
     assert set(schema.get("required", [])) == set(fields.get("required", []))
+
+
+def test_values_have_the_fields_of_a_bucket() -> None:
+    """It has the same settings as all buckets together."""
+    definitions = values_schema()["definitions"]
+    buckets = definitions["warehouse"]["properties"]["stores"]["properties"]["s3"]["properties"]["buckets"]
+    fields = definitions[buckets["additionalProperties"]["$ref"].rpartition("/")[2]]["properties"]
+    assert set(fields) == set(S3Connection.model_json_schema()["properties"])
+    assert fields["endpoint"]["pattern"] == ENDPOINT_PATTERN
+    shared = definitions["warehouse"]["properties"]["stores"]["properties"]["s3"]["properties"]
+    assert {name: shared[name] for name in fields} == fields
 
 
 def test_values_durations_are_the_models() -> None:
@@ -122,6 +149,16 @@ def test_default_values_are_the_models_defaults() -> None:
     assert OperatorConfig.model_validate({**configuration, "profiles": profiles}) == OperatorConfig(
         warehouses=(), profiles=(SparkProfile(name="default", image="an-image"),)
     )
+
+
+def test_the_example_in_the_values_is_understood() -> None:
+    """What an administrator makes of the comment is a configuration that the operator takes."""
+    _, begin, rest = (CHART / "values.yaml").read_text().partition("# warehouses:\n")
+    comment = begin + rest.partition("\nwarehouses: []\n")[0]
+    example = yaml.safe_load("\n".join(line.removeprefix("#").removeprefix(" ") for line in comment.splitlines()))
+    (warehouse,) = OperatorConfig.model_validate({**example, "profiles": []}).warehouses
+    assert warehouse.volume is not None
+    assert set(warehouse.stores.to_json()) == {"hdfs", "s3"}
 
 
 def test_the_document_defaults() -> None:

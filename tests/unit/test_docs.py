@@ -1,13 +1,19 @@
 """The documents agree with what is there: links lead somewhere, and examples do not contradict each other."""
 
 import re
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from compaction_operator.api.config import OperatorConfig
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 120
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+VALUES = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -50,6 +56,22 @@ def test_every_page_is_listed() -> None:
     contents = ROOT / "docs/README.md"
     listed = {link.partition("#")[0] for link in LINK.findall(contents.read_text())}
     assert {path.name for path in (ROOT / "docs").glob("*.md")} - {contents.name} <= listed
+
+
+def values_of(document: Path) -> list[dict[str, Any]]:
+    """Return the examples of Helm values in a document that have warehouses."""
+    blocks = [textwrap.dedent(text) for _, text in VALUES.findall(document.read_text())]
+    return [yaml.safe_load(text) for text in blocks if re.search(r"^warehouses:", text, re.MULTILINE)]
+
+
+def test_examples_of_values_are_understood() -> None:
+    """What a reader copies from a page is a configuration that the operator takes."""
+    examples = [values for document in DOCUMENTS for values in values_of(document)]
+    stores = set[str]()
+    for values in examples:
+        config = OperatorConfig.model_validate({"warehouses": values["warehouses"], "profiles": []})
+        stores |= {store for warehouse in config.warehouses for store in warehouse.stores.to_json()}
+    assert stores == {"hdfs", "s3"}
 
 
 @pytest.mark.parametrize("page", ["hazards.md", "safety.md"])

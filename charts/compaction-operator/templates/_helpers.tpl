@@ -44,33 +44,48 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "items" ($namespaces | uniq | sortAlpha) | toJson -}}
 {{- end -}}
 
-{{/* The distinct volumes of all warehouses, as a JSON object {"items": [{claimName, mountPath}]}. */}}
-{{- define "compaction-operator.volumes" -}}
-{{- $volumes := list -}}
-{{- range .Values.warehouses -}}
-{{- with .volume -}}
-{{- $volumes = append $volumes . -}}
+{{/*
+What the warehouses need in the controller's pod, as a JSON object {"items": [{name, path, writable, source}]}: claims,
+Hadoop's configurations and secrets, each once. It fails if two different ones have one mount path.
+*/}}
+{{- define "compaction-operator.mounts" -}}
+{{- $found := dict -}}
+{{- range $warehouse := .Values.warehouses -}}
+{{- $stores := $warehouse.stores | default dict -}}
+{{- $hdfs := $stores.hdfs | default dict -}}
+{{- $mounts := list -}}
+{{- with $warehouse.volume -}}
+{{- $mounts = append $mounts (dict "kind" "warehouse" "what" (printf "claim %s" .claimName) "path" .mountPath "source" (dict "persistentVolumeClaim" (dict "claimName" .claimName))) -}}
+{{- end -}}
+{{- if $hdfs -}}
+{{- $mounts = append $mounts (dict "kind" "hadoop" "what" (printf "ConfigMap %s" $hdfs.configMap) "path" ($hdfs.mountPath | default "/etc/hadoop/conf") "source" (dict "configMap" (dict "name" $hdfs.configMap))) -}}
+{{- end -}}
+{{- range compact (list $warehouse.metastore.secret $hdfs.secret ($stores.s3 | default dict).secret) -}}
+{{- $mounts = append $mounts (dict "kind" "secret" "what" (printf "secret %s" .name) "path" .mountPath "source" (dict "secret" (dict "secretName" .name "defaultMode" 288))) -}}
+{{- end -}}
+{{- range $mount := $mounts -}}
+{{- $path := trimSuffix "/" $mount.path -}}
+{{- $other := get $found $path -}}
+{{- if and $other (ne $other.what $mount.what) -}}
+{{- fail (printf "warehouses: mountPath %s of %s: %s and %s cannot be mounted at one path" $path $warehouse.name $other.what $mount.what) -}}
+{{- end -}}
+{{- $_ := set $found $path $mount -}}
 {{- end -}}
 {{- end -}}
-{{- dict "items" ($volumes | uniq) | toJson -}}
+{{- $items := list -}}
+{{- range $index, $path := keys $found | sortAlpha -}}
+{{- $mount := get $found $path -}}
+{{- $items = append $items (dict "name" (printf "%s-%d" $mount.kind $index) "path" $path "writable" (eq $mount.kind "warehouse") "source" $mount.source) -}}
+{{- end -}}
+{{- dict "items" $items | toJson -}}
 {{- end -}}
 
-{{/* The distinct secrets of all metastores, as a JSON object {"items": [{name, mountPath}]}. */}}
-{{- define "compaction-operator.secrets" -}}
-{{- $secrets := list -}}
-{{- range .Values.warehouses -}}
-{{- with .metastore.secret -}}
-{{- $secrets = append $secrets . -}}
-{{- end -}}
-{{- end -}}
-{{- dict "items" ($secrets | uniq) | toJson -}}
-{{- end -}}
-
-{{/* The distinct Kerberos configuration files of all metastores, in the format of KRB5_CONFIG. */}}
+{{/* The distinct Kerberos configuration files of all metastores and HDFS, in the format of KRB5_CONFIG. */}}
 {{- define "compaction-operator.krb5Config" -}}
 {{- $files := list -}}
 {{- range .Values.warehouses -}}
-{{- with .metastore.kerberos -}}
+{{- $hdfs := (.stores | default dict).hdfs | default dict -}}
+{{- range compact (list .metastore.kerberos $hdfs.kerberos) -}}
 {{- with .configFile -}}
 {{- $files = append $files . -}}
 {{- end -}}

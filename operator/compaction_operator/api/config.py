@@ -1,5 +1,6 @@
 """Operator configuration, as Helm renders it: warehouses, Spark profiles and cleanup defaults."""
 
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -7,9 +8,17 @@ from pydantic import Field, model_validator
 
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
-from compaction_operator.api.stores import Secret, StoreSettings
+from compaction_operator.api.stores import (
+    HDFS_SCHEMES,
+    S3_SCHEMES,
+    KerberosLogin,
+    MountPath,
+    Secret,
+    StoreSettings,
+    scheme_of,
+)
 
-LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs|s3|s3a|s3n)://)"
+LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/:@]+(/|$))"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
@@ -68,7 +77,7 @@ class Volume(Model):
     """The persistent volume claim with the warehouse's files. It has the same name in each namespace."""
 
     claim_name: str
-    mount_path: str
+    mount_path: MountPath
 
 
 class HudiSettings(Model):
@@ -96,8 +105,9 @@ class Warehouse(Model):
     """One Hive warehouse, and the namespaces and databases that may use it.
 
     - `databases`: empty means all databases.
-    - `locations`: folders below which tables and partitions must lie. The default is the volume's mount path.
-    - `stores`: how HDFS and S3 are reached, where tables lie there.
+    - `locations`: folders below which tables and partitions must lie. The default is the volume's mount path. Folders
+      on HDFS and S3 are spelled as the metastore spells them (`hdfs://nameservice/a` and `hdfs://host:8020/a` are two).
+    - `stores`: how HDFS and S3 are reached. `locations` or `hudi.locations` must have a folder on each of them.
     - `deadline`: the maximum duration of an attempt, unless its compaction sets another.
     - `readers`: the values of `cleanup.readers` that a compaction may choose. LocksAndTransactions is always allowed.
     """
@@ -114,9 +124,54 @@ class Warehouse(Model):
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
     readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        self._require_a_store_for_each_location()
+        _require_one_each(self.mounts())
+        self._require_files_in_executors()
+        return self
+
+    def _require_a_store_for_each_location(self) -> None:
+        folders = (*self.locations, *self.hudi.locations)
+        for folder in folders:
+            if lacking := self.stores.lacking(folder):
+                raise ValueError(f"locations: {folder} needs the settings {lacking}")
+        schemes = {scheme_of(folder) for folder in folders}
+        stores = (("hdfs", self.stores.hdfs, HDFS_SCHEMES), ("s3", self.stores.s3, S3_SCHEMES))
+        for name, settings, known in stores:
+            if settings and not schemes & known:
+                raise ValueError(f"locations: list the folders of tables on {name}, which stores.{name} is for")
+        if (self.stores.hdfs or self.stores.s3) and not (self.locations or self.volume):
+            # NB: without folders, tables could lie anywhere that these stores reach.
+            raise ValueError("locations: list the folders of tables; without a volume they have no default")
+
+    def _require_files_in_executors(self) -> None:
+        """Executors read and write HDFS, but do not have the metastore's secret. A process has one KRB5_CONFIG."""
+        login = self.stores.hdfs.kerberos if self.stores.hdfs else None
+        if login is None:
+            return
+        own, secret = self.metastore.kerberos, self.metastore.secret
+        if own and own.config_file != login.config_file:
+            raise ValueError("stores.hdfs.kerberos.configFile: must be that of metastore.kerberos")
+        mounted = self.stores.secrets().values()
+        for name, file in _kerberos_files(login):
+            if secret and secret not in mounted and file.startswith(f"{secret.mount_path}/"):
+                raise ValueError(
+                    f"stores.hdfs.kerberos.{name}: only the metastore's secret has {file}; set hdfs.secret"
+                )
+
+    def mounts(self) -> Iterator[tuple[str, str]]:
+        """Yield the path of each thing that a pod mounts, and what it is."""
+        if self.volume:
+            yield self.volume.mount_path, f"claim {self.volume.claim_name}"
+        if self.stores.hdfs:
+            yield self.stores.hdfs.mount_path, f"ConfigMap {self.stores.hdfs.config_map}"
+        for secret in filter(None, (self.metastore.secret, *self.stores.secrets().values())):
+            yield secret.mount_path, f"secret {secret.name}"
+
     @property
     def allowed_locations(self) -> tuple[str, ...]:
-        """The folders below which tables and partitions must lie. Empty if no volume is configured either."""
+        """The folders below which tables and partitions must lie. Empty if nothing is configured that can hold any."""
         return self.locations or ((self.volume.mount_path,) if self.volume else ())
 
     def allows_namespace(self, namespace: str) -> bool:
@@ -175,6 +230,12 @@ class OperatorConfig(Model):
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """The controller's pod mounts what all warehouses need."""
+        _require_one_each(mount for warehouse in self.warehouses for mount in warehouse.mounts())
+        return self
+
     def warehouse(self, name: str) -> Warehouse | None:
         """Return the warehouse of that name, or None."""
         return next((warehouse for warehouse in self.warehouses if warehouse.name == name), None)
@@ -197,3 +258,16 @@ class OperatorConfig(Model):
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+def _require_one_each(mounts: Iterable[tuple[str, str]]) -> None:
+    known: dict[str, str] = {}
+    for path, what in mounts:
+        if (other := known.setdefault(path, what)) != what:
+            raise ValueError(f"mountPath {path}: {other} and {what} cannot be mounted at one path")
+
+
+def _kerberos_files(login: KerberosLogin) -> Iterator[tuple[str, str]]:
+    yield "keytab", login.keytab
+    if login.config_file:
+        yield "configFile", login.config_file

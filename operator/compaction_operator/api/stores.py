@@ -4,21 +4,37 @@ They are in Helm's values, in a driver's request and, as JSON, in the environmen
 secrets themselves.
 """
 
-from typing import Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
 from compaction_operator.api.model import Model
 
 STORES_VARIABLE = "COMPACTION_STORES"
 """Environment variable with the `StoreSettings` of a process that serves one warehouse."""
 
+HDFS_SCHEMES = frozenset({"hdfs", "viewfs"})
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+"""Three names of one store: which of them a location has depends on who wrote it into the metastore."""
+
+ENDPOINT_PATTERN = r"^https?://[^/@]+/?$"
+"""NB: no user and password: settings are in resources, where everyone may read them."""
+
+
+def scheme_of(location: str) -> str:
+    """Return the scheme of a location in lower case, `file` for a plain path."""
+    return location.partition(":")[0].lower() if ":" in location.partition("/")[0] else "file"
+
+
+MountPath = Annotated[str, AfterValidator(lambda path: path.rstrip("/") or "/")]
+"""Where pods mount something. Paths are compared, so each has one spelling."""
+
 
 class Secret(Model):
     """A Kubernetes secret that pods mount as files. It has the same name in each namespace."""
 
     name: str
-    mount_path: str
+    mount_path: MountPath
 
 
 class KerberosLogin(Model):
@@ -37,7 +53,7 @@ class Hdfs(Model):
     """
 
     config_map: str
-    mount_path: str = "/etc/hadoop/conf"
+    mount_path: MountPath = "/etc/hadoop/conf"
     kerberos: KerberosLogin | None = None
     secret: Secret | None = None
 
@@ -49,7 +65,7 @@ class S3Connection(Model):
     secret. Without it the pod's identity is used: web identity (IRSA), or the instance's metadata.
     """
 
-    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/]+/?$")
+    endpoint: str | None = Field(default=None, pattern=ENDPOINT_PATTERN)
     region: str | None = None
     path_style: bool = False
     ca_file: str | None = None
@@ -73,15 +89,14 @@ class StoreSettings(Model):
     hdfs: Hdfs | None = None
     s3: S3 | None = None
 
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        """Two stores must not mount different secrets at one path."""
-        mounts: dict[str, str] = {}
-        for store in (self.hdfs, self.s3):
-            if (
-                store
-                and store.secret
-                and mounts.setdefault(store.secret.mount_path, store.secret.name) != store.secret.name
-            ):
-                raise ValueError(f"two secrets are mounted at {store.secret.mount_path}")
-        return self
+    def secrets(self) -> dict[str, Secret]:
+        """Return the secrets that pods need to read and write files, by the store's name."""
+        stores = {"hdfs": self.hdfs, "s3": self.s3}
+        return {name: store.secret for name, store in stores.items() if store and store.secret}
+
+    def lacking(self, location: str) -> str | None:
+        """Return the name of the settings that a location needs and that are missing, such as `stores.hdfs`."""
+        scheme = scheme_of(location)
+        if scheme in HDFS_SCHEMES and self.hdfs is None:
+            return "stores.hdfs"
+        return "stores.s3" if scheme in S3_SCHEMES and self.s3 is None else None

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from compaction_operator.acid.write_ids import ValidTxnList
+from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import agent_attempt, agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.fence import fence_those
@@ -28,7 +29,7 @@ from compaction_operator.metastore import (
     TxnInfo,
     lock_name,
 )
-from compaction_operator.storage import Storage, StorageError, open_storage
+from compaction_operator.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +96,9 @@ def end_attempt(
     under an EXCLUSIVE lock no reader sees a half-published pair until the fence has completed it (hazard H3). An
     unreachable place blocks no other; the lock on it alone is left to the metastore's timeout. The same holds for a
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
-    point. Raises the metastore client's errors.
+    point. Raises the metastore client's errors, and StorageError while uploads cannot be aborted.
     """
+    revoke_uploads(open_storage, places)
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
     locks = [
@@ -117,6 +119,20 @@ def end_attempt(
         if not lock.txn and (lock.partition in completed if lock.partition else "" not in unreachable):
             metastore.unlock(lock.lock_id)
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
+
+
+def revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
+    """Abort the uploads that journal entries name: after that, a driver that wakes up can complete none of them.
+
+    Raises StorageError. NB: nothing of the attempt may be ended then. Nothing else ends these uploads, as no later
+    attempt knows their ids. And once its queue entries are ended, the metastore may come to forget its transactions.
+    """
+    for place in places:
+        if isinstance(place, PartitionEntry) and place.uploads:
+            uploads = open_storage(place.location).uploads
+            if uploads is None:
+                raise StorageError(f"{place.location}: its journal has uploads, but this store has none")
+            uploads.abort(place.location, place.uploads)
 
 
 def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Iterable[Place]) -> dict[str, str]:
@@ -289,7 +305,14 @@ TAKEN_FOR_DEAD = timedelta(minutes=10)
 """How long a driver may have an entry but no transaction: it opens one right after it has taken its entry."""
 
 
-def end_dead_entries(metastore: MetastoreCalls, table: TableRef, *, last: Attempt, now: datetime) -> None:
+def end_dead_entries(
+    open_storage: Callable[[str], Storage],
+    metastore: MetastoreCalls,
+    table: TableRef,
+    *,
+    last: Attempt,
+    now: datetime,
+) -> None:
     """End the entries of dead drivers, which keep a table busy; Hive would wait for them forever.
 
     `last` is the last attempt of a compaction that has no running attempt: it is dead, and so are the earlier ones.

@@ -67,9 +67,9 @@ Deletions = tuple[PartitionDeletion, ...]
 
 @dataclass(frozen=True, slots=True)
 class JournalPass:
-    """One pass over a journal with the computed state of each partition, in a storage and a metastore."""
+    """One pass over a journal with the computed state of each partition, in its storages and a metastore."""
 
-    storage: Storage
+    open_storage: Callable[[str], Storage]
     metastore: MetastoreCalls
     spec: CompactionCleanupSpec
     states: Mapping[str, PublishedState]
@@ -79,7 +79,7 @@ class JournalPass:
 
         Raises the metastore's errors.
         """
-        storage, spec = self.storage, self.spec
+        spec = self.spec
         try:
             now = resolve_now(self.metastore, spec.table, spec.partitions)
         except TableGoneError as gone:
@@ -91,7 +91,7 @@ class JournalPass:
                 return _skip(entry, Change("NotPublished", not_published(entry)))
             if changed := now.what_changed(entry):
                 return _skip(entry, changed)
-            place = volume_of(entry, now.today.location)
+            storage, place = self.open_storage(entry.location), volume_of(entry, now.today.location)
             if not storage.exists(place):
                 raise StorageError(f"{place} does not exist: is its volume there?")
             if worker := next((one for one in at_work if one.concerns([entry.partition])), None):
@@ -116,7 +116,7 @@ class JournalPass:
                 now = resolve_now(self.metastore, self.spec.table, [entry])
                 if changed := now.what_changed(entry):
                     raise TableGoneError(changed)
-                yield now.obsolete(entry, list_directory(self.storage, entry.location))
+                yield now.obsolete(entry, list_directory(self.open_storage(entry.location), entry.location))
 
         return hold
 
@@ -127,7 +127,7 @@ def delete_obsolete(given: JournalPass, *, policy: LockPolicy = DEFAULT_LOCK_POL
     A storage error in one partition is that partition's result. Errors of the metastore are raised: nothing is deleted
     on a guess.
     """
-    return given.visit_entries(partial(_delete_recorded, held_off=given.held_off(policy)))
+    return given.visit_entries(partial(delete_recorded, held_off=given.held_off(policy)))
 
 
 def plan_deletion(given: JournalPass) -> Deletions:
@@ -205,14 +205,17 @@ def _skip_unless_possible(
         return _skip(entry, Change(reason, str(error)), final=False)
 
 
-def _delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
-    """Hide all names at once while no reader can start, then delete them leaf by leaf, and list again."""
+def delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
+    """Hide all names at once while no reader can start, then delete them leaf by leaf, and list again.
+
+    Where the store cannot rename, it deletes all of them while no reader can start.
+    """
     freed = empty_trash(storage, entry.location, entry.recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
     if any(name in obsolete for name in entry.recorded):
         with held_off(entry) as obsolete:
             doomed = [name for name in entry.recorded if name in obsolete]
-            hide(storage, entry.location, doomed)
+            freed.update(hide(storage, entry.location, doomed))
         freed.update(empty_trash(storage, entry.location, doomed))
     there = list_directory(storage, entry.location).names
     return result_of(entry, there=there, obsolete=obsolete, freed=freed)

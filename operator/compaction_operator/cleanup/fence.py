@@ -2,7 +2,7 @@
 
 The fence first renames every staging folder of another owner. A concurrent rename out of the folder then fails, or
 happened before and is visible to every later listing. Everything here can be repeated from any point, also
-concurrently.
+concurrently. Where the store cannot rename, it only removes the folders: uploads publish there, and have ids to abort.
 """
 
 import json
@@ -38,8 +38,7 @@ def fence_those(storage: Storage, location: str, chosen: Callable[[StagingFolder
     rolled_forward: list[str] = []
     removed: list[str] = []
     for folder in filter(chosen, _folders(storage, location)):
-        rolled_forward += _shut(storage, location, folder)
-        rolled_forward += _settle(storage, location, folder.fenced_name)
+        rolled_forward += _end(storage, location, folder)
         removed.append(folder.name)
     return FenceReport(tuple(removed), tuple(rolled_forward))
 
@@ -52,8 +51,19 @@ def retire(storage: Storage, location: str, name: str) -> None:
     folder = parse_staging(name)
     if folder is None:
         raise ValueError(f"{name} is not the name of a staging folder")
-    _shut(storage, location, folder)
-    _settle(storage, location, folder.fenced_name)
+    _end(storage, location, folder)
+
+
+def _end(storage: Storage, location: str, folder: StagingFolder) -> list[str]:
+    """End a staging folder; return what was published to complete its pair.
+
+    NB: a store that cannot rename publishes nothing from it directly: the uploads that copied its files are ended by
+    their ids (`end_attempt`).
+    """
+    if not storage.abilities.atomic_directory_rename:
+        storage.delete_tree(join(location, folder.name))
+        return []
+    return _shut(storage, location, folder) + _settle(storage, location, folder.fenced_name)
 
 
 def _folders(storage: Storage, location: str) -> list[StagingFolder]:

@@ -2,18 +2,24 @@
 
 A user once wrote the location into the metastore. Where two tables, or two partitions, have files in one directory, the
 write ids, locks and queue entries of one say nothing about those of the other.
+
+One HDFS has many names: name services, hosts, and the mount points of viewfs. In doubt, two places are the same for the
+question whether they overlap, and different for the question whether one is allowed.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import Reason
+from compaction_operator.api.stores import HDFS_SCHEMES, scheme_of
 from compaction_operator.metastore import MetastoreClient, Refused, Resolved, Table
-from compaction_operator.storage import StorageError
+from compaction_operator.storage import Abilities, StorageError, is_below
 from compaction_operator.storage.uri import Location
 
 Path = tuple[str, ...]
+"""A store, and the names of a path in it. All HDFS are one store here."""
 
 _DATABASE_FOLDER = re.compile(r"([A-Za-z0-9_]+)\.db")
 
@@ -25,6 +31,29 @@ def require_allowed(table: Table, warehouse: Warehouse) -> None:
     """Raise Refused (NotAllowed) for a table outside the locations where the warehouse allows compaction."""
     if why := _outside(table.location, warehouse.allowed_locations):
         raise Refused(Reason.NOT_ALLOWED, f"{_name(table, '')} {why}")
+
+
+def require_reachable(table: Table, warehouse: Warehouse) -> None:
+    """Raise Refused (UnsupportedTable) for a kind of storage that is not supported, or whose settings are missing."""
+    name, location = _name(table, ""), table.location
+    if why := _unsupported(location):
+        raise Refused(Reason.UNSUPPORTED_TABLE, f"{name}: {why}")
+    if lacking := warehouse.stores.lacking(location):
+        needed = f"it lies at {location}, which needs the settings warehouses[].{lacking} of warehouse {warehouse.name}"
+        raise Refused(Reason.UNSUPPORTED_TABLE, f"{name}: {needed}")
+
+
+def hive3_refusal(abilities: Abilities) -> str | None:
+    """Return why a table of Hive 3.1 is not compacted on such a store, None if it is.
+
+    NB: AcidUtils of Hive 3.1 takes a base whose write id is committed from its first file on, even an empty one.
+    """
+    if abilities.atomic_directory_rename:
+        return None
+    return (
+        "Hive 3.1 reads a directory from its first file on, and this store cannot rename a complete one into place; "
+        "Hive 4 can be compacted there"
+    )
 
 
 def misplaced(client: MetastoreClient, resolved: Resolved, warehouse: Warehouse) -> dict[str, Refused]:
@@ -53,7 +82,9 @@ def verdicts(
     surroundings = _Surroundings(table, partitions, others)
     found: dict[str, Refused] = {}
     for partition, location in partitions.items():
-        if why := _outside(location, allowed):
+        if why := _unsupported(location):
+            found[partition] = Refused(Reason.UNSUPPORTED_TABLE, f"{_name(table, partition)}: {why}")
+        elif why := _outside(location, allowed):
             found[partition] = Refused(Reason.NOT_ALLOWED, f"{_name(table, partition)} {why}")
         elif rival := surroundings.rival(partition):
             message = f"{_name(table, partition)} lies at {location}, and {rival}: their files cannot be told apart"
@@ -62,7 +93,7 @@ def verdicts(
 
 
 class _Surroundings:
-    """What shares the place of a table's partitions. Nothing is ever compacted on an unknown kind of storage."""
+    """What shares the place of a table's partitions."""
 
     def __init__(self, table: Table, partitions: Mapping[str, str], others: Mapping[str, str]) -> None:
         self._table = table
@@ -72,20 +103,36 @@ class _Surroundings:
         self._table_path = _path(table.location)
         self._tables = {path: name for name, path in _paths(others).items()}
         self._overlaps = _overlaps(self._paths)
+        self._mounts = self._by_mount_table()
 
     def rival(self, partition: str) -> str | None:
         """Describe what else lies in a partition's directory, above or below it; None if nothing does."""
         path, home = self._paths.get(partition), self._table_path
-        if path is None or home is None:
+        if path is None:
             return None
         # NB: if the partition lies below its table's directory, that directory must not lie in another table's.
-        above = _upwards(home if _is_at_or_below(path, home) else path)
+        above = _upwards(home if home and _is_at_or_below(path, home) else path)
         if other := next((self._tables[place] for place in above if place in self._tables), None):
             return f"table {other} at {self._others[other]}"
-        if partition and _is_at_or_below(home, path):
+        if partition and home and _is_at_or_below(home, path):
             return f"its table's own directory at {self._table.location}"
-        neighbour = self._overlaps.get(partition)
-        return neighbour and f"partition {neighbour} at {self._partitions[neighbour]}"
+        if neighbour := self._overlaps.get(partition):
+            return f"partition {neighbour} at {self._partitions[neighbour]}"
+        return self._elsewhere_mounted(self._partitions[partition])
+
+    def _by_mount_table(self) -> dict[str, str]:
+        """Return an example of what lies on HDFS by each mount table, and by none."""
+        every = {
+            **{f"table {name} at {place}": place for name, place in self._others.items()},
+            **{f"partition {name} at {place}": place for name, place in self._partitions.items()},
+            f"its table's own directory at {self._table.location}": self._table.location,
+        }
+        return {mount: what for what, place in every.items() if (mount := _mount_table(place)) is not None}
+
+    def _elsewhere_mounted(self, location: str) -> str | None:
+        """Describe what lies on HDFS by another mount table: a path says nothing about a path in there."""
+        own = _mount_table(location)
+        return None if own is None else next((what for mount, what in self._mounts.items() if mount != own), None)
 
 
 def _name(table: Table, partition: str) -> str:
@@ -101,10 +148,15 @@ def _other_partitions(client: MetastoreClient, table: Table, known: Mapping[str,
 
 def _is_usual(table: Table, partitions: Mapping[str, str]) -> bool:
     """Whether all lie in Hive's default location: in the database's directory, named after table and partition."""
-    home = _path(table.location)
-    if home is None or home[-2:] != (f"{table.database}.db", table.name):
+    try:
+        home = Location.parse(table.location)
+        places = {name: Location.parse(location) for name, location in partitions.items()}
+    except StorageError:
         return False
-    return all(_path(place) == home + tuple(filter(None, name.split("/"))) for name, place in partitions.items())
+    return home.names[-2:] == (f"{table.database}.db", table.name) and all(
+        place == replace(home, names=home.names + tuple(filter(None, name.split("/"))))
+        for name, place in places.items()
+    )
 
 
 def _other_tables(client: MetastoreClient, table: Table, places: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -126,22 +178,45 @@ def _database_folders(location: str) -> list[str]:
 def _outside(location: str, allowed: Sequence[str]) -> str | None:
     """Describe that a location lies below none of the folders; None if it does, or there are no folders.
 
-    NB: also None for an unknown kind of storage: opening it fails with an error.
+    NB: another name of an HDFS is another place here, since it may lead to another cluster. Also None for an unknown
+    kind of storage, which is refused for that.
     """
-    path = _path(location)
-    folders = [_path(folder) for folder in allowed]
-    if path is None or not allowed or any(folder is not None and _is_at_or_below(path, folder) for folder in folders):
+    if not allowed or _unsupported(location) or any(_is_surely_below(location, folder) for folder in allowed):
         return None
     below = ", ".join(allowed)
     return f"may not be compacted: it lies at {location}, and the warehouse allows only locations below: {below}"
 
 
+def _unsupported(location: str) -> str | None:
+    """Return why nothing is done at a location of an unknown kind of storage, or one that could lead elsewhere."""
+    try:
+        Location.parse(location)
+    except StorageError as error:
+        return str(error)
+    return None
+
+
+def _is_surely_below(location: str, folder: str) -> bool:
+    try:
+        return is_below(location, folder)
+    except StorageError:
+        return False
+
+
 def _path(location: str) -> Path | None:
     """Return the path of a location, None on an unknown kind of storage, or if it could lead elsewhere."""
     try:
-        return Location.parse(location).names
+        place = Location.parse(location)
     except StorageError:
         return None
+    store = "hdfs:" if place.scheme in HDFS_SCHEMES else f"{place.scheme}://{place.authority}"
+    return (store, *place.names)
+
+
+def _mount_table(location: str) -> str | None:
+    """Return the mount table by which a location leads to HDFS, empty for none; None if it does not lead there."""
+    scheme, authority = scheme_of(location), location.partition("://")[2].partition("/")[0]
+    return None if scheme not in HDFS_SCHEMES else f"viewfs://{authority}" if scheme == "viewfs" else ""
 
 
 def _paths(locations: Mapping[str, str]) -> dict[str, Path]:

@@ -1,7 +1,8 @@
 """Quarantine: keeps obsolete directories hidden in the table for a while before deletion, so that a person can undo it.
 
 A name is moved into `_compaction_quarantine/<compaction>-<attempt>` of its own directory, which readers skip because of
-its first character, and purged from there. A name that a user moved back is not touched again.
+its first character, and purged from there. A name that a user moved back is not touched again. A store that cannot
+rename has no such folder: there the names stay where they are, and are deleted only after the same time.
 """
 
 import re
@@ -11,7 +12,14 @@ from functools import partial
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.api.cleanup import CompactionRef, PartitionEntry
-from compaction_operator.cleanup.deletion import Deletions, HeldOff, JournalPass, PartitionDeletion, result_of
+from compaction_operator.cleanup.deletion import (
+    Deletions,
+    HeldOff,
+    JournalPass,
+    PartitionDeletion,
+    delete_recorded,
+    result_of,
+)
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, LockPolicy
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, join
@@ -41,13 +49,14 @@ def quarantine_obsolete(
     return given.visit_entries(partial(_quarantine_recorded, held_off=held, own=own, known=known))
 
 
-def purge_quarantined(given: JournalPass) -> Deletions:
+def purge_quarantined(given: JournalPass, *, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Deletions:
     """Delete the recorded names from the attempt's own quarantine folder; do not touch those in the table itself.
 
     Each name is judged as if it were still in the table. If an undo has begun and the output was removed, the names in
-    quarantine are needed again, and stay.
+    quarantine are needed again, and stay. Where the store cannot rename, it deletes what waited in the table itself.
     """
-    return given.visit_entries(partial(_purge_recorded, own=quarantine_name(given.spec.compaction)))
+    own, held = quarantine_name(given.spec.compaction), given.held_off(policy)
+    return given.visit_entries(partial(_purge_recorded, held_off=held, own=own))
 
 
 def _quarantine_recorded(
@@ -61,6 +70,9 @@ def _quarantine_recorded(
 ) -> PartitionDeletion:
     listing = list_directory(storage, entry.location)
     obsolete = now.obsolete(entry, listing)
+    if not storage.abilities.atomic_directory_rename:
+        waiting_there = listing.names.intersection(entry.recorded, obsolete)
+        return result_of(entry, there=listing.names - waiting_there, obsolete=obsolete, held=waiting_there)
     restored = [name for name in entry.recorded if name in listing.names and name in known.get(entry.partition, ())]
     waiting = [name for name in entry.recorded if name in obsolete and name not in restored]
     taken: dict[str, str] = {}
@@ -86,8 +98,12 @@ def _move_away(storage: Storage, location: str, own: str, names: Collection[str]
     return taken
 
 
-def _purge_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, own: str) -> PartitionDeletion:
-    """Delete from the folder that no reader looks into: no reader needs to be held off."""
+def _purge_recorded(
+    storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff, own: str
+) -> PartitionDeletion:
+    """Delete from the folder that no reader looks into: no reader needs to be held off there."""
+    if not storage.abilities.atomic_directory_rename:
+        return delete_recorded(storage, now, entry, held_off=held_off)
     folder = join(entry.location, QUARANTINE, own)
     freed = empty_trash(storage, folder, entry.recorded)
     held, listing = list_directory(storage, folder), list_directory(storage, entry.location)

@@ -67,12 +67,18 @@ def list_directory(storage: Storage, location: str) -> Listing:
         return Listing(directories=(), files=())
 
 
-def hide(storage: Storage, location: str, names: Iterable[str]) -> None:
-    """Hide directories from readers, each with a single rename; already missing ones are fine."""
+def hide(storage: Storage, location: str, names: Iterable[str]) -> Counter[str]:
+    """Hide directories from readers, each with a single rename; already missing ones are fine.
+
+    Where the store cannot rename, they are deleted at once. Returns the bytes that this freed by name.
+    """
+    if not storage.abilities.atomic_directory_rename:
+        return Counter({name: storage.delete_tree(join(location, name)) for name in names})
     for name in names:
         # An earlier pass hid the name and it was recreated since: it stays for the next pass.
         with suppress(AlreadyExistsError, NotFoundError):
             storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
+    return Counter()
 
 
 def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:

@@ -14,7 +14,7 @@ from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding
 from compaction_operator.cleanup.readers import look, take_baseline
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
 from compaction_operator.metastore import MetastoreCalls
-from compaction_operator.storage import NotFoundError, Storage, StorageError
+from compaction_operator.storage import NotFoundError, Storage, StorageError, join
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,20 @@ def _state(
         _remove_outputs(storage, hold_off, entry, names)
     if fate in (Fate.ABORTED, Fate.DOUBTFUL):
         return PublishedState.NOT_PUBLISHED
-    return published_state(entry, names)
+    return published_state(entry, _without_incomplete(storage, entry, names))
+
+
+def _without_incomplete(storage: Storage, entry: PartitionEntry, names: Collection[str]) -> Collection[str]:
+    """Return the names without the outputs that lack a file whose upload the journal names.
+
+    NB: on S3 a directory is there from its first object on.
+    """
+    files: dict[str, list[str]] = {}
+    for upload in entry.uploads:
+        output, _, file = upload.name.partition("/")
+        files.setdefault(output, []).append(file)
+    there = {name: {one.name for one in storage.list(join(entry.location, name))} for name in files if name in names}
+    return [name for name in names if there.get(name, set()).issuperset(files.get(name, ()))]
 
 
 def _remove_outputs(storage: Storage, hold_off: HoldOff, entry: PartitionEntry, names: Collection[str]) -> None:

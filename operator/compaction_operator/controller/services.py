@@ -17,6 +17,8 @@ from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
 
+UNAVAILABLE = frozenset({Reason.METASTORE_UNAVAILABLE, Reason.STORAGE_UNAVAILABLE})
+
 
 @dataclass(frozen=True)
 class Services:
@@ -37,6 +39,6 @@ class Services:
         """Run a blocking call in a worker thread, and count it if it failed."""
         warehouse = resource.spec.warehouse
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
-        unavailable = isinstance(answer, Preflight) and answer.reason is Reason.METASTORE_UNAVAILABLE
+        unavailable = isinstance(answer, Preflight) and answer.reason in UNAVAILABLE
         self.metrics.not_answered(warehouse, operation, unavailable or isinstance(answer, Trouble))
         return answer

@@ -12,9 +12,18 @@ from compaction_operator.api.compaction import Readers, TableCompactionSpec, Tab
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.attempt import Attempt, Holdings, end_attempt, end_dead_entries, holdings, orphans
+from compaction_operator.api.stores import StoreSettings
+from compaction_operator.cleanup.attempt import (
+    Attempt,
+    Holdings,
+    end_attempt,
+    end_dead_entries,
+    holdings,
+    orphans,
+    revoke_uploads,
+)
 from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
-from compaction_operator.cleanup.places import require_allowed
+from compaction_operator.cleanup.places import hive3_refusal, require_allowed, require_reachable
 from compaction_operator.cleanup.publication import UndecidedError
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
@@ -22,11 +31,13 @@ from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, Sightin
 from compaction_operator.cleanup.readers import ReaderSnapshot, look_at_all
 from compaction_operator.cleanup.settle import Settlement, is_lost, settle
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
+from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.policy import may_use, readers_refusal
-from compaction_operator.hudi import HudiError, HudiTable, bundle_for, read_table, write_options
+from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
+    Generation,
     MetastoreClient,
     MetastoreError,
     MetastoreUnavailable,
@@ -43,12 +54,17 @@ from compaction_operator.metastore import (
     resolve,
     say_queued,
 )
-from compaction_operator.storage import Storage, StorageError, normal, open_storage
+from compaction_operator.storage import Storage, StorageError, Stores, normal
+from compaction_operator.storage.uri import Location
 
 log = logging.getLogger(__name__)
 
 TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
 """Errors that a retry may resolve."""
+
+
+REMEMBERED_JOURNALS = 10_000
+"""How many journals are known to have no uploads left. Forgetting one costs some requests."""
 
 
 class UnknownWarehouseError(MetastoreError):
@@ -58,6 +74,8 @@ class UnknownWarehouseError(MetastoreError):
 class NotAllowedError(MetastoreError):
     """The configuration does not, or no longer, allow this namespace to use that warehouse or database."""
 
+
+OpenStorage = Callable[[str], Storage]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -88,14 +106,17 @@ class Work:
         *,
         clock: Clock,
         connect: Callable[[Metastore], MetastoreClient] = MetastoreClient,
-        storage: Callable[[str], Storage] = open_storage,
+        stores: Callable[[StoreSettings], OpenStorage] = lambda settings: Stores(settings).open,
     ) -> None:
         self._config = config
         self._clock = clock
         self._connect = connect
-        self._storage = storage
+        self._connect_stores = stores
         self._clients: dict[str, MetastoreClient] = {}
+        self._stores: dict[str, OpenStorage] = {}
+        self._probed: set[tuple[str, str]] = set()
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self._revoked: Recent[str, None] = Recent(REMEMBERED_JOURNALS)
         self._lock = threading.Lock()
 
     def preflight(self, compaction: Compaction) -> Preflight:
@@ -106,7 +127,7 @@ class Work:
         own = spec.hudi or HudiOptions()
         try:
             location = spec.table.location or self._hudi_location(spec)
-            table = self._read_hudi_table(location)
+            table = read_table(self._open_storage(spec.warehouse)(location), location)
             table.require_merge_on_read()
             bundle_for(table, own.bundle)
             given = self._warehouse(spec.warehouse).hudi.options
@@ -121,16 +142,9 @@ class Work:
 
     def _hudi_location(self, spec: TableCompactionSpec) -> str:
         table = hudi_table(self._client(spec.warehouse), spec.table)
+        require_reachable(table, self._warehouse(spec.warehouse))
         require_allowed(table, self._warehouse(spec.warehouse))
         return table.location
-
-    def _read_hudi_table(self, location: str) -> HudiTable:
-        """Read the table. Raises Refused for an unknown kind of storage, StorageError for errors that may pass."""
-        try:
-            storage = self._storage(location)
-        except StorageError as unknown:
-            raise Refused(Reason.UNSUPPORTED_TABLE, f"table {location}: {unknown}") from unknown
-        return read_table(storage, location)
 
     def _preflight_hive(self, compaction: Compaction) -> Preflight:
         """Query the metastore.
@@ -143,21 +157,43 @@ class Work:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
             automatic = _automatic(client, table)
+            require_reachable(table, self._warehouse(compaction.spec.warehouse))
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
             require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=automatic.found)
-            self._storage(table.location)
+            self._require_publishable(compaction.spec.warehouse, client, table)
             names = partition_names(client, table, ref, specs)
-            end_dead_entries(client, ref, last=attempt_of(compaction), now=self._clock())
+            storage = self._open_storage(compaction.spec.warehouse)
+            end_dead_entries(storage, client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names)
         except Refused as refused:
             return Preflight(refused.reason, str(refused), automatic)
         except StorageError as error:
-            return Preflight(Reason.UNSUPPORTED_TABLE, f"table {ref}: {error}")
+            return Preflight(Reason.STORAGE_UNAVAILABLE, f"table {ref}: {error}")
         except MetastoreError as error:
             return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
         if busy:
             return Preflight(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
         return Preflight(automatic=automatic)
+
+    def _require_publishable(self, warehouse: str, client: MetastoreClient, table: Table) -> None:
+        """Raise Refused for a store where nothing can ever be published, StorageError for errors that may pass."""
+        storage = self._open_storage(warehouse)(table.location)
+        why = hive3_refusal(storage.abilities)
+        if why is None or client.generation() is not Generation.HIVE3:
+            why = self._shortcoming(warehouse, storage, table.location)
+        if why is not None:
+            where = f"table {table.database}.{table.name} at {table.location}"
+            raise Refused(Reason.UNSUPPORTED_TABLE, f"{where}: {why}")
+
+    def _shortcoming(self, warehouse: str, storage: Storage, location: str) -> str | None:
+        """Return what a store lacks for uploads. A bucket that lacks nothing is not probed again by this process."""
+        key = warehouse, Location.parse(location).authority
+        if storage.uploads is None or key in self._probed:
+            return None
+        if why := storage.uploads.probe(location):
+            return f"this store cannot be published to safely: {why}"
+        self._probed.add(key)
+        return None
 
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).
@@ -184,7 +220,7 @@ class Work:
         if compaction.is_hudi:
             return
         try:
-            self._end(self._client(spec.warehouse), attempt_of(compaction), spec.table)
+            self._end(spec.warehouse, attempt_of(compaction), spec.table)
         except UnknownWarehouseError as nothing_left:
             log.info("nothing to remove for %s: %s", compaction.key, nothing_left)
 
@@ -199,11 +235,12 @@ class Work:
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
             if self._warehouse(warehouse).allows_database(orphan.table.database):
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
-                self._end(client, orphan.attempt, orphan.table)
+                self._end(warehouse, orphan.attempt, orphan.table)
 
-    def _end(self, client: MetastoreClient, attempt: Attempt, table: TableRef) -> None:
+    def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
         """End an attempt in all partitions of its table: its own partitions may have been dropped."""
-        end_attempt(self._storage, client, attempt, table, _targets(client, table))
+        client = self._client(warehouse)
+        end_attempt(self._open_storage(warehouse), client, attempt, table, _targets(client, table))
 
     @_answering
     def held(self, resource: Compaction | Cleanup) -> Holdings:
@@ -212,24 +249,30 @@ class Work:
         return holdings(self._client(resource.spec.warehouse), attempt_of(resource), table)
 
     @_answering
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool, attempt: Sequence[Cleanup] = ()) -> Settlement:
         """End the attempt, compute what is published, then take the reader baseline.
 
         Without `driver_ended`, the metastore must show that the driver is not working on the cleanup's partitions.
+        `attempt` are all known journals of the same attempt.
         NB: also where the configuration no longer allows the cleanup's reader rule: until it is settled it holds the
         table.
         """
         client, policy = self._client_for(cleanup), self._policy(cleanup)
-        whole = driver_ended or self._end_lost(client, cleanup)
-        return settle(self._storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
+        storage = self._open_storage(cleanup.spec.warehouse)
+        lost = not driver_ended and is_lost(client, attempt_of(cleanup), cleanup.spec.table.ref(), self._clock())
+        whole = driver_ended or lost
+        if whole:
+            self._revoke_uploads(storage, attempt)
+        if lost:  # end it in all partitions, not only those of this journal
+            self._end(cleanup.spec.warehouse, attempt_of(cleanup), cleanup.spec.table.ref())
+        return settle(storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
-    def _end_lost(self, client: MetastoreClient, cleanup: Cleanup) -> bool:
-        """End a lost attempt in all partitions, not only those of one journal; return whether it is lost."""
-        attempt, table = attempt_of(cleanup), cleanup.spec.table.ref()
-        lost = is_lost(client, attempt, table, self._clock())
-        if lost:
-            self._end(client, attempt, table)
-        return lost
+    def _revoke_uploads(self, storage: OpenStorage, journals: Iterable[Cleanup]) -> None:
+        """Abort the uploads of all journals of an attempt. Each needs it once: a journal never changes."""
+        for journal in journals:
+            if not journal.settled and journal.meta.uid not in self._revoked:
+                revoke_uploads(storage, journal.spec.partitions)
+                self._revoked[journal.meta.uid] = None
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Return the current readers of each of a warehouse's tables, or why they are unknown.
@@ -265,7 +308,7 @@ class Work:
         if cleanup.spec.quarantine is None:
             return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
         if purge:
-            return self._pass(cleanup, partitions, purge_quarantined)
+            return self._pass(cleanup, partitions, partial(purge_quarantined, policy=policy))
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, policy=policy))
 
@@ -291,7 +334,7 @@ class Work:
         """
         done = {found.partition for found in cleanup.status.partitions if found.message is None and not found.kept}
         entries = [entry for entry in cleanup.spec.partitions if entry.partition in done]
-        finish(self._storage, self._client_for(cleanup), cleanup.spec, entries)
+        finish(self._open_storage(cleanup.spec.warehouse), self._client_for(cleanup), cleanup.spec, entries)
 
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[JournalPass], Deletions]
@@ -300,7 +343,7 @@ class Work:
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(JournalPass(self._storage(part.table.location), client, part, states))
+        return visit(JournalPass(self._open_storage(part.warehouse), client, part, states))
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)
@@ -308,6 +351,14 @@ class Work:
             if warehouse not in self._clients:
                 self._clients[warehouse] = self._connect(known.metastore)
             return self._clients[warehouse]
+
+    def _open_storage(self, warehouse: str) -> OpenStorage:
+        """Return what opens the storage of a location with the settings of a warehouse."""
+        known = self._warehouse(warehouse)
+        with self._lock:
+            if warehouse not in self._stores:
+                self._stores[warehouse] = self._connect_stores(known.stores)
+            return self._stores[warehouse]
 
     def _warehouse(self, name: str) -> Warehouse:
         known = self._config.warehouse(name)

@@ -4,7 +4,7 @@ from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, 
 from compaction_operator.api.request import Reason
 from compaction_operator.errors import OperatorError
 from compaction_operator.orc import OrcError
-from compaction_operator.storage import StorageError
+from compaction_operator.storage import StorageError, is_passing
 
 PARTITION_ERRORS = (UnsupportedLayout, NotEnoughHistory, OrcError, StorageError)
 """Errors that make one partition impossible to compact and do not affect the others."""
@@ -37,4 +37,4 @@ def _reason(error: Exception) -> Reason:
         return Reason.OPEN_WRITE
     if isinstance(error, UnsupportedLayout | NotEnoughHistory):
         return Reason.UNSUPPORTED_TABLE
-    return Reason.UNREADABLE_FILE
+    return Reason.STORAGE_UNAVAILABLE if is_passing(error) else Reason.UNREADABLE_FILE

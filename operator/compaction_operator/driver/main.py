@@ -21,6 +21,7 @@ from compaction_operator.api.request import (
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hadoop import hadoop
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction, identity_of
@@ -86,13 +87,14 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
     job = hudi_driver.prepare(request, _hudi_location(request))
-    jar = hudi_driver.bundle_jar(job.bundle, environment)
+    jars = hudi_driver.jars(job, environment)
+    store = hadoop(job.table.location, request.warehouse.stores, environment)
     leases = KubernetesLeases(request.namespace)
     return hudi_driver.compact(
         job,
         request,
         lease=lambda: table_lease(leases, job.table.location, holder=pod_uid),
-        session=lambda: hudi_session(request, environment, jar),
+        session=lambda: hudi_session(request, environment, jars, store),
         report=ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate),
     )
 

@@ -1,22 +1,28 @@
 """The Spark session of a driver in client mode. Executors are pods that the driver requests, or there are none."""
 
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from compaction_operator.api.pods import container_security, pod_security, volume_mounts, volumes
+from compaction_operator.api.pods import container_security, pod_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import JobRequest
+from compaction_operator.driver.hadoop import Hadoop, trust
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 PYTHON_MIB = 512
 """Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
 
-
-LISTS = frozenset({"spark.jars", "spark.sql.extensions"})
-"""Settings whose values are comma-separated lists. The driver appends its own values to the profile's."""
+LISTS = {
+    "spark.jars": ",",
+    "spark.sql.extensions": ",",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
+"""Settings whose values are lists, and what separates them. The driver appends its own values to the profile's."""
 
 
 def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
@@ -24,21 +30,26 @@ def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
     return _session(request.job, spark_settings(request, environment)).sparkContext
 
 
-def hudi_session(request: JobRequest, environment: Mapping[str, str], bundle_jar: Path) -> Any:
-    """Start Spark with a Hudi bundle in its JVM and return its SparkSession, a context manager that stops it."""
+def hudi_session(request: JobRequest, environment: Mapping[str, str], jars: Iterable[Path], hadoop: Hadoop) -> Any:
+    """Start Spark with Hudi's jars in its JVM and return its SparkSession, a context manager that stops it."""
     settings = spark_settings(request, environment)
-    return _session(request.job, settings | hudi_settings(bundle_jar, settings))
+    os.environ.update(hadoop.environment)
+    session = _session(request.job, settings | hudi_settings(jars, settings, hadoop))
+    if hadoop.authorities:
+        trust(session, hadoop.authorities)
+    return session
 
 
-def hudi_settings(bundle_jar: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that a Hudi bundle needs, merged with the lists in the given settings."""
+def hudi_settings(jars: Iterable[Path], settings: Mapping[str, str], hadoop: Hadoop) -> dict[str, str]:
+    """Return the Spark settings that Hudi and its file systems need, merged with the lists in the given settings."""
     needed = {
-        "spark.jars": str(bundle_jar),
+        "spark.jars": ",".join(map(str, jars)),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        **hadoop.settings,
     }
-    joined = {key: f"{settings[key]},{needed[key]}" for key in LISTS if settings.get(key)}
+    joined = {key: f"{settings[key]}{LISTS[key]}{needed[key]}" for key in LISTS & needed.keys() if settings.get(key)}
     return needed | joined
 
 
@@ -57,9 +68,23 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.driver.memory": request.spark.driver.memory}
+    settings |= _kerberos_settings(request, settings)
     if request.spark.executors.instances == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
     return settings | _executor_settings(request, environment)
+
+
+def _kerberos_settings(request: JobRequest, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the JVMs' option for Kerberos, after the profile's own options.
+
+    NB: a JVM that finds Hadoop's configuration with Kerberos does not start without a realm, whatever it works on.
+    """
+    hdfs = request.warehouse.stores.hdfs
+    if hdfs is None or hdfs.kerberos is None or hdfs.kerberos.config_file is None:
+        return {}
+    option = f"-Djava.security.krb5.conf={hdfs.kerberos.config_file}"
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    return {name: f"{settings.get(name, '')} {option}".strip() for name in names}
 
 
 def slots(request: JobRequest) -> int:
@@ -96,11 +121,17 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> d
 
 
 def executor_template(request: JobRequest) -> dict[str, Any]:
-    """Return the executors' pod template: the restricted security profile and the warehouse's volume."""
+    """Return the executors' pod template: the restricted security profile, and what reaches the warehouse's files.
+
+    They have the driver's service account, by which a cloud may give pods an identity for the object store, but no
+    token for the API server.
+    """
+    warehouse = request.warehouse
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "spec": {
+            "serviceAccountName": request.profile.service_account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "nodeSelector": dict(request.profile.node_selector),
@@ -110,9 +141,10 @@ def executor_template(request: JobRequest) -> dict[str, Any]:
                 {
                     "name": EXECUTOR_CONTAINER,
                     "securityContext": container_security(),
-                    "volumeMounts": volume_mounts(request.warehouse.volume),
+                    "env": pod_environment(warehouse, metastore=False),
+                    "volumeMounts": volume_mounts(warehouse, metastore=False),
                 }
             ],
-            "volumes": volumes(request.warehouse.volume),
+            "volumes": volumes(warehouse, metastore=False),
         },
     }

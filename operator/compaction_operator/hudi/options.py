@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.properties import HudiTable
 
@@ -20,11 +21,15 @@ _STRATEGIES = "org.apache.hudi.table.action.compact.strategy."
 _LOCKS = "org.apache.hudi.client.transaction.lock."
 NOT_ACROSS_PROCESSES = frozenset({f"{_LOCKS}InProcessLockProvider", f"{_LOCKS}NoopLockProvider"})
 FILE_SYSTEM_LOCKS = f"{_LOCKS}FileSystemBasedLockProvider"
+LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
+"""Where that provider has its lock file; by default in the table."""
 
 ALWAYS = {
     "hoodie.write.auto.upgrade": "false",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.embed.timeline.server": "false",
+    # Hudi falls back to these without that server, with a warning for each write.
+    "hoodie.write.markers.type": "DIRECT",
     "hoodie.table.services.enabled": "true",
     "hoodie.compact.inline": "false",
     "hoodie.compact.schedule.inline": "false",
@@ -116,7 +121,7 @@ def write_options(
     threshold(given, of_metadata_table=own.metadata_table)
     _require_fitting(own, table, partitions)
     if not own.single_writer:
-        _require_lock_provider(given.get(LOCK_PROVIDER))
+        _require_lock_provider(given.get(LOCK_PROVIDER), place=given.get(LOCK_FOLDER, table.location))
     return {**given, **fixed}
 
 
@@ -201,12 +206,19 @@ def _refuse(key: str, value: str, fixed: Mapping[str, str]) -> None:
         raise RefusedOptionError(f"hudi.options[{key}] cannot be set: {why}; remove it")
 
 
-def _require_lock_provider(provider: str | None) -> None:
+def _require_lock_provider(provider: str | None, *, place: str) -> None:
+    """Raise HudiError unless the provider's locks hold between processes; `place` is where a lock file would be."""
     if provider is None or provider in NOT_ACROSS_PROCESSES:
         what = f"{LOCK_PROVIDER} is not set" if provider is None else f"{provider} works within one process only"
         raise NoLockProviderError(
             f"{what}: name the lock provider that the table's writers use in the warehouse's hudi.options or in "
             "hudi.options, or set hudi.singleWriter if no other client writes meanwhile"
+        )
+    if provider == FILE_SYSTEM_LOCKS and scheme_of(place) in S3_SCHEMES:
+        # NB: hoodie.fs.atomic_creation.support makes Hudi use it there, but does not make the creation atomic.
+        raise RefusedOptionError(
+            f"hudi.options[{LOCK_PROVIDER}]: {provider} does not lock at {place}: on S3 two clients may create one "
+            "lock file; use another provider here and in the table's writers, such as ZookeeperBasedLockProvider"
         )
     if provider == FILE_SYSTEM_LOCKS:
         log.warning("%s: a client that fails to get the lock deletes it: two clients may hold it at once", provider)

@@ -17,6 +17,10 @@ BUNDLES: Mapping[str, frozenset[int]] = {"1.0.2": frozenset({6, 8}), "1.2.0": fr
 NB: a log compaction with 1.0.2 keeps `_hoodie_commit_time` of the records that it merges. 1.1 and 1.2 do not.
 """
 
+NEW_ORDERING = "hoodie.table.ordering.fields"
+OLD_ORDERING = "hoodie.table.precombine.field"
+"""The ordering fields of tables that clients of 1.1 and later, or of earlier releases, made, whatever the version."""
+
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -26,6 +30,7 @@ class HudiTable:
     """A table as its properties describe it.
 
     `ordering_fields` decide which of two records with one key wins; the tuple is empty under commit-time ordering.
+    `has_new_ordering` says that they are there only under the name that Hudi 1.1 gave them.
     `metadata_partitions` are the parts of the metadata table that are ready (files, column_stats, ...); the tuple is
     empty for a table without metadata table. Properties that older versions lack (merge mode, merge strategy, payload
     class) are None.
@@ -36,6 +41,7 @@ class HudiTable:
     table_version: int
     is_merge_on_read: bool
     ordering_fields: tuple[str, ...] = ()
+    has_new_ordering: bool = False
     merge_mode: str | None = None
     merge_strategy: str | None = None
     payload_class: str | None = None
@@ -78,19 +84,30 @@ def read_table(storage: Storage, location: str) -> HudiTable:
 
 
 def bundle_for(table: HudiTable, wanted: str | None) -> str:
-    """Return the version of the bundle to use: the wanted one, else the first that supports the table version.
+    """Return the version of the bundle to use: the wanted one, else the first that supports the table.
 
-    Raises UnsupportedVersionError when the wanted bundle does not support the table version, or no bundle does.
+    Raises UnsupportedVersionError when the wanted bundle does not support the table, or no bundle does.
     """
-    for version, supported in BUNDLES.items():
-        if wanted in (None, version) and table.table_version in supported:
+    for version in BUNDLES:
+        if wanted in (None, version) and _supports(version, table):
             return version
     what = f"{table.location} has table version {table.table_version}"
+    if table.has_new_ordering:
+        what += " and an ordering field as Hudi 1.1 and later names it (hoodie.table.ordering.fields)"
     served = "; ".join(f"{name}: {', '.join(map(str, sorted(fits)))}" for name, fits in BUNDLES.items())
     problem = "no bundle supports it"
     if wanted is not None:
         problem = f"hudi.bundle {wanted} {'does not support it' if wanted in BUNDLES else 'is unknown'}"
     raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
+
+
+def _supports(bundle: str, table: HudiTable) -> bool:
+    """Whether a bundle of BUNDLES reads the table right.
+
+    NB: 1.0 does not know the new name of the ordering field. It would let late records win, for good.
+    """
+    knows_ordering = not (table.has_new_ordering and bundle.startswith("1.0."))
+    return knows_ordering and table.table_version in BUNDLES[bundle]
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -115,7 +132,8 @@ def _table(location: str, found: Mapping[str, str]) -> HudiTable:
         name=found["hoodie.table.name"],
         table_version=int(version),
         is_merge_on_read=get("hoodie.table.type") == "MERGE_ON_READ",
-        ordering_fields=_listed(get("hoodie.table.ordering.fields") or get("hoodie.table.precombine.field")),
+        ordering_fields=_listed(get(NEW_ORDERING) or get(OLD_ORDERING)),
+        has_new_ordering=bool(get(NEW_ORDERING)) and not get(OLD_ORDERING),
         merge_mode=get("hoodie.record.merge.mode"),
         merge_strategy=get("hoodie.record.merge.strategy.id", get("hoodie.compaction.record.merger.strategy")),
         payload_class=get("hoodie.compaction.payload.class"),

@@ -1,6 +1,7 @@
 """Storage protocol, and its errors."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -14,7 +15,20 @@ CONTENT_BYTES = 4096
 
 
 class StorageError(OperatorError):
-    """A path cannot be read or changed. The message names the path and the reason."""
+    """A path cannot be read or changed. The message names the path and the reason.
+
+    `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now. Whether the
+    call was carried out is not known then.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error, or one of those that caused it, is a passing StorageError."""
+    return error is not None and (getattr(error, "passing", False) is True or is_passing(error.__cause__))
 
 
 class NotFoundError(StorageError):
@@ -87,6 +101,10 @@ class Storage(Protocol):
         """
         ...
 
+    def list_partitions(self, paths: Collection[str]) -> "dict[str, Listed]":
+        """Do what `list_partition` does for many directories, side by side; an error is that of its directory alone."""
+        ...
+
     def read(self, path: str) -> bytes:
         """Return a file's content."""
         ...
@@ -133,14 +151,32 @@ class Storage(Protocol):
         ...
 
 
+Listed = Listing | StorageError
+"""The listing of a directory, or why there is none."""
+
+_AT_ONCE = 16
+
+
+def list_side_by_side(list_partition: Callable[[str], Listing], paths: Collection[str]) -> dict[str, Listed]:
+    """List directories one by one, some of them at the same time."""
+
+    def listed(path: str) -> Listed:
+        try:
+            return list_partition(path)
+        except StorageError as error:
+            return error
+
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(paths)))) as threads:
+        return dict(zip(paths, threads.map(listed, paths), strict=True))
+
+
 class Uploads(Protocol):
     """Protocol of a store that publishes object by object. An upload's id is a token that can be revoked."""
 
-    def begin(self, source: str, target: str) -> tuple[Upload, ...]:
-        """Begin an upload for each file below `source`, to the same name below `target`, and have the store copy it.
+    def begin(self, location: str, sources: Mapping[str, str]) -> tuple[Upload, ...]:
+        """Begin an upload for each name below `location`, and have the store copy the file at its source URI into it.
 
-        Nothing is visible before `complete`. Names in the result are relative to the directory above `target`, and
-        begin with the last name of `target`. If it fails, it aborts what it has begun.
+        Nothing is visible before `complete`. If it fails, it aborts what it has begun.
         """
         ...
 
@@ -153,4 +189,18 @@ class Uploads(Protocol):
 
     def abort(self, location: str, uploads: Iterable[Upload]) -> None:
         """Abort each upload. After it returns, none of them can be completed any more; completed objects stay."""
+        ...
+
+    def abort_below(self, location: str, chosen: Callable[[str], bool]) -> int:
+        """Abort the uploads below a location whose object's name, relative to it, is chosen; return how many.
+
+        NB: some stores (MinIO) list the uploads of one object only, and none below a prefix.
+        """
+        ...
+
+    def probe(self, location: str) -> str | None:
+        """Return why this store can never publish safely below a location, or None; found out on hidden files there.
+
+        For example, a store may ignore that a name must not exist, or complete an upload that was aborted.
+        """
         ...

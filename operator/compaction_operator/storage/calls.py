@@ -7,15 +7,15 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from compaction_operator.storage.base import StorageError
+from compaction_operator.errors import OperatorError
 
 T = TypeVar("T")
 
 
-class NoAnswer(StorageError):  # noqa: N818 # it says what happened
+class NoAnswer(OperatorError):  # noqa: N818 # it says what happened
     """A call was given up. Whether it was or will be carried out is not known, unless `begun` is false."""
 
-    def __init__(self, message: str, *, begun: bool = True) -> None:
+    def __init__(self, message: str, *, begun: bool) -> None:
         super().__init__(message)
         self.begun = begun
 

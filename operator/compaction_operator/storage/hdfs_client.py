@@ -46,9 +46,9 @@ _LOGIN = re.compile(r"^(Kerberos|SASLError|NoSASLMechanism)|GSS|SIMPLE authentic
 class _Passing(Exception):  # noqa: N818 # it never leaves this module
     """The call may succeed when it is repeated. If it was `refused`, it was not carried out."""
 
-    def __init__(self, error: StorageError, *, refused: bool) -> None:
-        super().__init__(str(error))
-        self.error = error
+    def __init__(self, message: str, *, refused: bool) -> None:
+        super().__init__(message)
+        self.error = StorageError(message, passing=True)
         self.refused = refused
 
 
@@ -109,8 +109,7 @@ class HdfsClient:
             return self._calls.make(attempt, timeout=timeout)
         except NoAnswer as error:
             self._forget(used[0] if used else None)
-            named = NoAnswer(f"cannot {operation} {path}: HDFS gave {error}", begun=error.begun)
-            raise _Passing(named, refused=not error.begun) from error
+            raise _Passing(f"cannot {operation} {path}: HDFS gave {error}", refused=not error.begun) from error
         except (StorageError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -161,7 +160,7 @@ class HdfsClient:
         if _LOGIN.search(reason):
             message += self._identity()
         if (refused := reason.partition(":")[0] in _REFUSED) or _passes(error):
-            return _Passing(StorageError(message), refused=refused)
+            return _Passing(message, refused=refused)
         return StorageError(message)
 
     def _identity(self) -> str:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
-from compaction_operator.storage import files
+from compaction_operator.storage import files, hdfs, s3
 from compaction_operator.storage.base import Storage
-from compaction_operator.storage.hdfs import HdfsStorage, connect
+from compaction_operator.storage.hdfs import HdfsStorage
 from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.uri import Location
+from compaction_operator.storage.s3 import S3Storage
+from compaction_operator.storage.uri import S3_SCHEME, Location
 
 
 class Stores:
@@ -26,17 +27,17 @@ class Stores:
         self._settings = settings
         self._lock = threading.Lock()
         self._local = LocalStorage()
-        self._remote: dict[tuple[str, str], HdfsStorage] = {}
+        self._remote: dict[tuple[str, str], HdfsStorage | S3Storage] = {}
 
     def open(self, uri: str) -> Storage:
         """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
         return self._remote_of(Location.parse(uri)) or self._local
 
-    def open_file(self, path: str) -> BinaryIO:
-        """Open a file to read at random. Raises OSError."""
+    def open_file(self, path: str, *, read_ahead: bool = True) -> BinaryIO:
+        """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
         location = Location.parse(path)
         storage = self._remote_of(location)
-        return files.opened(storage, path) if storage else Path(location.path).open("rb")
+        return files.opened(storage, path, read_ahead=read_ahead) if storage else Path(location.path).open("rb")
 
     def create_file(self, path: str) -> BinaryIO:
         """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
@@ -44,14 +45,19 @@ class Stores:
         storage = self._remote_of(location)
         return files.created(storage, path) if storage else Path(location.path).open("xb")
 
-    def _remote_of(self, location: Location) -> HdfsStorage | None:
+    def _remote_of(self, location: Location) -> HdfsStorage | S3Storage | None:
         if location.scheme == "file":
             return None
         key = location.scheme, location.authority
         with self._lock:
             if key not in self._remote:
-                self._remote[key] = connect(*key, self._settings.hdfs)
+                self._remote[key] = self._connect(*key)
             return self._remote[key]
+
+    def _connect(self, scheme: str, authority: str) -> HdfsStorage | S3Storage:
+        if scheme == S3_SCHEME:
+            return s3.connect(authority, self._settings.s3)
+        return hdfs.connect(scheme, authority, self._settings.hdfs)
 
 
 def open_storage(uri: str) -> Storage:
@@ -59,9 +65,9 @@ def open_storage(uri: str) -> Storage:
     return _own_stores().open(uri)
 
 
-def open_file(path: str) -> BinaryIO:
-    """Open a file to read at random. Raises OSError."""
-    return _own_stores().open_file(path)
+def open_file(path: str, *, read_ahead: bool = True) -> BinaryIO:
+    """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
+    return _own_stores().open_file(path, read_ahead=read_ahead)
 
 
 def create_file(path: str) -> BinaryIO:
@@ -79,9 +85,14 @@ def make_durable(file: BinaryIO) -> None:
     os.fsync(number)
 
 
-def discard(path: str) -> None:
-    """Remove a file that was not completed; one that is gone is not an error."""
-    open_storage(path).delete_tree(path)
+def discard(file: BinaryIO, path: str) -> None:
+    """Close and remove a new file that was not completed; one that is gone is not an error.
+
+    NB: where a file appears only when it is complete, another's may have the path.
+    """
+    if not files.abandon(file):
+        file.close()
+        open_storage(path).delete_tree(path)
 
 
 @cache

@@ -51,6 +51,9 @@ def test_version_6_is_served_by_1_0_2(make_table: MakeTable, jobs: Jobs) -> None
 
 
 @pytest.mark.only("1.2.0")
-@pytest.mark.parametrize("version", ["6", "8"])
-def test_versions_6_and_8_are_served_by_1_2_0_if_asked_to(make_table: MakeTable, jobs: Jobs, version: str) -> None:
-    compacted(make_table, jobs, version=version, asked="1.2.0", bundle="1.2.0")
+@pytest.mark.parametrize(("version", "asked"), [("6", "1.2.0"), ("8", None)])
+def test_versions_6_and_8_are_served_by_1_2_0_if_it_made_them_or_is_asked_to(
+    make_table: MakeTable, jobs: Jobs, version: str, asked: str | None
+) -> None:
+    """1.0.2 does not know the name that 1.2.0 gives the ordering field: it would let late rows win."""
+    compacted(make_table, jobs, version=version, asked=asked, bundle="1.2.0")

@@ -1,6 +1,8 @@
 """Real Hive metastores, each started when the first test wants it, and kept for all tests of this folder.
 
-A test that uses `server` runs once for each of its module's SERVERS; without that, on both generations.
+A test that uses `server`, and does not say which, runs once for each of its module's SERVERS; without that, on both
+generations. With the mark
+`hdfs` it also runs with tables on HDFS, on each of these generations, and with the mark `s3` on S3 (Hive 4 alone).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,21 +11,31 @@ from itertools import count
 from typing import Any
 
 import pytest
+from sandbox.harness.places import location_of
+from sandbox.hdfs.path import HdfsPath
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import Database, Hive, MetastoreServer
+from sandbox.metastore.server import FORGETTING, Database, Hive, MetastoreServer
 
 from compaction_operator.api.compaction import CompactionType
+from tests.integration.conftest import TestBucket
 from tests.integration.metastore.controller_steps import ControllerSteps, cleanup_of, real_work
 from tests.integration.metastore.fixture_table import FixtureTable
 from tests.integration.metastore.fixture_table import make_table as create_fixture_table
 from tests.unit.driver.support import Store
 
 SERVERS = ("3.1.3", "4.0.1")
-KNOWN: Mapping[str, tuple[Hive, Database]] = {
-    "3.1.3": ("3.1.3", "derby"),
-    "4.0.1": ("4.0.1", "derby"),
-    "4.0.1-postgres": ("4.0.1", "postgres"),
+KNOWN: Mapping[str, tuple[Hive, Database, str]] = {
+    "3.1.3": ("3.1.3", "derby", "file"),
+    "4.0.1": ("4.0.1", "derby", "file"),
+    "4.0.1-postgres": ("4.0.1", "postgres", "file"),
+    "3.1.3-hdfs": ("3.1.3", "derby", "hdfs"),
+    "4.0.1-hdfs": ("4.0.1", "derby", "hdfs"),
+    "4.0.1-minio": ("4.0.1", "derby", "minio"),
+    "4.0.1-minio-versioned": ("4.0.1", "derby", "minio-versioned"),
+    "4.0.1-versitygw": ("4.0.1", "derby", "versitygw"),
+    "4.0.1-versitygw-versioned": ("4.0.1", "derby", "versitygw-versioned"),
 }
+"""Version, database, and where tables lie: `file`, `hdfs`, or a bucket."""
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 
 
@@ -34,23 +46,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server" in metafunc.fixturenames:
+    asked = metafunc.definition.get_closest_marker("parametrize")
+    if "server" in metafunc.fixturenames and not (asked and "server" in asked.args[0]):
         names = getattr(metafunc.module, "SERVERS", SERVERS)
+        if metafunc.definition.get_closest_marker("hdfs"):
+            names = (*names, *(f"{name}-hdfs" for name in names))
+        if metafunc.definition.get_closest_marker("s3"):
+            names = (*names, "4.0.1-minio")
         metafunc.parametrize("server", names, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def metastores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], MetastoreServer]]:
+def metastores(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], MetastoreServer]]:
     """Return the metastore of a name such as 4.0.1 or 4.0.1-postgres, started the first time."""
     started: dict[str, MetastoreServer] = {}
     with ExitStack() as stack:
 
         def metastore(name: str) -> MetastoreServer:
             if name not in started:
-                hive, database = KNOWN[name]
-                server = MetastoreServer(tmp_path_factory.mktemp(name), hive=hive, database=database)
+                hive, database, storage = KNOWN[name]
+                folder, options = tmp_path_factory.mktemp(name), warehouse(name, storage)
+                server = MetastoreServer(folder, hive=hive, database=database, **options)
                 started[name] = stack.enter_context(server)
             return started[name]
+
+        def warehouse(name: str, storage: str) -> dict[str, Any]:
+            if storage == "hdfs":
+                return {"warehouse": HdfsPath(request.getfixturevalue("hdfs").uri) / name}
+            if storage == "file":
+                return {}
+            bucket: TestBucket = request.getfixturevalue("bucket_of")(storage)
+            properties = {**bucket.server.hadoop(bucket.name), **FORGETTING}
+            return {"warehouse": bucket.root / "warehouse", "properties": properties}
 
         yield metastore
 
@@ -77,7 +106,7 @@ def _numbers() -> Iterator[int]:
 def database(admin: MetastoreAdmin, server: MetastoreServer, _numbers: Iterator[int]) -> str:
     """A database of the test's own."""
     name = f"db{next(_numbers)}"
-    admin.create_database(name, location=f"file:{server.warehouse}/{name}.db")
+    admin.create_database(name, location=location_of(server.warehouse / f"{name}.db"))
     return name
 
 
@@ -86,7 +115,7 @@ def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str) ->
     """Make a table in the test's database and return its name."""
 
     def make(name: str = "t", *, keys: tuple[str, ...] = (), parameters: dict[str, str] | None = None) -> str:
-        location = f"file:{server.warehouse}/{database}.db/{name}"
+        location = location_of(server.warehouse / f"{database}.db" / name)
         partition_keys = [(key, "string") for key in keys]
         admin.create_table(
             database, name, location=location, columns=COLUMNS, partition_keys=partition_keys, parameters=parameters

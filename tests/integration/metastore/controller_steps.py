@@ -13,17 +13,23 @@ from compaction_operator.api.cleanup import (
     PublishedState,
     ReaderBaseline,
 )
-from compaction_operator.api.compaction import Readers
+from compaction_operator.api.compaction import (
+    CompactionType,
+    Readers,
+    TableCompactionSpec,
+    TableCompactionStatus,
+    TableRef,
+)
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.cleanup.readers import ReaderSnapshot, blockers
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Trouble
-from compaction_operator.controller.kube.resources import Cleanup, Meta
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Meta
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import LockKind, LockWish
 from compaction_operator.metastore import hive4_calls as hive4
-from compaction_operator.storage import LocalStorage, Storage
+from compaction_operator.storage import Storage, open_storage
 from tests.integration.metastore.fixture_table import FixtureTable, spec_of
 from tests.unit.driver.support import REQUEST, Store
 
@@ -43,8 +49,8 @@ def real_work(
     metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (uri,), "timeout": 20.0})
     warehouse = REQUEST.warehouse.model_copy(update={"metastore": metastore, **warehouse_fields})
     config = OperatorConfig(warehouses=(warehouse,), profiles=(SparkProfile(name="default", image="i:1"),))
-    chosen = storage or LocalStorage()
-    return Work(config, clock=lambda: datetime.now(UTC) + ahead, storage=lambda _: chosen)
+    opened = (lambda _: storage) if storage else open_storage
+    return Work(config, clock=lambda: datetime.now(UTC) + ahead, stores=lambda _: opened)
 
 
 def cleanup_of(store: Store, **spec: Any) -> Cleanup:
@@ -56,6 +62,14 @@ def cleanup(spec: CompactionCleanupSpec) -> Cleanup:
     """A cleanup of that spec, before anything was done for it."""
     meta = Meta(REQUEST.namespace, "journal", "uid", 1, 1, datetime.now(UTC))
     return Cleanup(meta, spec, CompactionCleanupStatus(), {})
+
+
+def attempt_of(table: FixtureTable, number: int) -> Compaction:
+    """The compaction whose attempt that is, as the controller sees it."""
+    ref = TableRef(database=table.database, name=table.name)
+    spec = TableCompactionSpec(warehouse=REQUEST.warehouse.name, table=ref, type=CompactionType.MINOR)
+    meta = Meta(REQUEST.namespace, REQUEST.name, REQUEST.uid, 1, 1, datetime.now(UTC))
+    return Compaction(meta, spec, TableCompactionStatus(attempt=number), {})
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from sandbox.harness.places import Place, copy_tree, location_of
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
@@ -29,6 +29,7 @@ from compaction_operator.metastore import (
     QueueEntry,
     resolve,
 )
+from compaction_operator.storage import open_storage
 from tests.unit.driver.support import REQUEST, Reports, Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -42,13 +43,18 @@ class FixtureTable:
     admin: MetastoreAdmin
     database: str
     name: str
-    directory: Path
+    directory: Place
     open: list[int] = field(default_factory=list)
 
     @property
     def is_hive4(self) -> bool:
         """Whether it is a table of Hive 4."""
         return self.admin.generation() is Generation.HIVE4
+
+    @property
+    def storage_class(self) -> Any:
+        """The class of the storage that drivers use for its files."""
+        return type(open_storage(str(self.directory)))
 
     def write(self, *, commit: bool = True) -> int:
         """Take a write id and end its transaction, or leave it open."""
@@ -127,14 +133,14 @@ class FixtureTable:
 def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str, fixture: str) -> FixtureTable:
     """Make a table of a fixture of the server's version: its files, its partitions, and no write ids yet."""
     source = FIXTURES / f"hive-{server.hive}" / fixture
-    directory = Path(server.warehouse) / f"{database}.db" / fixture
+    directory = server.warehouse / f"{database}.db" / fixture
     partitions = PARTITIONS.get(fixture, ())
     keys = (("prt", "string"),) if partitions else ()
-    location = f"file:{directory}"
+    location = location_of(directory)
     admin.create_table(database, fixture, location=location, columns=_columns(source), partition_keys=keys)
     if partitions:
         admin.add_partitions(database, fixture, [[value] for value in partitions])
-    shutil.copytree(source / "before", directory, dirs_exist_ok=True)
+    copy_tree(source / "before", directory)
     return FixtureTable(admin, database, fixture, directory)
 
 

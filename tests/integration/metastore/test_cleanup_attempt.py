@@ -1,28 +1,22 @@
 """What a dead attempt left in a real Hive 4 metastore is ended, and nothing of anybody else's."""
 
-import shutil
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from sandbox.harness.places import copy_tree
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState
-from compaction_operator.api.compaction import (
-    BackOff,
-    CompactionType,
-    TableCompactionSpec,
-    TableCompactionStatus,
-    TableRef,
-)
+from compaction_operator.api.compaction import BackOff, CompactionType, TableCompactionStatus
 from compaction_operator.api.request import Reason, agent_info, queue_pool
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.controller.answers import Automatic, Trouble
-from compaction_operator.controller.kube.resources import Compaction, Meta
+from compaction_operator.controller.kube.resources import Compaction
 from compaction_operator.driver.errors import JobError
 from compaction_operator.metastore import AutoCompaction, LockKind, LockWish, QueueState
-from tests.integration.metastore.controller_steps import ControllerSteps, cleanup, read_lock, real_work
+from tests.integration.metastore.controller_steps import ControllerSteps, attempt_of, cleanup, read_lock, real_work
 from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Store
 
@@ -102,14 +96,6 @@ class Holder:
         self._admin.commit_txn(self.txn)
 
 
-def attempt_of(table: FixtureTable, number: int) -> Compaction:
-    """The compaction whose attempt that is, as the controller sees it."""
-    ref = TableRef(database=table.database, name=table.name)
-    spec = TableCompactionSpec(warehouse=REQUEST.warehouse.name, table=ref, type=CompactionType.MINOR)
-    meta = Meta(REQUEST.namespace, REQUEST.name, REQUEST.uid, 1, 1, datetime.now(UTC))
-    return Compaction(meta, spec, TableCompactionStatus(attempt=number), {})
-
-
 def journal_of(table: FixtureTable, holder: Holder, output: str) -> CompactionCleanupSpec:
     """The journal that the holder would have written."""
     found = table.admin.get_table(table.database, table.name)
@@ -159,10 +145,12 @@ def test_an_attempt_that_died_before_its_journal_holds_nothing_any_more(
 def _renamed(table: FixtureTable, holder: Holder) -> str:
     """Put an output in its place, as right before the commit."""
     name = f"{OUTPUT}_v{holder.txn:07d}"
-    shutil.copytree(table.directory / DELTAS[0], table.directory / name)
+    copy_tree(table.directory / DELTAS[0], table.directory / name)
     return name
 
 
+@pytest.mark.hdfs
+@pytest.mark.s3
 @pytest.mark.parametrize("up_to", ["update", "compacted"])
 def test_outputs_that_were_renamed_but_never_committed_are_removed(
     three_inserts: FixtureTable, server: MetastoreServer, up_to: str

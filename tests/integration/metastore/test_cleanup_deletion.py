@@ -4,9 +4,9 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from sandbox.harness.places import Place, files_below
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.server import MetastoreServer
 
@@ -25,14 +25,16 @@ DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 OUTPUT = "delta_0000001_0000003"
 
 
-def contents(place: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+def contents(place: Place) -> dict[str, bytes]:
+    return {str(path.relative_to(place)): path.read_bytes() for path in files_below(place)}
 
 
 def states(table: FixtureTable) -> list[QueueState]:
     return [entry.state for entry in table.queue()]
 
 
+@pytest.mark.hdfs
+@pytest.mark.s3
 def test_the_whole_way_leaves_nothing_behind(try_it: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
     """Files, locks, transactions, and on Hive 4 the entries of the queue."""
     steps = compact(try_it, kind=MAJOR)
@@ -199,6 +201,8 @@ def test_what_vanished_meanwhile_is_reported_as_gone(
     assert steps.finish() is None
 
 
+@pytest.mark.hdfs
+@pytest.mark.s3
 def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
     three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]
 ) -> None:
@@ -216,6 +220,7 @@ def test_a_reader_at_work_is_not_disturbed_by_one_that_waits(
     assert result.final
 
 
+@pytest.mark.hdfs
 def test_quarantine_and_purge(three_inserts: FixtureTable, compact: Callable[..., ControllerSteps]) -> None:
     """A directory that a user moves back stays, with its files unchanged."""
     before = contents(three_inserts.directory / DELTAS[0])

@@ -6,9 +6,15 @@ from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.request import Reason, agent_info
 from compaction_operator.controller.answers import Automatic
 from compaction_operator.metastore import AutoCompaction, LockKind, LockWish
-from tests.integration.metastore.controller_steps import ControllerSteps, cleanup_of, end, read_lock, real_work
+from tests.integration.metastore.controller_steps import (
+    ControllerSteps,
+    attempt_of,
+    cleanup_of,
+    end,
+    read_lock,
+    real_work,
+)
 from tests.integration.metastore.fixture_table import FixtureTable
-from tests.integration.metastore.test_cleanup_attempt import attempt_of
 from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)

@@ -18,7 +18,7 @@ from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.merge import partition, runner
 from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJob, Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, merge_bucket
-from compaction_operator.storage import LocalStorage
+from compaction_operator.storage import LocalStorage, Storage
 from tests.integration.metastore.fixture_table import Failing, FixtureTable, spec_of
 from tests.unit.driver.support import Store
 
@@ -57,7 +57,7 @@ def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: Fi
 
 
 def test_two_partitions_fit_and_the_third_keeps_its_files_when_one_of_them_is_broken(try_it: FixtureTable) -> None:
-    (broken,) = try_it.directory.glob("prt=p2/delta_0000002_0000002_0000/bucket_00000*")
+    (broken,) = Path(try_it.directory).glob("prt=p2/delta_0000002_0000002_0000/bucket_00000*")
     broken.write_bytes(b"ORC" + broken.read_bytes()[:40])
     assert "delta_0000002_0000002_0000/bucket_00000" in refused(try_it, Reason.UNREADABLE_FILE, kind=MAJOR)
     assert "base_0000005" in try_it.visible("prt=p1")
@@ -88,7 +88,7 @@ def test_a_compaction_that_overlaps_one_published_meanwhile_is_not_published(thr
 
     def overtake() -> None:
         base.mkdir()
-        (base / "_metadata_acid").write_text("{}")
+        (base / "_metadata_acid").write_bytes(b"{}")
 
     refused(three_inserts, Reason.TABLE_CHANGED, store=Store(on_create=overtake))
     assert three_inserts.visible() == ["base_0000002", *DELTAS]
@@ -125,7 +125,7 @@ def test_a_table_that_another_takes_the_name_of_is_not_compacted_by_its_write_id
     assert "dropped and created again" in said
     assert (asked, store.resources) == ([], {})
     assert (table.locks(), table.own_transactions()) == ([], [])
-    assert not [path for path in table.directory.parent.rglob("*") if path.name.startswith(("base", "_comp"))]
+    assert not [path for path in Path(table.directory.parent).rglob("*") if path.name.startswith(("base", "_comp"))]
 
 
 def test_a_table_that_loses_its_name_while_it_is_merged_gets_no_journal_under_that_name(
@@ -178,6 +178,8 @@ def test_nothing_to_compact_still_records_what_is_obsolete_already(three_inserts
     assert three_inserts.queue() == before
 
 
+@pytest.mark.hdfs
+@pytest.mark.s3
 def test_staging_of_a_dead_attempt_is_gone_before_the_next_one_lists(three_inserts: FixtureTable) -> None:
     dead = three_inserts.directory / "_compaction_0f8c-1-dead" / "delta_0000001_0000003"
     dead.mkdir(parents=True)
@@ -229,23 +231,24 @@ def test_of_two_drivers_of_one_attempt_only_one_can_publish(three_inserts: Fixtu
     assert three_inserts.visible() == COMPACTED
 
 
+@pytest.mark.hdfs
 def test_a_rename_that_lands_after_the_last_check_finds_nothing_to_rename(
     fixture_table: Callable[..., FixtureTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H19: its driver was paused right before it; the next attempt, which knows one more write, has published."""
     table = fixture_table("table_txn_001", writes=2)
-    publish, store = LocalStorage.publish, Store()
+    publish, store = table.storage_class.publish, Store()
 
-    def paused(self: LocalStorage, source: str, target: str) -> None:
+    def paused(self: Storage, source: str, target: str) -> None:
         if Path(target).name.startswith("base_0000002"):
-            monkeypatch.setattr(LocalStorage, "publish", publish)
+            monkeypatch.setattr(table.storage_class, "publish", publish)
             if table.is_hive4:
                 end_of(table, spec_of(store)["partitions"][0])
             table.write()
             assert table.run(MINOR, attempt=2, pod="pod2").reason is Reason.COMPACTED
         publish(self, source, target)
 
-    monkeypatch.setattr(LocalStorage, "publish", paused)
+    monkeypatch.setattr(table.storage_class, "publish", paused)
     refused(table, Reason.TABLE_CHANGED, kind=MAJOR, store=store)
     assert table.visible() == COMPACTED
     assert (table.locks(), table.own_transactions()) == ([], [])

@@ -13,7 +13,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.driver.errors import JobError
-from compaction_operator.storage import LocalStorage
+from compaction_operator.storage import LocalStorage, Storage
 from tests.integration.metastore.controller_steps import real_work
 from tests.integration.metastore.fixture_table import FixtureTable, spec_of
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw
@@ -77,14 +77,15 @@ def test_a_pair_whose_driver_stopped_in_between_is_completed_though_its_job_runs
     assert OTHER_HALF in [found.name for found in seen.deltas]
 
 
+@pytest.mark.hdfs
 def test_an_orphaned_pair_is_completed_behind_its_lock(
     try_it: FixtureTable, server: MetastoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its compaction and its cleanup were deleted, for example with their namespace. The lock names its attempt."""
     table, work = try_it, real_work(try_it, server.uri, ahead=timedelta(minutes=2))
-    publish, halves = LocalStorage.publish, list[str]()
+    publish, halves = table.storage_class.publish, list[str]()
 
-    def stopped(self: LocalStorage, source: str, target: str) -> None:
+    def stopped(self: Storage, source: str, target: str) -> None:
         publish(self, source, target)
         place, _, name = target.rpartition("/")
         if name == HALF and "/_" not in target and not halves:
@@ -96,7 +97,7 @@ def test_an_orphaned_pair_is_completed_behind_its_lock(
             halves.extend(table.visible(Path(place).name))
             assert table.locks() == []
 
-    monkeypatch.setattr(LocalStorage, "publish", stopped)
+    monkeypatch.setattr(table.storage_class, "publish", stopped)
     with pytest.raises(JobError):
         table.run(CompactionType.MINOR, store=Store())
     assert {HALF, OTHER_HALF} <= set(halves)

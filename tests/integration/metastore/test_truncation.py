@@ -1,5 +1,7 @@
 """TRUNCATE and DROP PARTITION as real metastores carry them out, and compactions beside them."""
 
+from pathlib import Path
+
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
@@ -39,7 +41,7 @@ def obsolete(store: Store, partition: str = "") -> set[str]:
 
 def rows(table: FixtureTable, output: str) -> int:
     """Return how many rows an output has, by the beginning of its name."""
-    (place,) = table.directory.glob(f"{output}*")
+    (place,) = Path(table.directory).glob(f"{output}*")
     return sum(count_rows(str(file)) for file in place.glob("bucket_*"))
 
 

@@ -1,9 +1,15 @@
 """A JVM of each Hive version for all tests of this folder."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from sandbox.harness.places import Place
+from sandbox.hdfs.path import HdfsPath
+from sandbox.hdfs.server import HdfsServer
 
+from tests.integration.conftest import TestBucket
 from tests.integration.oracle.hive import HiveOracle
 
 
@@ -31,3 +37,24 @@ def hive4() -> Iterator[HiveOracle]:
 def oracles(hive3: HiveOracle, hive4: HiveOracle) -> dict[int, HiveOracle]:
     """Both, by version."""
     return {3: hive3, 4: hive4}
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A folder of the test's own on `file`, `hdfs` or `s3`."""
+    if request.param == "file":
+        return tmp_path
+    place: Place = _root(request) / re.sub(r"\W", "-", request.node.name)
+    place.mkdir()
+    return place
+
+
+def _root(request: pytest.FixtureRequest) -> Place:
+    if request.param == "hdfs":
+        server: HdfsServer = request.getfixturevalue("hdfs")
+        return HdfsPath(server.uri)
+    bucket_of: Callable[[str], TestBucket] = request.getfixturevalue("bucket_of")
+    bucket = bucket_of("minio")
+    oracle: HiveOracle = request.getfixturevalue("hive4")
+    oracle.configure(bucket.server.hadoop(bucket.name))
+    return bucket.root

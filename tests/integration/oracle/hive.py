@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from sandbox.harness.places import Place
+
 HERE = Path(__file__).parent
 OPENED_PACKAGES = ("java.lang", "java.net", "java.nio", "java.time", "java.util")
 JAVA = (
@@ -79,9 +81,13 @@ class HiveOracle:
             process.kill()
             process.communicate()
 
+    def configure(self, properties: Mapping[str, str]) -> None:
+        """Set Hadoop's properties by which it reaches a store."""
+        self._ask("configure", settings=properties)
+
     def read(
         self,
-        directory: Path | str,
+        directory: Place | str,
         *,
         write_ids: str | None = None,
         txns: str | None = None,
@@ -100,7 +106,7 @@ class HiveOracle:
 
     def plan(
         self,
-        directory: Path | str,
+        directory: Place | str,
         *,
         write_ids: str,
         txns: str,
@@ -118,13 +124,13 @@ class HiveOracle:
         """Open the files of a plan and return their rows, as when a query's tasks run; once. Raises OracleError."""
         return [Row(*row) for row in self._ask("read_plan", plan=plan)["rows"]]
 
-    def state(self, directory: Path | str, *, write_ids: str | None = None, txns: str | None = None) -> State:
+    def state(self, directory: Place | str, *, write_ids: str | None = None, txns: str | None = None) -> State:
         """Return which directories and files a reader of the snapshot uses; raises OracleError."""
         return State(**self._ask("state", dir=directory, write_ids=write_ids, txns=txns))
 
     def write(
         self,
-        directory: Path | str,
+        directory: Place | str,
         events: Sequence[Sequence[Any]],
         *,
         row_type: str,
@@ -158,7 +164,7 @@ class HiveOracle:
 
     def write_file(
         self,
-        path: Path | str,
+        path: Place | str,
         rows: Sequence[Sequence[Any]],
         *,
         row_type: str,
@@ -168,7 +174,7 @@ class HiveOracle:
         """Write a plain ORC file, as originals and LOAD DATA have; `time_zone` is the writer's, UTC when not given."""
         self._ask("write_file", path=path, rows=rows, row_type=row_type, settings=settings or {}, time_zone=time_zone)
 
-    def truncate(self, directory: Path | str, *, write_id: int, data_format: str = "truncated") -> None:
+    def truncate(self, directory: Place | str, *, write_id: int, data_format: str = "truncated") -> None:
         """Write the empty base of Hive 4's TRUNCATE, or ("dropped") of its DROP PARTITION; Hive 3 has none.
 
         Raises OracleError.
@@ -177,15 +183,15 @@ class HiveOracle:
 
     def compact(
         self,
-        deltas: Sequence[Path | str],
-        output: Path | str,
+        deltas: Sequence[Place | str],
+        output: Place | str,
         *,
         major: bool,
         bucket: int,
         row_type: str,
         min_write_id: int,
         max_write_id: int,
-        base: Path | str | None = None,
+        base: Place | str | None = None,
         write_ids: str | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -204,7 +210,7 @@ class HiveOracle:
             settings=settings or {},
         )
 
-    def search(self, file: Path | str, predicate: Mapping[str, Any] | None = None) -> list[tuple[int, list[Any]]]:
+    def search(self, file: Place | str, predicate: Mapping[str, Any] | None = None) -> list[tuple[int, list[Any]]]:
         """Return number and values of the rows of one ORC file that its reader does not skip under the predicate.
 
         A predicate is {"and": [...]}, {"or": [...]}, {"not": ...} or a leaf {"test", "column", "kind", "values"}; the

@@ -1,10 +1,10 @@
 """One directory through its life: Hive writes into it, readers come and stay, and each knows what it must see."""
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from pathlib import Path
 from typing import Any, Self
+
+from sandbox.harness.places import Place, copy_tree
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from tests.integration.oracle.hive import HiveOracle, OracleError, Row, RowId
@@ -44,7 +44,7 @@ class LivingTable:
     `attempt` is the number of the tasks' attempts that Hive 4 may put into the names of files (H9).
     """
 
-    def __init__(self, hive: HiveOracle, directory: Path, *, first: int = 0, attempt: int | None = 1) -> None:
+    def __init__(self, hive: HiveOracle, directory: Place, *, first: int = 0, attempt: int | None = 1) -> None:
         self.hive = hive
         self.directory = directory
         self.last = self.settled = first
@@ -55,10 +55,10 @@ class LivingTable:
         self.readers: dict[View, Seen] = {}
         directory.mkdir()
 
-    def copy(self, directory: Path) -> Self:
+    def copy(self, directory: Place) -> Self:
         """Return the same table, and the same readers, in another place."""
         other = copy(self)
-        other.directory = Path(shutil.copytree(self.directory, directory))
+        other.directory = copy_tree(self.directory, directory)
         other.readers = dict(self.readers)
         return other
 
@@ -83,6 +83,12 @@ class LivingTable:
         except OracleError as error:
             return str(error)
         return sorted(rows, key=lambda found: found[:3])
+
+    def plan(self, view: View) -> int:
+        """Let a query choose its files; return the plan's number. Raises OracleError."""
+        return self.hive.plan(
+            self.directory, write_ids=view.write_ids, txns=view.txns, row_type=ROW_TYPE, vectorized=True
+        )
 
     def rows(self) -> list[Row]:
         """Return what a reader who comes now sees."""

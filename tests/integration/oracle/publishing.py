@@ -7,8 +7,6 @@ from typing import cast
 
 import pytest
 
-from compaction_operator.acid.plan import Layout
-from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, TableIdentity
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
@@ -18,26 +16,28 @@ from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.journal import Journal
+from compaction_operator.driver.hive.protocol import HiveProtocol
+from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge import partition
-from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.driver.offline import compact_directory
-from compaction_operator.metastore import Target
+from compaction_operator.metastore import Generation, Target
 from compaction_operator.storage import Storage
-from tests.integration.oracle.laws import NO_END, View
+from tests.integration.oracle.laws import View
 from tests.integration.oracle.living_table import ROW_TYPE, LivingTable
-from tests.support.metastore import FakeMetastore
-from tests.unit.cleanup.support import entry, journal, metastore, obsolete
+from tests.support.metastore import COMMITTED, FakeMetastore
+from tests.unit.cleanup.support import metastore
 from tests.unit.driver.support import REQUEST, Reports, Store
 
 CREATE_TIME = 100
 
 
-def metastore_of_table(table: LivingTable, *, older: bool = True) -> FakeMetastore:
+def metastore_of_table(table: LivingTable, *, hive: Generation = Generation.HIVE3, older: bool = True) -> FakeMetastore:
     """What a driver asks. While there are `older` readers, a transaction of theirs is open."""
-    asked = metastore(table.directory)
-    asked.on("valid_write_ids", lambda *_: asked.write_ids.update({"d.t": table.write_ids()}))
-    asked.on("open_transactions", lambda: asked.set_transactions(table.txn, *([1] if older else [])))
+    asked = metastore(table.directory, hive=hive)
+    asked.set_transactions(table.txn)
+    asked.on("valid_write_ids", lambda *_, **__: asked.write_ids.update({"d.t": table.write_ids()}))
+    if hive is Generation.HIVE3:
+        asked.on("open_transactions", lambda: asked.set_transactions(table.txn, *([1] if older else [])))
     return asked
 
 
@@ -82,37 +82,31 @@ class Driver:
             return self._on_hive_3(kind) if self.table.hive.version == 3 else self._on_hive_4(kind)
 
     def _on_hive_3(self, kind: CompactionType) -> CompactionCleanupSpec:
+        client = self.client or metastore_of_table(self.table)
+        return self._run(kind, client, lambda attempt: Hive3(attempt, cast(Locks, self.locks)))
+
+    def _on_hive_4(self, kind: CompactionType) -> CompactionCleanupSpec:
+        """In a transaction, which is open in each snapshot that a reader takes meanwhile."""
+        table, txn = self.table, self.table.txn + 1
+        table.arrive(table.now(txns=f"{txn}:{txn}:{txn}:"))
+        client = metastore_of_table(table, hive=Generation.HIVE4, older=False)
+        spec = self._run(kind, client, protocol_of)
+        assert client.outcomes() == {txn: COMMITTED}
+        table.txn = txn
+        return spec
+
+    def _run(
+        self, kind: CompactionType, client: FakeMetastore, protocol: Callable[[DriverContext], HiveProtocol]
+    ) -> CompactionCleanupSpec:
         location = str(self.table.directory)
         request = REQUEST.model_copy(update={"type": kind, "table": TableRef(database="d", name="t")})
         store = Store(on_create=self.on_journal)
         identity = TableIdentity(database="d", name="t", create_time=CREATE_TIME, location=location)
-        client = self.client or metastore_of_table(self.table)
         attempt = DriverContext(client.client(), request, "pod1", identity, ROW_TYPE)
-        protocol = Hive3(attempt, cast(Locks, self.locks))
-        compaction = HiveCompaction(protocol, runner=LocalRunner(), report=Reports())
+        compaction = HiveCompaction(protocol(attempt), runner=LocalRunner(), report=Reports())
         compaction.run([Target("", location, CREATE_TIME)], Journal(store, attempt))
         (resource,) = store.resources.values()
         return CompactionCleanupSpec.model_validate(resource["spec"])
-
-    def _on_hive_4(self, kind: CompactionType) -> CompactionCleanupSpec:
-        """In a transaction, which is open in each snapshot that a reader takes meanwhile."""
-        table = self.table
-        txn = table.txn + 1
-        table.arrive(table.now(txns=f"{txn}:{txn}:{txn}:"))
-        request = Request(
-            type=kind,
-            layout=Layout.HIVE4,
-            visibility_txn=txn,
-            valid_txns=ValidTxnList.parse(f"{txn - 1}:{NO_END}::"),
-            row_type=ROW_TYPE,
-        )
-        location = str(table.directory)
-        plan = compact_directory(location, write_ids=table.write_ids(), request=request, runner=LocalRunner()).plan
-        table.txn = txn
-        outputs = tuple(output.name for output in plan.outputs)
-        names = obsolete(*(one.name for one in plan.obsolete))
-        of_table = entry(table.directory, outputs=outputs, highest_write_id=plan.highest_write_id, obsolete=names)
-        return journal(table.directory, of_table.model_copy(update={"txn_id": txn}))
 
 
 def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, now: View) -> PartitionDeletion:
@@ -120,5 +114,5 @@ def clean(table: LivingTable, spec: CompactionCleanupSpec, storage: Storage, *, 
     names = [path.name for path in table.directory.iterdir()]
     answers = metastore(table.directory, write_ids=now.write_ids, txns=now.txns)
     states = {entry.partition: published_state(entry, names) for entry in spec.partitions}
-    (result,) = delete_obsolete(JournalPass(storage, answers, spec, states))
+    (result,) = delete_obsolete(JournalPass(lambda _: storage, answers, spec, states))
     return result

@@ -5,6 +5,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
+from sandbox.harness.places import Place, files_below
 
 from compaction_operator.acid import plan
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
@@ -18,7 +19,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import hive3 as protocol
 from compaction_operator.driver.hive import older_snapshots as older
 from compaction_operator.driver.hive import publish
-from compaction_operator.storage import LocalStorage
+from compaction_operator.storage import LocalStorage, open_storage
 from tests.integration.oracle.hive import HiveOracle, Row
 from tests.integration.oracle.laws import NO_END, Seen
 from tests.integration.oracle.living_table import (
@@ -34,7 +35,7 @@ from tests.integration.oracle.living_table import (
     update,
 )
 from tests.integration.oracle.publishing import Driver, Held, clean, metastore_of_table
-from tests.integration.oracle.watched import Operation, WatchedStorage, Watcher
+from tests.integration.oracle.watched import Operation, Watcher, watched
 from tests.support.metastore import FakeMetastore
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -46,13 +47,18 @@ STORIES = [
     ("statements", "major clean write minor clean major"),
     ("statements", "minor major clean"),
 ]
+CASES = [
+    *((version, "file", *story) for version in (3, 4) for story in STORIES),
+    *((version, "hdfs", "changes", "minor major clean") for version in (3, 4)),
+    (4, "s3", "statements", "minor major clean"),
+]
 
 
 class Killed(BaseException):
     """The process ends here."""
 
 
-def table_of(hive: HiveOracle, directory: Path, history: str, *, attempt: int | None = 1) -> LivingTable:
+def table_of(hive: HiveOracle, directory: Place, history: str, *, attempt: int | None = 1) -> LivingTable:
     """A table with a reader of each write id, and of each that it saw open; one was there before the first."""
     table = LivingTable(hive, directory, attempt=attempt)
     table.arrive(table.now())
@@ -60,6 +66,12 @@ def table_of(hive: HiveOracle, directory: Path, history: str, *, attempt: int | 
     table.arrive_while_open(range(1, table.last + 1))
     assert not any(isinstance(seen, str) for seen in table.readers.values())
     return table
+
+
+def intends(table: LivingTable) -> bool:
+    """Whether a driver has said that it will publish a pair."""
+    staging = [path for path in table.directory.iterdir() if path.name.startswith("_compaction_")]
+    return any((path / INTENT).exists() for path in staging)
 
 
 def compact(table: LivingTable, kind: CompactionType) -> CompactionCleanupSpec:
@@ -71,7 +83,7 @@ def compact(table: LivingTable, kind: CompactionType) -> CompactionCleanupSpec:
     held, protected = Held(), set()
 
     def note(operation: Operation) -> None:
-        if held.is_exclusive and list(table.directory.glob(f"_compaction_*/{INTENT}")):
+        if held.is_exclusive and intends(table):
             protected.add(len(watcher.operations) - 1)
 
     watcher, before = Watcher(table, also=note), table.rows()
@@ -118,12 +130,11 @@ def write_on(table: LivingTable) -> None:
     table.arrive_while_open([table.last - 1, table.last])
 
 
-@pytest.mark.parametrize(("history", "story"), STORIES)
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(("version", "folder", "history", "story"), CASES, indirect=["folder"])
 def test_every_reader_reads_right_at_every_moment(
-    version: int, history: str, story: str, oracles: dict[int, HiveOracle], tmp_path: Path
+    version: int, folder: Place, history: str, story: str, oracles: dict[int, HiveOracle]
 ) -> None:
-    table = table_of(oracles[version], tmp_path / "t", history)
+    table = table_of(oracles[version], folder / "t", history)
     specs: list[CompactionCleanupSpec] = []
     for step in story.split():
         if step == "clean":
@@ -136,6 +147,28 @@ def test_every_reader_reads_right_at_every_moment(
             table.arrive(table.now())
 
 
+@pytest.mark.parametrize("folder", ["s3"], indirect=True)
+def test_a_directory_that_is_half_deleted_disturbs_no_query(hive4: HiveOracle, folder: Place) -> None:
+    """On S3 nothing is hidden first. A query that began before has its files; another one lists what is left."""
+    table = table_of(hive4, folder / "t", "statements")
+    spec = Driver(table, open_storage(str(folder))).compact(MAJOR)
+    table.leave()
+    (entry,) = spec.partitions
+    files = [file for one in entry.obsolete for file in files_below(table.directory / one.name)]
+    plans = {view: [table.plan(view) for _ in files] for view in table.readers}
+    answers = {view: table.see(view) for view in plans}
+
+    def read_plans(_: Operation) -> None:
+        found = {view: sorted(hive4.read_plan(waiting.pop())) for view, waiting in plans.items()}
+        assert found == answers
+
+    watcher = Watcher(table, also=read_plans)
+    assert clean(table, spec, watcher.storage, now=table.now()).final
+    assert [done.verb for done in watcher.operations] == ["delete"] * len(files)
+    assert watcher.misread == {}
+    assert not any(plans.values())
+
+
 def killed_at(number: int, table: LivingTable, kind: CompactionType) -> list[Operation]:
     """Compact until some operation is done, or to the end; return the operations."""
 
@@ -146,21 +179,23 @@ def killed_at(number: int, table: LivingTable, kind: CompactionType) -> list[Ope
 
     done: list[Operation] = []
     with suppress(Killed):
-        Driver(table, WatchedStorage(table.directory, after)).compact(kind)
+        Driver(table, watched(table.directory, after)).compact(kind)
     return done
 
 
-def test_a_pair_that_was_begun_is_completed_and_read_right(hive3: HiveOracle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["file", "hdfs"], indirect=True)
+def test_a_pair_that_was_begun_is_completed_and_read_right(hive3: HiveOracle, folder: Place) -> None:
     """H3: the driver is killed after any operation of publication; no reader starts before the fence has run."""
-    table = table_of(hive3, tmp_path / "t", "changes")
-    done = killed_at(1000, table.copy(tmp_path / "whole"), MINOR)
+    table = table_of(hive3, folder / "t", "changes")
+    done = killed_at(1000, table.copy(folder / "whole"), MINOR)
     (begun,) = (number for number, (verb, path) in enumerate(done) if verb == "write" and path.endswith(INTENT))
     half = done.index(Operation("rename", "delta_0000001_0000005"))
+    second = done.index(Operation("rename", "delete_delta_0000001_0000005"))
     for number in range(begun, len(done)):
-        copied = table.copy(tmp_path / str(number))
+        copied = table.copy(folder / str(number))
         killed_at(number, copied, MINOR)
-        assert bool(copied.misread(row_reader=False)) == (number in (half, half + 1))
-        fence(LocalStorage(), str(copied.directory), keep=None)
+        assert bool(copied.misread(row_reader=False)) == (half <= number < second)
+        fence(open_storage(str(folder)), str(copied.directory), keep=None)
         assert copied.misread(row_reader=True) == []
         names = {path.name for path in copied.directory.iterdir()}
         assert {"delta_0000001_0000005", "delete_delta_0000001_0000005"} <= names or number < half
@@ -336,7 +371,7 @@ def overtaken(table: LivingTable) -> Driver:
         if operation.verb == "write" and not (table.directory / "_tmp").exists():
             hive_compacts(table)
 
-    return Driver(table, WatchedStorage(table.directory, assembled))
+    return Driver(table, watched(table.directory, assembled))
 
 
 @pytest.mark.parametrize("version", [3, 4])

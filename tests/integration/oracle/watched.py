@@ -1,10 +1,17 @@
 """Watches file operations: after each one Hive reads the directory for every reader that there is."""
 
+import os
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from compaction_operator.storage import LocalStorage, join, local_path
+from sandbox.harness.places import Place
+
+from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
+from compaction_operator.storage import Storage, Stores, join, local_path, normal
+from compaction_operator.storage.s3 import S3Storage
 from tests.integration.oracle.living_table import LivingTable
 
 
@@ -16,54 +23,90 @@ class Operation(NamedTuple):
 
     @property
     def is_published(self) -> bool:
-        """Whether Hive looks at that name."""
-        return not self.path.startswith(("_", "."))
+        """Whether Hive looks at that name. Nothing has it before an upload is complete."""
+        return self.verb not in {"begin", "part"} and not self.path.startswith(("_", "."))
 
 
-class WatchedStorage(LocalStorage):
-    """Local files. It calls `after` right after each change, and for the deletion of a tree after each leaf.
+def watched(root: Place, after: Callable[[Operation], None]) -> Storage:
+    """Return a storage that calls `after` right after each change below `root`.
 
-    NB: to publish is to sync and to rename; it calls `after` for both.
+    A rename bears the new name, or the old one if Hive does not look at the new one any more.
+    NB: to publish is to sync (on a local disk) and to rename; it calls `after` for each. On S3 these are the requests
+    that change something, one after the other, and each deletes a single key.
     """
+    storage = Stores(StoreSettings.model_validate_json(os.environ.get(STORES_VARIABLE, "{}"))).open(str(root))
 
-    def __init__(self, root: Path, after: Callable[[Operation], None]) -> None:
-        self._root = root
-        self._after = after
+    def operation(verb: str, path: str) -> Operation:
+        return Operation(verb, normal(path).removeprefix(f"{normal(str(root))}/"))
 
-    def write(self, path: str, data: bytes) -> None:
-        """Create a file."""
-        super().write(path, data)
-        self._done("write", path)
+    def renamed(source: str, target: str) -> None:
+        new = operation("rename", target)
+        after(new if new.is_published else operation("rename", source))
 
-    def make_directory(self, path: str) -> None:
-        """Create a directory."""
-        super().make_directory(path)
-        self._done("make", path)
+    if isinstance(storage, S3Storage):
+        _follow_requests(storage, lambda verb, key: after(operation(verb, storage.bucket.uri(key))))
+        return storage
+    _follow(storage, "write", lambda path, _: after(operation("write", path)))
+    _follow(storage, "make_directory", lambda path: after(operation("make", path)))
+    _follow(storage, "sync", lambda path: after(operation("sync", path)))
+    _follow(storage, "rename", renamed)
+    _follow(storage, "delete_tree", lambda path: after(operation("delete", path)))
+    if isinstance(root, Path):
+        setattr(storage, "delete_tree", partial(_leaf_by_leaf, storage.delete_tree))  # noqa: B010 - for mypy
+    return storage
 
-    def rename(self, source: str, target: str) -> None:
-        """Rename; the operation bears the new name, or the old one if Hive does not look at the new one any more."""
-        super().rename(source, target)
-        self._done("rename", target if self._operation("rename", target).is_published else source)
 
-    def sync(self, path: str) -> None:
-        """Make durable."""
-        super().sync(path)
-        self._done("sync", path)
+def _follow(storage: Storage, name: str, then: Callable[..., None]) -> None:
+    call = getattr(storage, name)
 
-    def delete_tree(self, path: str) -> int:
-        """Delete what is below in the order in which LocalStorage does, then the place itself."""
-        place = Path(local_path(path))
-        children = sorted(place.iterdir()) if place.is_dir() and not place.is_symlink() else []
-        freed = sum(self.delete_tree(join(path, child.name)) for child in children)
-        freed += super().delete_tree(path)
-        self._done("delete", path)
-        return freed
+    def followed(*arguments: Any) -> Any:
+        result = call(*arguments)
+        then(*arguments)
+        return result
 
-    def _done(self, verb: str, path: str) -> None:
-        self._after(self._operation(verb, path))
+    setattr(storage, name, followed)
 
-    def _operation(self, verb: str, path: str) -> Operation:
-        return Operation(verb, str(Path(local_path(path)).relative_to(self._root)))
+
+_CHANGES = {
+    "PutObject": "write",
+    "DeleteObjects": "delete",
+    "CreateMultipartUpload": "begin",
+    "UploadPart": "part",
+    "UploadPartCopy": "part",
+    "CompleteMultipartUpload": "complete",
+    "AbortMultipartUpload": "abort",
+}
+
+
+def _follow_requests(storage: S3Storage, then: Callable[[str, str], None]) -> None:
+    bucket, turn = storage.bucket, threading.RLock()
+    delete = bucket.delete
+
+    def one_by_one(keys: Sequence[str]) -> None:
+        for key in keys:
+            delete([key])
+
+    def begin(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        turn.acquire()
+        context["key"] = params.get("Key") or params["Delete"]["Objects"][0]["Key"]
+
+    def end(verb: str, context: dict[str, Any], **_: Any) -> None:
+        try:
+            then(verb, context["key"])
+        finally:
+            turn.release()
+
+    setattr(bucket, "delete", one_by_one)  # noqa: B010 - for mypy
+    for name, verb in _CHANGES.items():
+        bucket.client.meta.events.register(f"before-parameter-build.s3.{name}", begin)
+        bucket.client.meta.events.register(f"after-call.s3.{name}", partial(end, verb))
+
+
+def _leaf_by_leaf(delete: Callable[[str], int], path: str) -> int:
+    """Delete a tree in the order in which LocalStorage does. HDFS deletes it at once."""
+    place = Path(local_path(path))
+    children = sorted(place.iterdir()) if place.is_dir() and not place.is_symlink() else []
+    return sum(_leaf_by_leaf(delete, join(path, child.name)) for child in children) + delete(path)
 
 
 class Watcher:
@@ -87,9 +130,9 @@ class Watcher:
         self._also(operation)
 
     @property
-    def storage(self) -> WatchedStorage:
+    def storage(self) -> Storage:
         """The storage that is watched."""
-        return WatchedStorage(self._table.directory, self)
+        return watched(self._table.directory, self)
 
     def window(self, outputs: Sequence[str]) -> list[int]:
         """Return the numbers of the operations from the first output's publication on, without the last one's."""

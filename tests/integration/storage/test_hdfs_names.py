@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sandbox.harness.ports import free_ports
 from sandbox.hdfs.server import write_properties
-from sandbox.plane.processes import free_ports
 
 from compaction_operator.api.stores import Hdfs
 from compaction_operator.storage import StorageError, join

@@ -13,7 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from sandbox.metastore.server import Hive
+from sandbox.harness.places import StorageKind
+from sandbox.metastore.server import ON_S3, Hive
+from sandbox.plane.store import STORES
 
 from tests.integration.oracle.hive import HiveOracle
 from tests.soak.crash.plan import Plan, choose
@@ -26,11 +28,12 @@ GENERATIONS: tuple[Hive, ...] = get_args(Hive)
 
 
 class Campaign:
-    """The runs on one generation. A plane on which a run failed is given up, with all that lies there."""
+    """The runs on one generation and storage. A plane on which a run failed is given up, with all that lies there."""
 
-    def __init__(self, hive: Hive, record: Record, *, seconds: float) -> None:
+    def __init__(self, hive: Hive, record: Record, *, storage: StorageKind, seconds: float) -> None:
         self.record = record
         self._hive: Hive = hive
+        self._storage: StorageKind = storage
         self._stack = ExitStack()
         self._oracle = HiveOracle(int(hive[0]))
         self._runner: PlanRunner | None = None
@@ -48,7 +51,7 @@ class Campaign:
         """Return the scenarios' steps and ends, run once each where they are not known; exits when one fails."""
         known = self.record.recordings()
         for name, scenario in SCENARIOS.items():
-            if self._hive in scenario.hives and name not in known:
+            if scenario.is_for(self._hive, self._storage) and name not in known:
                 known[name] = self._recorded(name)
                 self.record.keep_recordings(known)
         return known
@@ -76,13 +79,15 @@ class Campaign:
         if self._runner is None:
             folder = self._folder
             shutil.rmtree(folder, ignore_errors=True)
-            self._runner = PlanRunner(folder, hive=self._hive, oracle=self._oracle, seconds=self._seconds)
+            self._runner = PlanRunner(
+                folder, hive=self._hive, oracle=self._oracle, storage=self._storage, seconds=self._seconds
+            )
             self._runner.__enter__()
         return self._runner
 
     @property
     def _folder(self) -> Path:
-        return self.record.failed.with_name(f"{self._hive}-plane")
+        return self.record.failed.with_name(f"{self._hive}-{self._storage}-plane")
 
     def keep(self, seed: int) -> Path:
         """Put the folder of the plane that was given up where it stays, and return that place."""
@@ -105,7 +110,7 @@ def main() -> int:
         result
         for hive in GENERATIONS
         if options.hive in (hive, "both")
-        for result in _runs(hive, Record(options.folder, hive=hive), options)
+        for result in _runs(hive, Record(options.folder, hive=hive, storage=options.storage), options)
     ]
     failed = sum(not result.passed for result in results)
     missed = sum(not result.reached for result in results)
@@ -123,7 +128,7 @@ def _runs(hive: Hive, record: Record, options: argparse.Namespace) -> Iterator[R
     if len(left) < len(seeds):
         print(f"{hive}: {len(seeds) - len(left)} of {len(seeds)} runs are done already", flush=True)
     if left:
-        with Campaign(hive, record, seconds=options.seconds) as campaign:
+        with Campaign(hive, record, storage=options.storage, seconds=options.seconds) as campaign:
             yield from _remaining(hive, campaign, left, options)
 
 
@@ -136,11 +141,15 @@ def _remaining(hive: Hive, campaign: Campaign, seeds: Sequence[int], options: ar
         if deadline and time.monotonic() > deadline:
             print(f"{hive}: {options.minutes:g} minutes are over", flush=True)
             return
-        plan = Plan.model_validate_json(options.plan) if options.plan else choose(seed, steps, happens)
+        plan = (
+            Plan.model_validate_json(options.plan)
+            if options.plan
+            else choose(seed, steps, happens, store=options.storage in STORES)
+        )
         outcome = campaign.run(plan, recordings)
         result = _result(seed, outcome)
         campaign.record.add(result)
-        _tell(hive, result)
+        _tell(hive, options.storage, result)
         if outcome.problems:
             print(f"  all of it lies in {campaign.keep(seed)}", flush=True)
         yield result
@@ -158,7 +167,7 @@ def _result(seed: int, outcome: Outcome) -> Result:
     )
 
 
-def _tell(hive: Hive, result: Result) -> None:
+def _tell(hive: Hive, storage: StorageKind, result: Result) -> None:
     how = "passed" if result.passed else "FAILED"
     missed = "" if result.reached else ", not reached"
     times = f"{result.seconds:.0f} s, attempts: {result.attempts}"
@@ -166,7 +175,7 @@ def _tell(hive: Hive, result: Result) -> None:
     for problem in result.problems:
         print(f"  {problem}")
     if not result.passed:
-        command = f"python -m tests.soak.crash --hive {hive} --runs 1 --seed {result.seed}"
+        command = f"python -m tests.soak.crash --hive {hive} --storage {storage} --runs 1 --seed {result.seed}"
         print(f"  again: {command} --plan '{result.plan.model_dump_json(by_alias=True, exclude_none=True)}'")
 
 
@@ -175,6 +184,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--hive", choices=[*GENERATIONS, "both"], default="3.1.3")
+    parser.add_argument("--storage", choices=get_args(StorageKind), default="file", help="where the tables lie")
     parser.add_argument("--folder", type=Path, default=RESULTS, help="where results and failures are kept")
     parser.add_argument("--minutes", type=float, help="begin no further run after so many; a later call goes on")
     parser.add_argument(
@@ -182,7 +192,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--plan", help="this plan, as a failure prints it, instead of the seed's")
     parser.add_argument("--again", action="store_true", help="repeat runs that are done")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.storage == "s3" and options.hive not in ON_S3:
+        parser.error(f"on S3 only Hive {', '.join(ON_S3)}: the operator refuses 3.1.3 there (--hive, HIVE=)")
+    return options
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from botocore.client import BaseClient
+from hdfs_native import Client
 from kubernetes.client.rest import RESTClientObject
 from sandbox.harness.wait import wait_until
 from sandbox.plane.pod import move_in
@@ -29,6 +31,19 @@ from tests.soak.crash.plan import Action, Fault, Moment, Role, Step
 from tests.soak.crash.signals import BIRTH_VARIABLE, FOLDER_VARIABLE, Orders, Report, Signals
 
 WAIT_SECONDS = 60.0
+WAITED_FOR = frozenset({Action.METASTORE, Action.STORE, Action.STALL, Action.RENAME, Action.WORKER})
+"""What the runner does while the process waits."""
+_S3_CHANGES = frozenset(
+    {
+        "PutObject",
+        "DeleteObjects",
+        "CreateMultipartUpload",
+        "UploadPart",
+        "UploadPartCopy",
+        "CompleteMultipartUpload",
+        "AbortMultipartUpload",
+    }
+)
 _NAMES_OF_ONE_RUN = (
     (re.compile(r"\.[0-9a-f]{32}"), ".x"),
     (re.compile(r"_compaction_[A-Za-z0-9-]{36}-([0-9]+)-[A-Za-z0-9]{8}"), r"_compaction_\1"),
@@ -102,7 +117,7 @@ class Observer:
                 self._do(fault, orders.run, index)
 
     def _do(self, fault: Fault, run_: str, index: int) -> None:
-        if fault.action in (Action.METASTORE, Action.RENAME, Action.WORKER):
+        if fault.action in WAITED_FOR:
             allowed = partial(self._signals.allowed, run_, index)
             wait_until(allowed, timeout=WAIT_SECONDS, what="what happens meanwhile", poll=0.01)
         elif fault.action is Action.TERMINATE:
@@ -114,6 +129,8 @@ class Observer:
 def _observe(observer: Observer) -> None:
     """Put the observer around everything by which the process changes the world, or asks the metastore."""
     _observe_files(observer)
+    _observe_hdfs(observer)
+    _observe_s3(observer)
     _observe_metastore(observer)
     request = RESTClientObject.request
 
@@ -153,6 +170,38 @@ def _observe_files(observer: Observer) -> None:
             return task(piece, attempt)
 
     runner._run = observed_task  # type: ignore[assignment]
+
+
+def _observe_hdfs(observer: Observer) -> None:
+    """All that a client may change. NB: files outside the table are not distinguished, as HDFS has none."""
+    for name in ("rename", "mkdirs", "delete", "create", "set_owner", "set_permission", "set_acl"):
+        setattr(Client, name, _observed_hdfs_call(observer, name, getattr(Client, name)))
+
+
+def _observed_hdfs_call(observer: Observer, name: str, call: Callable[..., R]) -> Callable[..., R]:
+    def observed(self: Client, path: str, *args: Any, **options: Any) -> R:
+        target = f" to {_short(args[0], None)}" if name == "rename" else ""
+        with observer.step(f"{name} {_short(path, None)}{target}"):
+            return call(self, path, *args, **options)
+
+    return observed
+
+
+def _observe_s3(observer: Observer) -> None:
+    """All requests that change something. NB: one of many keys bears the name of the first."""
+    call = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def observed(self: BaseClient, operation: str, params: Any) -> Any:
+        if operation not in _S3_CHANGES:
+            return call(self, operation, params)
+        key = params.get("Key") or params["Delete"]["Objects"][0]["Key"]
+        path = f"s3a://{params['Bucket']}/{key}"
+        if not _is_inside(observer, path, None):
+            return call(self, operation, params)
+        with observer.step(f"{operation} {_short(path, None)}"):
+            return call(self, operation, params)
+
+    BaseClient._make_api_call = observed  # type: ignore[attr-defined]
 
 
 def _observed_file_call(observer: Observer, name: str, call: Callable[P, R]) -> Callable[P, R]:

@@ -39,7 +39,7 @@ class HiveWorker:
         for value in (901, 902):
             last = self._table.write({"": {0: insert(value)}})
         self._rows = self._table.rows(self._table.now())
-        self._pipe = self._table.location / f"delta_{last:07}_{last:07}_0000" / ".bucket_00000.crc"
+        self._pipe = Path(self._table.location / f"delta_{last:07}_{last:07}_0000" / ".bucket_00000.crc")
         os.mkfifo(self._pipe)
         self._table.admin.compact(self._table.database, self._table.name, type_=CompactionType.MINOR)
         wait_until(self._reads, timeout=WORKER_SECONDS, what="Hive's Worker to read")

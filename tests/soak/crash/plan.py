@@ -27,15 +27,18 @@ class Action(StrEnum):
 
     KILL: the process with all that it started. TERMINATE: the process is asked to end, as when its node is drained, and
     goes on to its own end. METASTORE: the metastore, while the process waits; it is started again at once, which takes
-    some seconds. PAUSE: the process is stopped, its node is lost, and another takes its place; it goes on when `wake`
-    says. RENAME: another table takes the name of the one that is compacted, while the process waits. WORKER: Hive's own
-    Worker begins to compact the same table, while the process waits.
+    some seconds. STORE: the same with the server that has the table's files. STALL: that server hangs for some seconds,
+    in which the process goes on. PAUSE: the process is stopped, its node is lost, and another takes its place; it goes
+    on when `wake` says. RENAME: another table takes the name of the one that is compacted, while the process waits.
+    WORKER: Hive's own Worker begins to compact the same table, while the process waits.
     """
 
     KILL = "kill"
     TERMINATE = "terminate"
     METASTORE = "metastore"
     PAUSE = "pause"
+    STORE = "store"
+    STALL = "stall"
     RENAME = "rename"
     WORKER = "Hive's Worker"
 
@@ -94,15 +97,21 @@ _ACTIONS = {
     Role.DRIVER: ((Action.KILL, 6), (Action.TERMINATE, 2), (Action.METASTORE, 2), (Action.PAUSE, 2)),
     Role.CONTROLLER: ((Action.KILL, 6), (Action.METASTORE, 2), (Action.PAUSE, 2)),
 }
+_OF_STORES = ((Action.STORE, 2), (Action.STALL, 2))
 _SECOND_FAULT = 0.15
 
 
 def choose(
-    seed: int, steps: Mapping[str, Sequence[Step]], happens: Mapping[str, Action] = MappingProxyType({})
+    seed: int,
+    steps: Mapping[str, Sequence[Step]],
+    happens: Mapping[str, Action] = MappingProxyType({}),
+    *,
+    store: bool = False,
 ) -> Plan:
     """Return the plan of a seed, given the steps of each scenario as they were recorded.
 
-    `happens` has what comes first in a scenario, where that is always the same.
+    `happens` has what comes first in a scenario, where that is always the same. With `store`, the tables lie in a store
+    that can break, too.
 
     Consecutive seeds walk through all steps of all scenarios, in a shuffled order: as many seeds as there are steps
     break each once. How, and whether a second fault follows, is chosen by the seed alone.
@@ -111,7 +120,7 @@ def choose(
     Random(0).shuffle(every)
     scenario, step = every[seed % len(every)]
     rng = Random(seed)
-    first = _fault(rng, step, life=1, always=happens.get(scenario))
+    first = _fault(rng, step, life=1, store=store, always=happens.get(scenario))
     faults = [first]
     if rng.random() < _SECOND_FAULT:
         second = rng.choice(steps[scenario])
@@ -120,8 +129,8 @@ def choose(
     return Plan(scenario=scenario, faults=tuple(faults), spark=rng.randrange(SPARK_EVERY) == 0)
 
 
-def _fault(rng: Random, step: Step, *, life: int, always: Action | None = None) -> Fault:
-    actions, weights = zip(*_ACTIONS[step.role], strict=True)
+def _fault(rng: Random, step: Step, *, life: int, store: bool = False, always: Action | None = None) -> Fault:
+    actions, weights = zip(*_ACTIONS[step.role], *(_OF_STORES if store else ()), strict=True)
     action = always or rng.choices(actions, weights)[0]
     wake = rng.choice(list(Wake)) if action is Action.PAUSE else None
     return Fault(step=step, moment=rng.choice(list(Moment)), action=action, life=life, wake=wake)

@@ -1,6 +1,7 @@
 """What crash tests remember from one invocation to the next: the steps and ideal ends of scenarios, and runs done.
 
-All of it belongs to one state of the product's code and one generation of Hive: other code starts from nothing.
+All of it belongs to one state of the product's code, one generation of Hive and one storage: other code starts from
+nothing.
 """
 
 import hashlib
@@ -36,11 +37,11 @@ class Result(Model):
 
 
 class Record:
-    """Two files in a folder, for one generation and the code as it is now."""
+    """Two files in a folder, for one generation and storage and the code as it is now."""
 
-    def __init__(self, folder: Path, *, hive: str) -> None:
+    def __init__(self, folder: Path, *, hive: str, storage: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"{hive}-{code_hash()}"
+        name = f"{hive}-{storage}-{code_hash()}"
         self._scenarios = folder / f"{name}-scenarios.json"
         self._results = folder / f"{name}.jsonl"
         self.failed = folder / f"{name}-failed"

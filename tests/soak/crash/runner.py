@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sandbox.harness.places import StorageKind
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 from sandbox.plane.pod import SPARK_VARIABLE
@@ -37,6 +38,8 @@ _MORE_ATTEMPTS = {
     Action.TERMINATE: 1,
     Action.PAUSE: 3,
     Action.METASTORE: 5,
+    Action.STORE: 3,
+    Action.STALL: 3,
     Action.RENAME: 1,
     Action.WORKER: 2,
 }
@@ -63,9 +66,17 @@ class Outcome:
 
 
 class PlanRunner:
-    """A plane of one generation, and Hive's reader."""
+    """A plane of one generation and storage, and Hive's reader."""
 
-    def __init__(self, folder: Path, *, hive: Hive, oracle: HiveOracle, seconds: float = RUN_SECONDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hive: Hive,
+        oracle: HiveOracle,
+        storage: StorageKind = "file",
+        seconds: float = RUN_SECONDS,
+    ) -> None:
         self.folder = folder
         self._seconds = seconds
         self._oracle = oracle
@@ -79,6 +90,7 @@ class PlanRunner:
         self.plane = Plane(
             folder / "plane",
             hive=hive,
+            storage=storage,
             entry=entry.run,
             environment=self._environment,
             values={"cleanup": {"interval": CLEANUP_INTERVAL}},
@@ -88,6 +100,8 @@ class PlanRunner:
     def __enter__(self) -> Self:
         self.plane.__enter__()
         self._admin = self.plane.admin(user="crash-test")
+        if self.plane.store:
+            self._oracle.configure(self.plane.store.hadoop)
         return self
 
     def __exit__(
@@ -169,7 +183,7 @@ class PlanRunner:
 
     def _order(self, run: str, plan: Plan) -> None:
         self._spark = plan.spark
-        warehouse = f"{self.folder}/plane/metastore/warehouse/crash_{run}.db/" if run else "/nowhere"
+        warehouse = f"{self.plane.metastore.warehouse}/crash_{run}.db/" if run else "/nowhere"
         with self._born:
             # The controller that runs lives its first life of this run.
             born = {**self._births, Role.CONTROLLER: self._births[Role.CONTROLLER] - 1}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from sandbox.harness.places import StorageKind
 from sandbox.metastore.server import Hive
 
 from tests.soak.crash.plan import Action
@@ -34,6 +35,11 @@ class Scenario:
     cleanup: Mapping[str, Any] = field(default_factory=dict)
     happens: Action | None = None
     hives: tuple[Hive, ...] = ("3.1.3", "4.0.1")
+    storages: tuple[StorageKind, ...] = ("file", "hdfs", "s3")
+
+    def is_for(self, hive: Hive, storage: StorageKind) -> bool:
+        """Whether it can be run there."""
+        return hive in self.hives and storage in self.storages
 
 
 def _inserts(table: Table) -> None:
@@ -99,5 +105,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "leftovers-transaction": Scenario("Major", _leftovers, reader=Presence.TRANSACTION),
     "quarantine": Scenario("Major", _inserts, cleanup={"quarantine": "1s"}),
     "renamed": Scenario("Major", _rolled_back, happens=Action.RENAME),
-    "worker": Scenario("Major", _inserts, happens=Action.WORKER, hives=("3.1.3",)),
+    "worker": Scenario("Major", _inserts, happens=Action.WORKER, hives=("3.1.3",), storages=("file",)),
 }

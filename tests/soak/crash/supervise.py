@@ -18,6 +18,8 @@ from tests.soak.crash.verify import Before, misread
 READER_SECONDS = 5.0
 """A reader goes when a cleanup waits for it, or so long after the compaction: what broke may keep it from saying so."""
 
+STALL_SECONDS = 3.0
+
 
 class Supervision:
     """The cluster's part in a run, and the user's: `until_settled` returns when nothing is left to happen."""
@@ -107,6 +109,8 @@ class Supervision:
             self._plane.metastore.kill()
             self._signals.allow(self._run, report.fault)
             self._plane.restart_metastore()
+        elif fault.action in (Action.STORE, Action.STALL):
+            self._break_store(fault.action, report.fault)
         elif fault.action is Action.PAUSE:
             self._paused.lose(fault.step.role, fault.wake or Wake.CLEANED)
         elif self._happening is not None and fault.action in (Action.RENAME, Action.WORKER):
@@ -114,6 +118,19 @@ class Supervision:
             self.happened = True
             self._signals.allow(self._run, report.fault)
         self._deadline += time.monotonic() - began
+
+    def _break_store(self, action: Action, index: int) -> None:
+        store = self._plane.store
+        assert store is not None
+        if action is Action.STORE:
+            store.kill()
+            self._signals.allow(self._run, index)
+            store.start()
+            return
+        store.pause()
+        self._signals.allow(self._run, index)
+        time.sleep(STALL_SECONDS)
+        store.resume()
 
     def _is_time(self, wake: Wake) -> bool:
         if wake is Wake.RUNNING and self._plane.drivers.current():

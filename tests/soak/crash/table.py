@@ -1,14 +1,12 @@
 """A table whose writes are Hive's own, under transactions and write ids of a real metastore."""
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from sandbox.harness.places import Place, files_below, location_of, remove_tree
 from sandbox.metastore.admin import MetastoreAdmin
 
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT, parse_directory
@@ -40,20 +38,20 @@ class Table:
     hive: HiveOracle
     admin: MetastoreAdmin
     database: str
-    location: Path
+    location: Place
     places: tuple[str, ...] = ("",)
     name: str = "t"
 
     def create(self) -> None:
         """Make the database, and the table in it."""
-        self.admin.create_database(self.database, location=f"file:{self.location.parent}")
+        self.admin.create_database(self.database, location=location_of(self.location.parent))
         self.create_table()
 
     def create_table(self) -> None:
         """Make the table and its partitions."""
         keys = (("p", "string"),) if self.partitions else ()
         self.admin.create_table(
-            self.database, self.name, location=f"file:{self.location}", columns=COLUMNS, partition_keys=keys
+            self.database, self.name, location=location_of(self.location), columns=COLUMNS, partition_keys=keys
         )
         self.admin.add_partitions(self.database, self.name, [[place.partition("=")[2]] for place in self.partitions])
         for place in self.places:
@@ -62,7 +60,7 @@ class Table:
     def drop(self) -> None:
         """Drop all of it."""
         self.admin.drop_database(self.database)
-        shutil.rmtree(self.location.parent, ignore_errors=True)
+        remove_tree(self.location.parent)
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -105,8 +103,8 @@ class Table:
 
     def files(self) -> Files:
         """Return every file below the table, hidden ones too."""
-        found = sorted(path for path in self.location.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.location)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+        found = {str(path.relative_to(self.location)): path for path in files_below(self.location)}
+        return {name: hashlib.sha256(found[name].read_bytes()).hexdigest() for name in sorted(found)}
 
     def names(self) -> dict[str, frozenset[str]]:
         """Return all names in each place; in a partitioned table's own directory, '', only what is no partition."""
@@ -147,20 +145,21 @@ class Table:
     def _hive_minor(self, place: str, state: State) -> None:
         deltas = [found for name in state.current if (found := parse_directory(name))]
         directory = self.location / place
-        with tempfile.TemporaryDirectory(dir=self.location.parent) as output:
-            self.hive.compact(
-                [directory / name for name in state.current],
-                output,
-                major=False,
-                bucket=0,
-                row_type=ROW_TYPE,
-                min_write_id=min(delta.min_write_id for delta in deltas),
-                max_write_id=max(delta.max_write_id for delta in deltas),
-                write_ids=self.now().write_ids,
-            )
-            self._publish(directory, sorted(Path(output).iterdir()))
+        output = self.location.parent / "compacted"
+        self.hive.compact(
+            [directory / name for name in state.current],
+            output,
+            major=False,
+            bucket=0,
+            row_type=ROW_TYPE,
+            min_write_id=min(delta.min_write_id for delta in deltas),
+            max_write_id=max(delta.max_write_id for delta in deltas),
+            write_ids=self.now().write_ids,
+        )
+        self._publish(directory, sorted(output.iterdir()))
+        remove_tree(output)
 
-    def _publish(self, directory: Path, written: Sequence[Path]) -> None:
+    def _publish(self, directory: Place, written: Sequence[Place]) -> None:
         """Name the outputs as the version of Hive does: on Hive 4 after a transaction that is committed."""
         suffix = ""
         if self.hive.version == 4:

@@ -1,10 +1,10 @@
 """One read of one partition through Hive's own reader, held against what its snapshot must see."""
 
 import logging
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
+
+from sandbox.harness.places import Place, files_below, size_of
 
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from tests.integration.oracle.hive import HiveOracle, OracleError
@@ -76,18 +76,16 @@ class PlannedRead:
         )
 
 
-def _listing(path: Path) -> Sequence[str]:
+def _listing(path: Place) -> Sequence[str]:
     return sorted(child.name for child in path.iterdir())
 
 
-def _files(path: Path) -> Sequence[str]:
-    # NB: os.walk passes over what is gone meanwhile.
-    files = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
-    return sorted(f"  {file.relative_to(path)}: {_size(file)} bytes" for file in files)
+def _files(path: Place) -> Sequence[str]:
+    return sorted(f"  {file.relative_to(path)}: {_size(file)} bytes" for file in files_below(path))
 
 
-def _size(path: Path) -> int | str:
+def _size(path: Place) -> int | str:
     try:
-        return path.stat().st_size
+        return size_of(path)
     except FileNotFoundError:
         return "no more"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
+from sandbox.harness.places import StorageKind, location_of
 from sandbox.metastore.admin import FULL_ACID
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
@@ -58,20 +59,28 @@ class Figures:
 
 
 def side_by_side(
-    folder: Path, hives: Sequence[Hive], *, seed: int, seconds: float, pace: float = 1.0
+    folder: Path,
+    hives: Sequence[Hive],
+    *,
+    seed: int,
+    seconds: float,
+    storage: StorageKind = "file",
+    pace: float = 1.0,
 ) -> dict[Hive, Figures | BaseException]:
     """Storm on each of these generations at the same time; return each one's figures, or its first error."""
     with ThreadPoolExecutor(len(hives)) as threads:
         runs = {
-            hive: threads.submit(run, folder / f"hive-{hive}", hive=hive, seed=seed, seconds=seconds, pace=pace)
+            hive: threads.submit(
+                run, folder / f"hive-{hive}", hive=hive, storage=storage, seed=seed, seconds=seconds, pace=pace
+            )
             for hive in hives
         }
         return {hive: future.exception() or future.result() for hive, future in runs.items()}
 
 
-def run(folder: Path, *, hive: Hive, seed: int, seconds: float, pace: float = 1.0) -> Figures:
+def run(folder: Path, *, hive: Hive, storage: StorageKind, seed: int, seconds: float, pace: float) -> Figures:
     """Storm for that long, then see that nothing is left; raises the first error, which ends it."""
-    with staged(folder, hive=hive, seed=seed, pace=pace) as (plane, scene):
+    with staged(folder, hive=hive, storage=storage, seed=seed, pace=pace) as (plane, scene):
         rules = zip(scene.tables, cycle(RULES), strict=False)
         compactors = [Compactor(scene, plane, table, cleanup={"readers": readers}) for table, readers in rules]
         storm(scene, compactors, seconds=seconds)
@@ -98,7 +107,9 @@ def _figures(tally: Tally) -> Figures:
 
 
 @contextmanager
-def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterator[tuple[Plane, Scene]]:
+def staged(
+    folder: Path, *, hive: Hive, seed: int, storage: StorageKind = "file", pace: float = 1.0
+) -> Iterator[tuple[Plane, Scene]]:
     """Start a plane with the storm's tables, all empty, and Hive's readers; everything lies in `folder`."""
     with ExitStack() as stack:
         # NB: Derby locks whole tables: with that many sessions at once its calls run into each other's deadlocks.
@@ -107,6 +118,7 @@ def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterato
                 folder / "plane",
                 hive=hive,
                 database="postgres",
+                storage=storage,
                 spark=False,
                 values={"cleanup": CLEANUP},
                 warehouse={"readers": [*Readers]},
@@ -116,6 +128,8 @@ def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterato
         tables = [make_table(client, StormTable.of(sort, plane.metastore.warehouse)) for sort in SORTS]
         oracles = [stack.enter_context(HiveOracle(VERSIONS[hive])) for _ in range(JVMS)]
         for oracle in oracles:
+            if plane.store:
+                oracle.configure(plane.store.hadoop)
             oracle.state(tables[0].directory)  # NB: a JVM ends with the thread that starts it, so this one does
         sessions = stack.enter_context(Sessions(client))
         yield plane, Scene(VERSIONS[hive], seed, sessions, oracles, tables, pace)
@@ -124,12 +138,12 @@ def staged(folder: Path, *, hive: Hive, seed: int, pace: float = 1.0) -> Iterato
 def make_table(client: SessionClient, table: StormTable) -> StormTable:
     """Make the table in the metastore and its directories."""
     if DATABASE not in client.database_names():
-        client.create_database(DATABASE, location=f"file:{table.directory.parent}")
+        client.create_database(DATABASE, location=location_of(table.directory.parent))
     keys = [(KEY, "string")] if table.sort.partitions else []
     client.create_table(
         DATABASE,
         table.name,
-        location=f"file:{table.directory}",
+        location=location_of(table.directory),
         columns=COLUMNS,
         partition_keys=keys,
         parameters={**FULL_ACID, "NO_AUTO_COMPACTION": "true"},

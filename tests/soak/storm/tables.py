@@ -4,7 +4,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from sandbox.harness.places import Place
 
 from tests.soak.storm.model import History
 
@@ -77,12 +78,12 @@ class StormTable:
     """
 
     sort: Sort
-    directory: Path
+    directory: Place
     histories: Mapping[str, History]
     crossing: Crossing = field(default_factory=Crossing)
 
     @classmethod
-    def of(cls, sort: Sort, warehouse: Path) -> "StormTable":
+    def of(cls, sort: Sort, warehouse: Place) -> "StormTable":
         """Return the table of a sort in its place in the warehouse."""
         names = [f"{KEY}={value}" for value in sort.partitions] or [""]
         return cls(sort, warehouse / f"{DATABASE}.db" / sort.name, {name: History() for name in names})
@@ -97,6 +98,6 @@ class StormTable:
         """The names of its partitions, or ''."""
         return tuple(self.histories)
 
-    def path(self, place: str) -> Path:
+    def path(self, place: str) -> Place:
         """Return the directory of a place."""
         return self.directory / place if place else self.directory

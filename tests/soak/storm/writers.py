@@ -1,12 +1,12 @@
 """Writers: each inserts, updates, deletes or overwrites in a transaction of its own, and aborts it now and then."""
 
 import logging
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
+from sandbox.harness.places import remove_tree
 
 from tests.integration.oracle.hive import RowId
 from tests.soak.storm.model import Rows, Values, Write, bucket_of, row_id
@@ -172,9 +172,9 @@ class Writer:
                 base=base,
             )
         if not direct and staging.exists():
-            for directory in sorted(staging.iterdir()):
-                directory.rename(target / directory.name)
-            shutil.rmtree(staging)
+            for name in sorted(child.name for child in staging.iterdir()):
+                (staging / name).rename(target / name)
+            remove_tree(staging)
 
 
 def _write_of(write_id: int, events: Events, *, overwrites: bool) -> Write:

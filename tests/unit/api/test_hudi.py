@@ -63,7 +63,7 @@ def test_a_bundle_is_a_version_and_no_path(bundle: str) -> None:
     [
         ({"options": {"fs.defaultFS": "x"}}, "fs.defaultFS"),
         ({"locations": ["lake"]}, "locations"),
-        ({"locations": ["s3a://lake"]}, "locations"),
+        ({"locations": ["abfs://lake@account/orders"]}, "locations"),
     ],
 )
 def test_a_warehouses_settings_are_checked_by_name(settings: dict[str, object], named: str) -> None:

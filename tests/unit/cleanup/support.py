@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sandbox.harness.places import Place
+
 from compaction_operator.acid.names import METADATA_ACID, METADATA_ACID_CONTENT
 from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.cleanup import (
@@ -98,7 +100,7 @@ def queued(queue_id: int, **changes: object) -> QueueEntry:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def entry(place: Path, **changes: object) -> PartitionEntry:
+def entry(place: Place, **changes: object) -> PartitionEntry:
     """An entry for a minor compaction of the three deltas of an unpartitioned table."""
     plain = PartitionEntry(
         partition="",
@@ -115,7 +117,7 @@ def obsolete(*listed: str) -> tuple[ObsoleteEntry, ...]:
     return tuple(ObsoleteEntry(name=name, reason="recorded") for name in listed)
 
 
-def journal(place: Path, *entries: PartitionEntry) -> CompactionCleanupSpec:
+def journal(place: Place, *entries: PartitionEntry) -> CompactionCleanupSpec:
     return CompactionCleanupSpec(
         warehouse="w",
         table=TableIdentity(database="d", name="t", create_time=100, location=str(place)),
@@ -124,7 +126,7 @@ def journal(place: Path, *entries: PartitionEntry) -> CompactionCleanupSpec:
     )
 
 
-def metastore(place: Path, **state: Any) -> FakeMetastore:
+def metastore(place: Place, **state: Any) -> FakeMetastore:
     """A metastore in which the journal's table is as it was recorded. For its state see `metastore_with`."""
     return metastore_with(Table("d", "t", str(place), 100, input_format="", serde="", columns=()), **state)
 

@@ -10,6 +10,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, pool_owner, queue_pool
 from compaction_operator.cleanup.attempt import Attempt, end_dead_entries
 from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueEntry, QueueState, TxnInfo
+from compaction_operator.storage import LocalStorage
 from tests.support.metastore import FakeMetastore
 from tests.unit.cleanup.support import NOON, failed, metastore, queued
 
@@ -33,7 +34,7 @@ def hive4(*queue: QueueEntry, opened: tuple[tuple[int, str], ...] = (), **change
 
 
 def ended(source: FakeMetastore, *, last: int = 2, now: datetime = NOON) -> list[int]:
-    end_dead_entries(source, TABLE, last=Attempt("u", last), now=now)
+    end_dead_entries(lambda _: LocalStorage(), source, TABLE, last=Attempt("u", last), now=now)
     return failed(source)
 
 

@@ -49,7 +49,7 @@ def _delete(
     storage: Storage | None = None,
     states: dict[str, PublishedState] | None = None,
 ) -> PartitionDeletion:
-    (result,) = delete_obsolete(JournalPass(storage or LocalStorage(), source, spec, states or PUBLISHED))
+    (result,) = delete_obsolete(JournalPass(lambda _: storage or LocalStorage(), source, spec, states or PUBLISHED))
     return result
 
 
@@ -139,7 +139,8 @@ def test_a_table_that_is_recreated_during_a_pass_is_left_alone(tmp_path: Path) -
             return freed
 
     states = dict.fromkeys(("prt=1", "prt=2"), PublishedState.PUBLISHED)
-    _, second = delete_obsolete(JournalPass(Recreated(), source, spec, states))
+    recreated = Recreated()
+    _, second = delete_obsolete(JournalPass(lambda _: recreated, source, spec, states))
     assert second.deleted == ()
     assert names(places[1]) == {DELTAS[1]}
 
@@ -159,7 +160,7 @@ def test_what_changes_before_readers_are_held_off_is_seen(table: Path, take: Pas
             shutil.rmtree(table / MINOR)
 
     source.on("lock", change)
-    (result,) = take(JournalPass(LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED}))
+    (result,) = take(JournalPass(lambda _: LocalStorage(), source, spec, {"prt=p1": PublishedState.PUBLISHED}))
     assert result.reason == ("PartitionDropped" if dropped else None)
     assert names(table) >= set(DELTAS)
 
@@ -450,7 +451,7 @@ def test_one_partition_in_trouble_does_not_hold_up_the_others(tmp_path: Path) ->
     there = tuple(Partition(place.name, (place.name[-1],), str(place), 100) for place in places)
     first, second = delete_obsolete(
         JournalPass(
-            LocalStorage(),
+            lambda _: LocalStorage(),
             metastore(tmp_path, partitions=there),
             journal(tmp_path, *entries),
             {place.name: PublishedState.PUBLISHED for place in places},
@@ -493,7 +494,7 @@ def test_a_worker_holds_up_its_own_partition_alone(tmp_path: Path) -> None:
     at_work = queued(5, partition="p=1", state=QueueState.WORKING, committed=None)
     held_up, done = delete_obsolete(
         JournalPass(
-            LocalStorage(),
+            lambda _: LocalStorage(),
             metastore(tmp_path, partitions=there, queue=(at_work,)),
             journal(tmp_path, *(entry(place, partition=place.name) for place in places)),
             {place.name: PublishedState.PUBLISHED for place in places},

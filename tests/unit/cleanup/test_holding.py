@@ -46,7 +46,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def _delete(place: Path, source: FakeMetastore, storage: LocalStorage | None = None) -> PartitionDeletion:
-    given = JournalPass(storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})
+    given = JournalPass(lambda _: storage or LocalStorage(), source, journal(place), {"": PublishedState.PUBLISHED})
     return delete_obsolete(given, policy=IMPATIENT)[0]
 
 
@@ -160,7 +160,7 @@ def test_a_shared_lock_prevents_a_drop_of_the_table_and_lets_readers_in(table: P
     source = metastore(table)
     storage = _Watching(source)
     (result,) = delete_obsolete(
-        JournalPass(storage, source, journal(table), {"": PublishedState.PUBLISHED}), policy=SHARING
+        JournalPass(lambda _: storage, source, journal(table), {"": PublishedState.PUBLISHED}), policy=SHARING
     )
     assert result.final
     assert storage.seen == [("rename", 1)] * 3 + [("delete", 0)] * 3

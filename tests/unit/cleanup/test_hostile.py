@@ -66,10 +66,10 @@ def everything(spec: CompactionCleanupSpec, source: FakeMetastore) -> list[Parti
     results: list[PartitionDeletion] = []
     for step in (
         lambda: settle(lambda _: storage, source, spec, clock=lambda: NOON),
-        lambda: results.extend(delete_obsolete(JournalPass(storage, source, spec, states))),
-        lambda: results.extend(quarantine_obsolete(JournalPass(storage, source, spec, states), known={})),
-        lambda: results.extend(quarantine_obsolete(JournalPass(storage, source, spec, states), known=known)),
-        lambda: results.extend(purge_quarantined(JournalPass(storage, source, spec, states))),
+        lambda: results.extend(delete_obsolete(JournalPass(lambda _: storage, source, spec, states))),
+        lambda: results.extend(quarantine_obsolete(JournalPass(lambda _: storage, source, spec, states), known={})),
+        lambda: results.extend(quarantine_obsolete(JournalPass(lambda _: storage, source, spec, states), known=known)),
+        lambda: results.extend(purge_quarantined(JournalPass(lambda _: storage, source, spec, states))),
         lambda: finish(lambda _: storage, source, spec, spec.partitions),
     ):
         try:
@@ -218,8 +218,8 @@ def test_a_quarantine_that_is_a_link_is_neither_filled_nor_purged(table: Path, o
     (table / level).parent.mkdir(exist_ok=True)
     (table / level).symlink_to(outside / level, target_is_directory=True)
     source, states = metastore(table), {"": PublishedState.PUBLISHED}
-    (put,) = quarantine_obsolete(JournalPass(LocalStorage(), source, journal(table), states), known={})
-    (purged,) = purge_quarantined(JournalPass(LocalStorage(), source, journal(table), states))
+    (put,) = quarantine_obsolete(JournalPass(lambda _: LocalStorage(), source, journal(table), states), known={})
+    (purged,) = purge_quarantined(JournalPass(lambda _: LocalStorage(), source, journal(table), states))
     assert "symbolic link" in (put.skipped or "")
     assert "symbolic link" in (purged.skipped or "")
     assert not put.final
@@ -231,7 +231,7 @@ def test_a_link_in_quarantine_is_not_followed(table: Path, outside: Path) -> Non
     folder.mkdir(parents=True)
     (folder / DELTAS[0]).symlink_to(outside / DELTAS[0], target_is_directory=True)
     (purged,) = purge_quarantined(
-        JournalPass(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
+        JournalPass(lambda _: LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
     )
     assert not purged.final
     assert (folder / DELTAS[0]).is_symlink()
@@ -243,10 +243,10 @@ def test_a_compaction_with_an_odd_uid_has_no_quarantine(table: Path, outside: Pa
     odd = spec.model_copy(update={"compaction": spec.compaction.model_copy(update={"uid": uid})})
     with pytest.raises(ValueError, match="quarantine folder"):
         quarantine_obsolete(
-            JournalPass(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}), known={}
+            JournalPass(lambda _: LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}), known={}
         )
     with pytest.raises(ValueError, match="quarantine folder"):
-        purge_quarantined(JournalPass(LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}))
+        purge_quarantined(JournalPass(lambda _: LocalStorage(), metastore(table), odd, {"": PublishedState.PUBLISHED}))
     assert names(table) == {MINOR, *DELTAS}
 
 
@@ -263,7 +263,9 @@ def test_a_purge_takes_no_name_from_another_attempts_folder(table: Path) -> None
     for folder in ("u-2", "v-1"):
         make_directory(table / "_compaction_quarantine" / folder, DELTAS[0])
     before = contents(table / "_compaction_quarantine")
-    purge_quarantined(JournalPass(LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED}))
+    purge_quarantined(
+        JournalPass(lambda _: LocalStorage(), metastore(table), journal(table), {"": PublishedState.PUBLISHED})
+    )
     assert contents(table / "_compaction_quarantine") == before
 
 

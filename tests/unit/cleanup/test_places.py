@@ -11,7 +11,6 @@ from compaction_operator.api.config import Volume, Warehouse
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.places import misplaced, require_allowed, verdicts
 from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Refused, Resolved, Table, Target
-from compaction_operator.storage import StorageError, open_storage
 from tests.support.metastore import FakeMetastore, serving
 from tests.unit.driver.support import REQUEST
 
@@ -93,13 +92,114 @@ def test_what_the_warehouse_does_not_allow_is_refused(location: str, allowed: li
     assert location in message
 
 
-@pytest.mark.parametrize("location", ["hdfs://nn/w/p=1", "/w/../etc"])
+@pytest.mark.parametrize("location", ["gs://bucket/w/p=1", "abfs://c@account/w/p=1", "/w/../etc", "p=1"])
 @pytest.mark.parametrize("allowed", [[], ["/w"]])
-def test_unknown_storage_is_left_to_the_code_that_opens_it(location: str, allowed: list[str]) -> None:
-    """It is refused there, by its name."""
-    assert refused({"p=1": location}, others={"sales.copy": "s3a://bucket/w"}, allowed=allowed) == {}
-    with pytest.raises(StorageError, match=location):
-        open_storage(location)
+def test_a_storage_that_is_not_supported_is_refused_by_its_name(location: str, allowed: list[str]) -> None:
+    found = refused({"p=1": location, "p=2": f"{HOME}/p=2"}, others={"sales.copy": "gs://bucket/w"}, allowed=allowed)
+    assert set(found) == {"p=1"}
+    reason, message = found["p=1"]
+    assert reason is Reason.UNSUPPORTED_TABLE
+    assert message.startswith("partition p=1 of table sales.orders: ")
+    assert location in message
+
+
+def test_a_table_whose_own_directory_is_not_supported_hides_no_overlap() -> None:
+    """Its location may have been changed meanwhile; its partitions are where they were."""
+    places = {"p=1": "/w/hr.db/salaries/x", "p=2": "/a", "p=3": "/a/b", "p=4": "/c"}
+    assert set(refused(places, location="gs://bucket/orders")) == {"p=1", "p=2", "p=3"}
+
+
+ON_HDFS = "hdfs://nn:8020/w/sales.db/orders"
+NAMES_OF_HDFS = ["hdfs://nn:8020", "hdfs://nn", "hdfs://ns", "hdfs://", "HDFS://NN:8020"]
+
+
+@pytest.mark.parametrize("name", NAMES_OF_HDFS)
+@pytest.mark.parametrize(("path", "other"), [("/a/x", "/a/x"), ("/a/x/", "/a"), ("/a", "/a/x/y")])
+def test_another_name_of_an_hdfs_hides_no_overlap(name: str, path: str, other: str) -> None:
+    """Only the cluster's configuration says whether a name service and a host are one."""
+    found = refused({"p=1": f"hdfs://nn:8020{path}", "p=2": f"{name}{other}"}, location=ON_HDFS)
+    assert set(found) == {"p=1", "p=2"}
+    assert set(refused({"p=1": f"{name}{path}"}, others={"hr.x": f"hdfs://ns{path}"}, location=ON_HDFS)) == {"p=1"}
+    assert refused({"p=1": f"{name}/a/x"}, others={"hr.x": "hdfs://ns/a/y"}, location=ON_HDFS) == {}
+
+
+def test_in_viewfs_a_path_says_nothing_about_a_path_elsewhere() -> None:
+    """A mount table leads /data to any folder of any cluster, and each viewfs has one of its own."""
+    inside = {"p=1": "viewfs://one/data/p=1", "p=2": "viewfs://one/data/p=2"}
+    home = "viewfs://one/w/sales.db/orders"
+    assert refused(inside, others={"hr.x": "viewfs://one/x", "hr.y": "/y", "hr.z": "file:/z"}, location=home) == {}
+    for other in ("hdfs://nn/x", "viewfs://two/x", "hdfs:///x"):
+        assert set(refused(inside, others={"hr.x": other}, location=home)) == {"p=1", "p=2"}
+        assert set(refused({**inside, "p=3": other}, others={}, location=home)) == {"p=1", "p=2", "p=3"}
+        found = refused(inside, others={}, location=other)
+        assert {message.partition(", and ")[2] for _, message in found.values()} == {
+            f"its table's own directory at {other}: their files cannot be told apart"
+        }
+
+
+@pytest.mark.parametrize("name", ["s3", "s3a", "s3n", "S3A"])
+def test_s3_has_three_names_for_one_bucket(name: str) -> None:
+    """Which of them a location has depends on who wrote it."""
+    home = "s3a://bucket/w/sales.db/orders"
+    assert set(refused({"p=1": f"{name}://bucket/w/p"}, others={"hr.x": "s3a://bucket/w"}, location=home)) == {"p=1"}
+    assert set(refused({"p=1": f"{name}://bucket/p", "p=2": "s3n://bucket/p/x"}, location=home)) == {"p=1", "p=2"}
+    assert refused({"p=1": f"{name}://bucket/w/p"}, allowed=["s3n://bucket/w/"], location=home) == {}
+
+
+def test_a_bucket_is_a_place_of_its_own() -> None:
+    """The same key in another bucket, or the same path on HDFS, is another object."""
+    home = "s3a://bucket/w/sales.db/orders"
+    others = {"a.a": "s3a://other/w/p", "b.b": "/w/p", "c.c": "hdfs://bucket/w/p", "d.d": "viewfs://bucket/w/p"}
+    assert refused({"p=1": "s3a://bucket/w/p"}, others=others, location=home) == {}
+    for folder in ("s3a://other/w", "/w", "hdfs://bucket/w", "s3a://bucket/wide"):
+        reason, message = refused({"p=1": "s3://bucket/w/p"}, allowed=[folder], location=home)["p=1"]
+        assert reason is Reason.NOT_ALLOWED
+        assert "it lies at s3://bucket/w/p" in message
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("s3a://bucket/w//p", "s3a://bucket/w//p has an empty name"),
+        ("s3a://bucket/w/../p", "'..' in '/w/../p'"),
+        ("s3a:///w", "has no bucket"),
+        ("s3n://AKIA:CANARY@bucket/w", "has no bucket"),
+    ],
+)
+def test_what_is_no_plain_key_of_a_bucket_is_refused(location: str, why: str) -> None:
+    """On S3 an empty name is part of a key. What an old location may have of a secret is not repeated."""
+    reason, message = refused({"p=1": location}, others={"hr.x": location}, allowed=["s3a://bucket"])["p=1"]
+    assert reason is Reason.UNSUPPORTED_TABLE
+    assert why in message
+    assert "CANARY" not in message
+
+
+def test_a_file_of_the_same_path_is_another_place() -> None:
+    places = {"p=1": "/w/p=1", "p=2": "hdfs://nn/w/p=1"}
+    assert refused(places, others={"hr.x": "viewfs://one/w/p=1"} | OTHER, location="/t") == {
+        "p=2": refused({"p=2": places["p=2"]}, others={"hr.x": "viewfs://one/w/p=1"}, location="/t")["p=2"]
+    }
+    assert refused(places, others={}, location="/t") == {}
+
+
+@pytest.mark.parametrize(
+    ("location", "folder"),
+    [
+        ("hdfs://nn/w/p", "/w"),
+        ("/w/p", "hdfs://nn/w"),
+        ("hdfs://evil/w/p", "hdfs://nn/w"),
+        ("hdfs://nn:8020/w/p", "hdfs://nn/w"),
+        ("hdfs:///w/p", "hdfs://nn/w"),
+        ("viewfs://nn/w/p", "hdfs://nn/w"),
+        ("hdfs://nn/wide/p", "hdfs://nn/w"),
+    ],
+)
+def test_only_the_very_store_is_allowed(location: str, folder: str) -> None:
+    """Another host may be another cluster: the same path there is not what the administrator allowed."""
+    reason, message = refused({"p=1": location}, others={}, allowed=[folder], location=location)["p=1"]
+    assert reason is Reason.NOT_ALLOWED
+    assert message.endswith(f"it lies at {location}, and the warehouse allows only locations below: {folder}")
+    assert refused({"p=1": location}, others={}, allowed=[folder, location], location=f"{location}/..") == {}
 
 
 PATHS = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
@@ -176,6 +276,15 @@ def test_tables_of_each_database_on_the_way_are_looked_at(stolen: str, databases
     found = left_alone(metastore, location=stolen)
     assert f"table {owner}.salaries at {stolen.removeprefix('file:')}" in str(found[""])
     assert sorted(metastore.asked("table_locations")) == databases
+
+
+def test_a_usual_path_on_another_hdfs_is_not_the_usual_place() -> None:
+    home = "hdfs://ns/w/sales.db/orders"
+    others = {"sales": {"customers": "hdfs://old/w/sales.db"}}
+    metastore = metastore_of(others, {"p=1": f"{home}/p=1", "p=2": "hdfs://old/w/sales.db/orders/p=2"})
+    metastore.tables["sales.orders"] = replace(metastore.tables["sales.orders"], location=home)
+    assert left_alone(metastore, "p=1", location=home) == {}
+    assert set(left_alone(metastore, "p=1", "p=2", location=home)) == {"p=1", "p=2"}
 
 
 def test_a_table_is_not_in_its_own_way() -> None:

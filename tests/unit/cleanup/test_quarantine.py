@@ -45,13 +45,15 @@ def _quarantine(
 ) -> PartitionDeletion:
     journaled = spec or journal(place)
     found = quarantine_obsolete(
-        JournalPass(storage or LocalStorage(), metastore(place), journaled, PUBLISHED), known={"": known}
+        JournalPass(lambda _: storage or LocalStorage(), metastore(place), journaled, PUBLISHED), known={"": known}
     )
     return found[0]
 
 
 def _purge(place: Path, *, storage: Storage | None = None) -> PartitionDeletion:
-    return purge_quarantined(JournalPass(storage or LocalStorage(), metastore(place), journal(place), PUBLISHED))[0]
+    return purge_quarantined(
+        JournalPass(lambda _: storage or LocalStorage(), metastore(place), journal(place), PUBLISHED)
+    )[0]
 
 
 def test_what_would_be_deleted_is_hidden_instead(table: Path) -> None:

@@ -411,7 +411,7 @@ class FakeWork(Work):
         self.calls.append(f"release {cleanup.meta.name}")
         return REFUSED if self.metastore_down else None
 
-    def settle(self, cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+    def settle(self, cleanup: Cleanup, *, driver_ended: bool, attempt: Sequence[Cleanup] = ()) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
         self.drivers_ended[cleanup.meta.name] = driver_ended
         if self.metastore_down:

@@ -423,9 +423,9 @@ async def test_each_of_many_journals_that_is_settled_does_not_list_them_all() ->
     await box.start()
     began, settle = box.time.seconds, box.work.settle
 
-    def one_by_one(cleanup: Cleanup, *, driver_ended: bool) -> Settlement | Trouble:
+    def one_by_one(cleanup: Cleanup, *, driver_ended: bool, attempt: Sequence[Cleanup] = ()) -> Settlement | Trouble:
         late = box.time.seconds - began < 20 * int(cleanup.meta.name.removeprefix("nightly-1-"))
-        return REFUSED if late else settle(cleanup, driver_ended=driver_ended)
+        return REFUSED if late else settle(cleanup, driver_ended=driver_ended, attempt=attempt)
 
     box.work.settle = one_by_one  # type: ignore[method-assign]
     for shard in range(20):

@@ -63,7 +63,7 @@ DONE = HudiStatus(instant="20260101120000000", action="logcompaction", state="Co
         ({"table": {"location": "/warehouse/lakes/t"}, "type": "Compaction"}, "NotAllowed", "/warehouse/lakes/t"),
         ({"table": {"location": "/warehouse"}, "type": "Compaction"}, "NotAllowed", "below: /warehouse/lake"),
         ({"table": {"location": "/warehouse/lake/../hr/t"}, "type": "Compaction"}, "NotAllowed", "'..'"),
-        ({"table": {"location": "s3a://lake/t"}, "type": "Compaction"}, "NotAllowed", "'s3a' is not supported"),
+        ({"table": {"location": "gs://lake/t"}, "type": "Compaction"}, "NotAllowed", "'gs' is not supported"),
         ({"table": {"database": "hr", "name": "t"}, "type": "Compaction"}, "NotAllowed", "database hr"),
     ],
 )
@@ -81,6 +81,24 @@ def test_without_listed_locations_no_table_goes_by_location() -> None:
     assert refused.message == f"table.location {PLACE} is not allowed; warehouse lake allows locations below: nothing"
 
 
+@pytest.mark.parametrize(
+    ("location", "allowed"),
+    [
+        ("s3a://lake/hudi/orders", True),
+        ("s3://lake/hudi/orders", True),
+        ("s3a://lake/hudi2/orders", False),
+        ("s3a://other/hudi/orders", False),
+        ("/lake/hudi/orders", False),
+        ("hdfs://ns/hudi/orders", True),
+        ("hdfs://other/hudi/orders", False),
+    ],
+)
+def test_a_folder_on_a_store_allows_what_is_below_it_there_only(location: str, allowed: bool) -> None:
+    config = with_hudi(HudiSettings(locations=("s3://lake/hudi", "hdfs://ns/hudi/")))
+    refused = refusal(compaction(table={"location": location}, type="Compaction"), config)
+    assert (refused is None) is allowed
+
+
 def with_hudi(settings: HudiSettings) -> OperatorConfig:
     warehouse = CONFIG.warehouses[0].model_copy(update={"hudi": settings})
     return CONFIG.model_copy(update={"warehouses": (warehouse,)})
@@ -96,9 +114,12 @@ def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
     assert compaction(**BY_NAME, status={"location": PLACE}).table == key
     assert compaction(table={"location": f"file://{PLACE}/"}, type="Compaction").table == key
     assert compaction(table={"location": PLACE.upper()}, type="Compaction").table != key
+    on_hdfs = {compaction(table={"location": f"hdfs://{one}/t"}, type="Compaction").table for one in ("nn:8020", "ha")}
+    on_s3 = {compaction(table={"location": f"{one}://ha/t"}, type="Compaction").table for one in ("s3", "s3a", "s3n")}
+    assert len(on_hdfs | on_s3 | {key}) == 3
     assert str(key) == PLACE
-    strange = compaction(table={"location": "s3a://lake/t"}, type="Compaction").table
-    assert strange == TableKey("", "", "s3a://lake/t")
+    strange = compaction(table={"location": "gs://lake/t"}, type="Compaction").table
+    assert strange == TableKey("", "", "gs://lake/t")
 
 
 @runs
@@ -190,7 +211,7 @@ def test_a_table_by_name_is_found_by_the_metastore(tmp_path: Path) -> None:
     narrow = CONFIG.warehouses[0].model_copy(update={"locations": ("/other",)})
     config = CONFIG.model_copy(update={"warehouses": (narrow,)})
     assert preflight(place, metastore=serving(table), config=config).reason is Reason.NOT_ALLOWED
-    elsewhere = replace(table, location="s3a://lake/orders")
+    elsewhere = replace(table, location="gs://lake/orders")
     assert preflight(place, metastore=serving(elsewhere)).reason is Reason.UNSUPPORTED_TABLE
 
 

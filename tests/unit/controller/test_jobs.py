@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CleanupMode, CleanupOptions, DriverResources, SparkOptions
-from compaction_operator.api.config import Metastore
+from compaction_operator.api.config import Metastore, Warehouse
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
+from compaction_operator.api.stores import StoreSettings
 from compaction_operator.controller.kube.job import (
     JobState,
     driver_memory_mib,
@@ -151,6 +152,72 @@ def test_the_metastores_secret() -> None:
     container = spec["containers"][0]
     assert container["volumeMounts"][-1] == {"name": "metastore", "mountPath": "/etc/hive", "readOnly": True}
     assert {"name": "KRB5_CONFIG", "value": "/etc/hive/krb5.conf"} in container["env"]
+
+
+KERBERIZED = Warehouse.model_validate(
+    {
+        "name": "lake",
+        "metastore": {
+            "uris": ["thrift://metastore:9083"],
+            "kerberos": {
+                "principal": "hive/_HOST@R",
+                "clientPrincipal": "c@R",
+                "keytab": "/etc/client/c.keytab",
+                "configFile": "/etc/client/krb5.conf",
+            },
+            "secret": {"name": "client", "mountPath": "/etc/client"},
+        },
+        "namespaces": ["default"],
+        "locations": ["hdfs://ns/warehouse", "s3a://bucket/warehouse"],
+        "stores": {
+            "hdfs": {
+                "configMap": "hadoop-conf",
+                "kerberos": {
+                    "clientPrincipal": "c@R",
+                    "keytab": "/etc/client/c.keytab",
+                    "configFile": "/etc/client/krb5.conf",
+                },
+                "secret": {"name": "client", "mountPath": "/etc/client/"},
+            },
+            "s3": {
+                "credentialsFile": "/etc/s3/credentials",
+                "secret": {"name": "s3-client", "mountPath": "/etc/s3"},
+            },
+        },
+    }
+)
+"""HDFS and metastore share a secret."""
+
+
+def test_what_reaches_the_stores() -> None:
+    """Hadoop's configuration and the secrets, each once, and the settings in the environment."""
+    manifest = job_manifest(request().model_copy(update={"warehouse": KERBERIZED}), ttl=1.0)
+    spec = manifest["spec"]["template"]["spec"]
+    container = spec["containers"][0]
+    sources = {volume.pop("name"): volume for volume in spec["volumes"]}
+    mounted = {mount["mountPath"]: sources[mount["name"]] for mount in container["volumeMounts"]}
+    assert len(container["volumeMounts"]) == len(sources) == 4
+    assert mounted == {
+        "/tmp": {"emptyDir": {}},
+        "/etc/hadoop/conf": {"configMap": {"name": "hadoop-conf"}},
+        "/etc/client": {"secret": {"secretName": "client", "defaultMode": 0o440}},
+        "/etc/s3": {"secret": {"secretName": "s3-client", "defaultMode": 0o440}},
+    }
+    assert all(mount.get("readOnly") or mount["name"] == "tmp" for mount in container["volumeMounts"])
+    environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    assert StoreSettings.model_validate_json(environment["COMPACTION_STORES"]) == KERBERIZED.stores
+    assert environment["HADOOP_CONF_DIR"] == "/etc/hadoop/conf"
+    assert environment["KRB5_CONFIG"] == "/etc/client/krb5.conf"
+
+
+def test_only_the_pod_reads_what_is_secret() -> None:
+    """Secrets come as files: no variable of the container has its value from one, and no file is copied into one."""
+    manifest = job_manifest(request().model_copy(update={"warehouse": KERBERIZED}), ttl=1.0)
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    assert "envFrom" not in container
+    sources = [set(one["valueFrom"]) for one in container["env"] if "valueFrom" in one]
+    assert sources == [{"fieldRef"}] * 3
+    assert manifest["spec"]["template"]["spec"].get("initContainers") is None
 
 
 def test_warehouse_without_a_volume() -> None:

@@ -4,6 +4,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.metrics import Metrics
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
@@ -76,12 +78,20 @@ async def test_compactions_by_phase_and_attempts_by_outcome() -> None:
 
 @runs
 async def test_a_preflight_that_was_not_answered_is_an_error() -> None:
+    """By the metastore or by the storage; a refusal is an answer."""
     box = Sandbox()
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     box.work.metastore_down = True
     await box.start()
     asked = box.work.calls.count("preflight")
     assert value(box, "errors_total", warehouse="lake", operation="preflight") == asked > 0
+    for reason, counts in ((Reason.STORAGE_UNAVAILABLE, True), (Reason.UNSUPPORTED_TABLE, False)):
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        box.work.verdict = Preflight(reason, "why")
+        await box.start()
+        counted = value(box, "errors_total", warehouse="lake", operation="preflight")
+        assert counted == (box.work.calls.count("preflight") if counts else None)
 
 
 def test_they_are_served() -> None:

@@ -1,18 +1,26 @@
 """What the status says, and what the controller retries, if an attempt cannot begin or cannot be finished."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from compaction_operator.api.conditions import find_condition
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, DriverResult, Reason
+from compaction_operator.api.stores import Hdfs, StoreSettings
+from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.compaction.decide import CompactionDecision, CompactionObservation, End, decide
 from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView
 from compaction_operator.controller.kube.resources import ResourceKind
-from compaction_operator.metastore import Partition
+from compaction_operator.controller.work import Work
+from compaction_operator.metastore import Generation, Partition
+from compaction_operator.storage import LocalStorage, Storage, StorageError
 from tests.support.metastore import FakeMetastore
+from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import make_directory, names
 from tests.unit.controller.sandbox import (
     CONFIG,
@@ -74,10 +82,85 @@ def test_what_can_never_be_compacted_beside_what_was_is_partly_published() -> No
     assert "the rest is not published: /w/p9: a/b is not a bucket file" in told.message
 
 
-def test_a_table_on_a_storage_that_is_not_supported_costs_no_pod(tmp_path: Path) -> None:
-    verdict = work(metastore_of(table(tmp_path, location="hdfs://nn/warehouse/orders"))).preflight(compaction())
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("gs://bucket/orders", "gs://bucket/orders: storage scheme 'gs' is not supported"),
+        ("abfs://c@account/orders", "abfs://c@account/orders: storage scheme 'abfs' is not supported"),
+        (
+            "hdfs://nn/orders",
+            "it lies at hdfs://nn/orders, which needs the settings warehouses[].stores.hdfs of warehouse",
+        ),
+    ],
+)
+def test_a_table_on_a_storage_that_is_not_supported_costs_no_pod(tmp_path: Path, location: str, why: str) -> None:
+    """It ends the compaction for good, and the message says what to do."""
+    verdict = work(metastore_of(table(tmp_path, location=location))).preflight(compaction())
     assert verdict.reason is Reason.UNSUPPORTED_TABLE
-    assert "sales.orders: hdfs://nn/warehouse/orders: storage scheme 'hdfs' is not supported" in verdict.message
+    assert verdict.reason in FINAL_REASONS
+    assert verdict.message.startswith(f"table sales.orders: {why}")
+
+
+def preflight_with(stores: Callable[[str], Storage], place: Path, hive: Generation = Generation.HIVE4) -> Preflight:
+    metastore = metastore_of(table(place), hive=hive)
+    one = Work(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: stores)
+    return one.preflight(compaction())
+
+
+def test_on_a_store_without_renames_hive_3_is_refused_before_a_pod_is_made(tmp_path: Path) -> None:
+    """H14: a directory counts for its readers from its first object on."""
+    refused = preflight_with(lambda _: ObjectStore(), tmp_path, Generation.HIVE3)
+    assert refused.reason is Reason.UNSUPPORTED_TABLE
+    assert "Hive 3.1 reads a directory from its first file on" in refused.message
+    assert preflight_with(lambda _: ObjectStore(), tmp_path).reason is None
+    assert preflight_with(lambda _: LocalStorage(), tmp_path, Generation.HIVE3).reason is None
+
+
+def test_what_a_store_must_be_able_to_do_is_found_out_before_a_pod_is_made(tmp_path: Path) -> None:
+    """Once for each bucket: whatever is wrong is said at the first compaction, not in the middle of one."""
+    objects = ObjectStore()
+    metastore = metastore_of(table(tmp_path), hive=Generation.HIVE4)
+    one = Work(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: lambda _: objects)
+    objects.uploads.shortcoming = "an upload that was aborted is completed"
+    refused = one.preflight(compaction())
+    assert refused.reason is Reason.UNSUPPORTED_TABLE
+    where = f"table sales.orders at {tmp_path}"
+    assert refused.message == f"{where}: this store cannot be published to safely: {objects.uploads.shortcoming}"
+    objects.uploads.shortcoming = None
+    assert one.preflight(compaction()).reason is None
+    assert one.preflight(compaction()).reason is None
+    assert objects.uploads.steps == [f"probe {tmp_path}"] * 2
+
+
+def test_a_store_that_cannot_be_reached_now_is_tried_again(tmp_path: Path) -> None:
+    """A name service that is not known, or a KDC that does not answer, is no fault of the table."""
+
+    def broken(uri: str) -> Storage:
+        raise StorageError(f"{uri}: no NameNode has answered")
+
+    verdict = preflight_with(broken, tmp_path)
+    assert verdict.reason is Reason.STORAGE_UNAVAILABLE
+    assert verdict.message == f"table sales.orders: {tmp_path}: no NameNode has answered"
+
+
+def test_each_warehouse_has_stores_of_its_own(tmp_path: Path) -> None:
+    """Connected once, with its own settings: another warehouse's identity must not touch its files."""
+    opened: list[StoreSettings] = []
+
+    def stores(settings: StoreSettings) -> Callable[[str], Storage]:
+        opened.append(settings)
+        return lambda _: LocalStorage()
+
+    settings = {name: StoreSettings(hdfs=Hdfs(config_map=name)) for name in ("one", "two")}
+    plain = CONFIG.warehouses[0]
+    warehouses = tuple(plain.model_copy(update={"name": name, "stores": own}) for name, own in settings.items())
+    metastore = metastore_of(table(tmp_path))
+    config = CONFIG.model_copy(update={"warehouses": warehouses})
+    one = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=stores)
+    for name in ("two", "one", "two"):
+        assert one.preflight(compaction(warehouse=name)).reason is None
+        assert one.end_attempt(compaction(warehouse=name, status={"attempt": 1})) is None
+    assert opened == [settings["two"], settings["one"]]
 
 
 def partitioned(tmp_path: Path, *locations: str) -> FakeMetastore:
@@ -90,7 +173,7 @@ def test_a_burial_ends_although_one_partition_is_out_of_reach(tmp_path: Path) ->
     here = tmp_path / "prt=p1"
     make_directory(here, STAGING)
     make_directory(here, DELTAS[0])
-    metastore = partitioned(tmp_path, "s3a://bucket/prt=p0", str(here))
+    metastore = partitioned(tmp_path, "gs://bucket/prt=p0", str(here))
     assert work(metastore).end_attempt(attempt(1)) is None
     assert names(here) == {DELTAS[0]}
     assert metastore.asked("unlock") == [7]

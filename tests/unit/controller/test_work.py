@@ -28,6 +28,7 @@ from compaction_operator.metastore import (
     TxnInfo,
 )
 from tests.support.metastore import FakeMetastore, unavailable
+from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import make_directory, metastore_with, names
 from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
 
@@ -273,6 +274,38 @@ def test_a_driver_is_ended_everywhere_when_it_is_lost_and_only_then(
     assert isinstance(work(metastore).settle(first, driver_ended=False), Settlement) is settled
     assert [STAGING in names(Path(partition.location)) for partition in partitions] == left
     assert metastore.asked("unlock") == ([7] if locks == (LONG_AGO,) else [])
+
+
+@pytest.mark.parametrize(
+    ("locks", "driver_ended", "revoked"),
+    [
+        pytest.param((LONG_AGO,), False, True, id="lost"),
+        pytest.param((NOON,), True, True, id="ended"),
+        pytest.param((), False, False, id="at work elsewhere, perhaps"),
+    ],
+)
+def test_all_uploads_of_an_attempt_are_aborted_before_anything_of_it_is_ended(
+    tmp_path: Path, locks: tuple[datetime, ...], driver_ended: bool, revoked: bool
+) -> None:
+    """Also those that only another journal names: later others may compact and clean there."""
+    objects = ObjectStore()
+    partitions = tuple(Partition(f"prt=p{one}", (f"p{one}",), str(tmp_path / f"prt=p{one}"), 100) for one in (1, 2))
+    identity = {"database": "sales", "name": "orders", "createTime": 100, "location": str(tmp_path)}
+    (tmp_path / "staged").touch()
+    journals: list[Cleanup] = []
+    for part in partitions:
+        Path(part.location).mkdir()
+        (upload,) = objects.uploads.begin(part.location, {"base_0000003_v0000050/bucket_00000": f"{tmp_path}/staged"})
+        entry = entry_json(part.name, location=part.location, uploads=[upload.to_json()])
+        journals.append(cleanup(name=f"nightly-1-{len(journals)}", entries=[entry], table=identity))
+    held = tuple(replace(own_lock(7), last_heartbeat=beat) for beat in locks)
+    metastore = metastore_of(table(tmp_path, partition_keys=("prt",)), partitions=partitions, locks=held)
+    at_the_end: list[int] = []
+    metastore.on("unlock", lambda *_: at_the_end.append(len(objects.uploads.pending)))
+    working = Work(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: lambda _: objects)
+    assert isinstance(working.settle(journals[0], driver_ended=driver_ended, attempt=journals), Settlement)
+    assert len(objects.uploads.pending) == (0 if revoked else 1)
+    assert set(at_the_end) <= {0}
 
 
 @pytest.mark.parametrize(("databases", "ended"), [(("sales",), True), (("hr",), False)])

@@ -17,11 +17,20 @@ from compaction_operator.storage import StorageError
         (OpenWriteBelow("odd"), Reason.OPEN_WRITE),
         (OrcError("f", "odd"), Reason.UNREADABLE_FILE),
         (StorageError("odd"), Reason.UNREADABLE_FILE),
+        (StorageError("no answer", passing=True), Reason.STORAGE_UNAVAILABLE),
     ],
 )
 def test_each_error_has_its_reason(error: Exception, reason: Reason) -> None:
     assert job_error(error).reason is reason
     assert at_location(error, "/t").reason is reason
+
+
+def test_a_file_of_a_store_that_does_not_answer_is_waited_for() -> None:
+    """An outage must not use up the attempts."""
+    unreadable, failed = OrcError("f", "no answer"), OSError("no answer")
+    unreadable.__cause__, failed.__cause__ = failed, StorageError("no answer", passing=True)
+    assert job_error(unreadable).reason is Reason.STORAGE_UNAVAILABLE
+    assert Reason.STORAGE_UNAVAILABLE in WAITING_REASONS
 
 
 def test_an_open_write_is_waited_for() -> None:

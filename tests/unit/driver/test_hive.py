@@ -202,9 +202,9 @@ def test_all_partitions_are_published(places: tuple[Path, Path]) -> None:
 
 
 def test_a_partition_on_a_storage_that_is_not_supported_leaves_the_others_alone(places: tuple[Path, Path]) -> None:
-    error = failed("hdfs://nn/warehouse/p0", *places)
+    error = failed("gs://bucket/warehouse/p0", *places)
     assert error.reason is Reason.UNREADABLE_FILE
-    assert "'hdfs' is not supported" in str(error)
+    assert "'gs' is not supported" in str(error)
     assert [names(place) for place in places] == [{"base_0000003"}] * 2
 
 

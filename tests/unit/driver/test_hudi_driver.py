@@ -1,6 +1,7 @@
 """What a driver finds out about a Hudi table before it starts Spark, and what it refuses."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi import setup as hudi_driver
-from compaction_operator.driver.hudi.setup import bundle_jar, prepare
+from compaction_operator.driver.hudi.setup import HudiJob, jars, prepare
 from compaction_operator.hudi import HudiError, RefusedOptionError
 from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.storage import Storage, StorageError
 
 from .support import REQUEST, Reports
 from .test_hudi import Lease
@@ -93,10 +95,22 @@ def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
         prepare(request(metadata_table=True).model_copy(update={"spark": spark}), location)
 
 
-def test_a_place_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(JobError, match="s3") as caught:
-        prepare(request(), "s3://bucket/table")
+def test_a_kind_of_storage_that_is_not_supported_is_named() -> None:
+    with pytest.raises(JobError, match="'gs' is not supported") as caught:
+        prepare(request(), "gs://bucket/table")
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
+
+
+def test_a_store_that_cannot_be_connected_now_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example, a file of keys that is just being replaced."""
+
+    def refuse(location: str) -> Storage:
+        raise StorageError(f"{location}: the keys cannot be read")
+
+    monkeypatch.setattr(hudi_driver, "open_storage", refuse)
+    with pytest.raises(JobError, match="s3a://bucket/table: the keys cannot be read") as caught:
+        prepare(request(), "s3://bucket/table")
+    assert caught.value.reason is Reason.STORAGE_UNAVAILABLE
 
 
 def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
@@ -106,12 +120,27 @@ def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
     assert caught.value.reason is Reason.STORAGE_UNAVAILABLE
 
 
-def test_a_bundle_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_bundle_that_is_not_there_is_named(location: str, tmp_path: Path) -> None:
     environment = {"HUDI_BUNDLES": str(tmp_path)}
-    with pytest.raises(HudiError, match=r"no .*hudi-spark3\.5-bundle_2\.12-1\.0\.2\.jar"):
-        bundle_jar("1.0.2", environment)
-    (tmp_path / "hudi-spark3.5-bundle_2.12-1.0.2.jar").touch()
-    assert bundle_jar("1.0.2", environment).is_file()
+    job = prepare(request(), location)
+    with pytest.raises(HudiError, match=r"no .*hudi-spark3\.5-bundle_2\.12-1\.2\.0\.jar"):
+        jars(job, environment)
+    bundle = tmp_path / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
+    bundle.touch()
+    assert jars(job, environment) == [bundle]
+
+
+def test_only_a_table_on_s3_needs_the_connector(location: str, tmp_path: Path) -> None:
+    job = prepare(request(), location)
+    on_s3 = HudiJob(replace(job.table, location="s3a://lake/orders"), job.bundle, job.options)
+    for name in ("hudi-spark3.5-bundle_2.12-1.2.0.jar", "aws-java-sdk-core-1.jar"):
+        (tmp_path / name).touch()
+    environment = {"HUDI_BUNDLES": str(tmp_path)}
+    assert len(jars(job, environment)) == 1
+    with pytest.raises(HudiError, match="connector to S3"):
+        jars(on_s3, environment)
+    (tmp_path / "hadoop-aws-3.jar").touch()
+    assert len(jars(on_s3, environment)) == 3
 
 
 def test_the_driver_takes_hudis_types_to_hudi_and_says_what_hudi_refused(

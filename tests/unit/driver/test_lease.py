@@ -84,6 +84,28 @@ def test_the_name_is_one_that_kubernetes_takes_and_differs_by_place() -> None:
     assert lease_name(PLACE) != lease_name("/warehouse/order")
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("/lake/orders", "file:/lake/orders/", "file:///lake//orders"),
+        (
+            "hdfs://nn/lake/orders",
+            "hdfs://nn:8020/lake/orders",
+            "hdfs://nameservice/lake/orders",
+            "hdfs:///lake/orders",
+        ),
+        ("hdfs://nn/lake/orders", "viewfs://cluster/lake/orders"),
+        ("s3a://lake/orders", "s3://lake/orders/", "s3n://lake/orders"),
+    ],
+)
+def test_one_place_has_one_lease_whatever_it_is_called(names: tuple[str, ...]) -> None:
+    assert len({lease_name(name) for name in names}) == 1
+
+
+def test_places_on_different_stores_have_different_leases() -> None:
+    assert lease_name("/lake/orders") != lease_name("hdfs://nn/lake/orders") != lease_name("hdfs://nn/lake/order")
+
+
 def test_a_lease_is_held_renewed_and_given_away(server: Server) -> None:
     with table_lease(server, PLACE, holder="pod-1") as lease:
         assert server.stored.spec.holder_identity == "pod-1"

@@ -15,7 +15,8 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
-from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, merge_bucket
+from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, OrcError, merge_bucket
+from compaction_operator.storage import StorageError
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
 
@@ -60,6 +61,14 @@ def test_in_this_process(tmp_path: Path) -> None:
     done: list[int] = []
     check(LocalRunner().run(work(tmp_path), done.append))
     assert done == [100, 200]
+
+
+def test_a_store_that_does_not_answer_is_told_from_a_bad_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unanswered(*_: object) -> MergeResult:
+        raise OrcError("f", "no answer") from StorageError("no answer", passing=True)
+
+    monkeypatch.setattr(runner, "_merge", unanswered)
+    assert {outcome.unavailable for outcome in LocalRunner().run(work(tmp_path), lambda _: None)} == {True}
 
 
 def test_a_second_attempt_of_a_task_never_meets_the_file_of_the_first(tmp_path: Path) -> None:

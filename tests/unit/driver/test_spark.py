@@ -1,12 +1,16 @@
 """The Spark settings of a driver: what its sizes and profile become."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from compaction_operator.api.compaction import DriverResources, ExecutorResources, SparkOptions
-from compaction_operator.api.config import SparkProfile, Volume
+from compaction_operator.api.config import SparkProfile, Volume, Warehouse
+from compaction_operator.api.request import JobRequest
+from compaction_operator.api.stores import StoreSettings
+from compaction_operator.driver.hadoop import Hadoop
 from compaction_operator.driver.spark import executor_template, hudi_settings, slots, spark_settings
 
 from .support import REQUEST
@@ -73,10 +77,92 @@ def test_executor_pods_obey_the_restricted_profile_and_share_the_warehouse() -> 
     assert spec["automountServiceAccountToken"] is False
 
 
+HDFS: dict[str, Any] = {
+    "configMap": "hadoop-conf",
+    "kerberos": {"clientPrincipal": "c@R", "keytab": "/etc/hdfs/c.keytab", "configFile": "/etc/hdfs/krb5.conf"},
+    "secret": {"name": "hdfs-client", "mountPath": "/etc/hdfs"},
+}
+METASTORE = {"uris": ["thrift://m:9083"], "secret": {"name": "hive-client", "mountPath": "/etc/hive"}}
+
+
+def on(stores: dict[str, Any], *locations: str, **metastore: Any) -> JobRequest:
+    raw = {"name": "main", "metastore": METASTORE | metastore, "namespaces": ["team"], "locations": locations}
+    return REQUEST.model_copy(update={"warehouse": Warehouse.model_validate(raw | {"stores": stores})})
+
+
+def test_executors_reach_the_stores_but_not_the_metastore() -> None:
+    """They read and write files by the same settings as the driver, from the same secrets, and lock nothing."""
+    stores = {"hdfs": HDFS, "s3": {"secret": {"name": "s3-client", "mountPath": "/etc/s3"}}}
+    request = on(stores, "hdfs://ns/w", "s3a://bucket/w")
+    spec = executor_template(request)["spec"]
+    assert {volume["name"]: volume for volume in spec["volumes"]} == {
+        "tmp": {"name": "tmp", "emptyDir": {}},
+        "hadoop": {"name": "hadoop", "configMap": {"name": "hadoop-conf"}},
+        "hdfs": {"name": "hdfs", "secret": {"secretName": "hdfs-client", "defaultMode": 0o440}},
+        "s3": {"name": "s3", "secret": {"secretName": "s3-client", "defaultMode": 0o440}},
+    }
+    (container,) = spec["containers"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == [
+        "/tmp", "/etc/hadoop/conf", "/etc/hdfs", "/etc/s3",
+    ]  # fmt: skip
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert StoreSettings.model_validate_json(environment.pop("COMPACTION_STORES")) == request.warehouse.stores
+    assert environment == {"HADOOP_CONF_DIR": "/etc/hadoop/conf", "KRB5_CONFIG": "/etc/hdfs/krb5.conf"}
+
+
+def test_executors_do_not_look_for_the_metastores_kerberos_configuration() -> None:
+    """They do not mount it, and no library could log in where KRB5_CONFIG names a file that is not there."""
+    login = {"principal": "hive/_HOST@R", "clientPrincipal": "c@R", "keytab": "/k", "configFile": "/etc/hive/krb5.conf"}
+    spec = executor_template(on({"s3": {}}, "s3a://bucket", kerberos=login))["spec"]
+    assert {one["name"] for one in spec["containers"][0]["env"]} == {"COMPACTION_STORES"}
+
+
+def test_executors_have_the_drivers_identity_in_a_cloud_but_not_its_rights_in_the_cluster() -> None:
+    """A cloud's web-hook gives pods of this account a token for the object store. None is for the API server."""
+    profile = SparkProfile(name="x", image="i", service_account="lake-writer")
+    spec = executor_template(REQUEST.model_copy(update={"profile": profile}))["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("lake-writer", False)
+
+
+def test_jvms_know_the_realm_where_hadoop_requires_kerberos() -> None:
+    """Without it no JVM starts that finds such a core-site.xml. The profile's own options stay."""
+    own = "spark.driver.extraJavaOptions"
+    profile = SparkProfile(name="x", image="i", spark_conf={own: "-Duser.timezone=UTC"})
+    request = on({"hdfs": HDFS}, "hdfs://ns/w").model_copy(update={"profile": profile})
+    settings = spark_settings(request, POD)
+    assert settings[own] == "-Duser.timezone=UTC -Djava.security.krb5.conf=/etc/hdfs/krb5.conf"
+    assert settings["spark.executor.extraJavaOptions"] == "-Djava.security.krb5.conf=/etc/hdfs/krb5.conf"
+    plain = on({"hdfs": {"configMap": "hadoop-conf"}}, "hdfs://ns/w")
+    assert own not in spark_settings(plain, POD)
+
+
+@pytest.mark.parametrize("instances", [0, 2])
+def test_sparks_settings_and_page_show_nothing_secret(tmp_path: Path, instances: int) -> None:
+    """What is secret stays in its file: in no setting, no environment variable and no pod template."""
+    secrets = {name: tmp_path / name for name in ("keytab", "credentials")}
+    for path in secrets.values():
+        path.write_text("aws_secret_access_key = CANARY")
+    kerberos = HDFS["kerberos"] | {"keytab": str(secrets["keytab"])}
+    stores = {"hdfs": HDFS | {"kerberos": kerberos}, "s3": {"credentialsFile": str(secrets["credentials"])}}
+    spark = SparkOptions(executors=ExecutorResources(instances=instances))
+    request = on(stores, "hdfs://ns/w", "s3://bucket").model_copy(update={"spark": spark})
+    settings = spark_settings(request, POD)
+    assert "CANARY" not in repr(settings) + yaml.safe_dump(executor_template(request))
+    assert settings["spark.ui.enabled"] == "false"
+
+
 def test_hudis_bundle_is_added_to_what_a_profile_has_of_its_own() -> None:
-    jar = Path("/bundles/hudi.jar")
-    assert hudi_settings(jar, {})["spark.jars"] == "/bundles/hudi.jar"
-    settings = hudi_settings(jar, {"spark.jars": "/mine.jar", "spark.sql.extensions": "My", "spark.serializer": "Java"})
-    assert settings["spark.jars"] == "/mine.jar,/bundles/hudi.jar"
+    jars = [Path("/bundles/hudi.jar"), Path("/bundles/s3.jar")]
+    assert hudi_settings(jars, {}, Hadoop())["spark.jars"] == "/bundles/hudi.jar,/bundles/s3.jar"
+    own = {"spark.jars": "/mine.jar", "spark.sql.extensions": "My", "spark.serializer": "Java"}
+    settings = hudi_settings(jars, own, Hadoop())
+    assert settings["spark.jars"] == "/mine.jar,/bundles/hudi.jar,/bundles/s3.jar"
     assert settings["spark.sql.extensions"] == "My,org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
     assert settings["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+
+
+def test_java_options_for_a_store_are_added_to_those_of_a_profile() -> None:
+    store = Hadoop({"spark.driver.extraJavaOptions": "-Da=b", "spark.hadoop.x": "y"})
+    settings = hudi_settings([], {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC"}, store)
+    assert settings["spark.driver.extraJavaOptions"] == "-Duser.timezone=UTC -Da=b"
+    assert settings["spark.hadoop.x"] == "y"

@@ -46,6 +46,7 @@ def test_a_users_options_go_over_the_warehouses() -> None:
         ("hoodie.archive.automatic", "false"),
         ("hoodie.log.compaction.inline", "false"),
         ("hoodie.metadata.auto.delete.partitions", "false"),
+        ("hoodie.write.markers.type", "DIRECT"),
     ],
 )
 def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) -> None:
@@ -148,6 +149,32 @@ def test_locks_by_files_are_taken_with_a_warning(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING):
         write_options(TABLE, warehouse=provider, own=HudiOptions(), partitions=())
     assert "deletes it" in caplog.text
+
+
+FILE_LOCKS = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+
+
+@pytest.mark.parametrize(
+    ("location", "given"),
+    [
+        ("s3a://lake/orders", {}),
+        ("s3://lake/orders", {"hoodie.fs.atomic_creation.support": "s3,s3a"}),
+        ("/warehouse/orders", {"hoodie.write.lock.filesystem.path": "s3a://lake/locks"}),
+    ],
+)
+def test_locks_by_files_on_s3_are_refused(location: str, given: dict[str, str]) -> None:
+    """Hudi throws, and would take them with hoodie.fs.atomic_creation.support; but S3A creates no file atomically."""
+    table, own = replace(TABLE, location=location), HudiOptions(options=given)
+    with pytest.raises(RefusedOptionError, match="two clients may create one lock file") as caught:
+        write_options(table, warehouse={"hoodie.write.lock.provider": FILE_LOCKS}, own=own, partitions=())
+    assert caught.value.reason is Reason.REFUSED_OPTION
+    write_options(table, warehouse={}, own=HudiOptions(options=given, single_writer=True), partitions=())
+
+
+def test_locks_by_files_elsewhere_may_be_for_a_table_on_s3() -> None:
+    table = replace(TABLE, location="s3a://lake/orders")
+    locks = {"hoodie.write.lock.provider": FILE_LOCKS, "hoodie.write.lock.filesystem.path": "hdfs://nn/locks"}
+    assert write_options(table, warehouse=locks, own=HudiOptions(), partitions=())["hoodie.write.lock.provider"]
 
 
 @pytest.mark.parametrize("text", ["1", "0", "-3", "five", "²", ""])

@@ -86,6 +86,22 @@ def test_the_bundle_follows_from_the_tables_version(version: int, bundle: str) -
     assert bundle_for(of_version(version), None) == bundle
 
 
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_table_with_the_new_name_of_the_ordering_field_is_not_for_a_bundle_that_ignores_it(
+    tmp_path: Path, version: int
+) -> None:
+    """1.0.2 would merge it by the order of arrival."""
+    text = VERSION_9.replace("version=9", f"version={version}")
+    table = read_table(LocalStorage(), written(tmp_path, text))
+    assert bundle_for(table, None) == "1.2.0"
+    with pytest.raises(
+        UnsupportedVersionError, match=r"hoodie\.table\.ordering\.fields.*bundle 1\.0\.2 does not support"
+    ):
+        bundle_for(table, "1.0.2")
+    both = read_table(LocalStorage(), written(tmp_path, f"{text}hoodie.table.precombine.field=ts\n"))
+    assert bundle_for(both, None) == "1.0.2"
+
+
 @pytest.mark.parametrize(("version", "last"), [(6, True), (8, True), (9, False)])
 def test_readers_of_a_version_decide_where_a_merged_block_may_stand(version: int, last: bool) -> None:
     assert of_version(version).replays_merged_blocks_last is last

@@ -2,8 +2,12 @@
 
 import re
 import subprocess
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from xml.etree import ElementTree
+
+import pyspark
 
 from compaction_operator.hudi import BUNDLES
 
@@ -21,13 +25,47 @@ def test_image_installs_what_the_tests_ran_with():
 
 
 def test_image_has_no_test_tools():
-    names = {pin.split("==")[0] for pin in pins(ROOT / "operator" / "requirements.lock")}
-    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+    assert not distributions("operator/requirements.lock") & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+
+
+def test_product_imports_nothing_that_the_image_lacks():
+    """A controller that cannot start would be seen on a cluster only."""
+    installed = distributions("operator/requirements.lock")
+    lacking = [
+        module
+        for module, providers in packages_distributions().items()
+        if not {provider.lower().replace("_", "-") for provider in providers} & installed
+    ]
+    modules = ("cli", "controller.app", "driver.main")
+    imports = "; ".join(f"import compaction_operator.{module}" for module in modules)
+    code = f"import sys; sys.modules.update(dict.fromkeys({lacking})); {imports}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def distributions(lock: str) -> set[str]:
+    return {pin.split("==")[0] for pin in pins(ROOT / lock)}
+
+
+def jars_of_the_image() -> dict[str, set[str]]:
+    """Return the versions of each artifact among Hudi's jars in the image."""
+    pom = ElementTree.parse(ROOT / "sandbox" / "hudi" / "pom.xml")
+    properties = {f"${{{one.tag.partition('}')[2]}}}": one.text or "" for one in pom.iterfind("{*}properties/*")}
+    found: dict[str, set[str]] = {}
+    for item in pom.iterfind(".//{*}artifactItem"):
+        version = item.findtext("{*}version", "")
+        found.setdefault(item.findtext("{*}artifactId", ""), set()).add(properties.get(version, version))
+    return found
 
 
 def test_image_gets_each_version_of_hudi_that_the_operator_may_choose():
-    items = ElementTree.parse(ROOT / "sandbox" / "hudi" / "pom.xml").iterfind(".//{*}artifactItem")
-    assert sorted(item.findtext("{*}version", "") for item in items) == sorted(BUNDLES)
+    assert jars_of_the_image()["hudi-spark3.5-bundle_2.12"] == set(BUNDLES)
+
+
+def test_image_gets_the_s3_connector_of_pysparks_hadoop():
+    """Hadoop's connectors work with the other jars of their own version only."""
+    (client,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert jars_of_the_image()["hadoop-aws"] == {client.stem.removeprefix("hadoop-client-api-")}
 
 
 def prerequisites_with(java: str, folder: Path) -> subprocess.CompletedProcess[str]:

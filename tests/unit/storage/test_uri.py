@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.storage import StorageError, is_below, join, local_path, open_storage, resolve_location
+from compaction_operator.storage import (
+    StorageError,
+    is_below,
+    join,
+    local_path,
+    normal,
+    open_storage,
+    resolve_location,
+)
+from compaction_operator.storage.uri import Location
 
 
 @pytest.mark.parametrize(
@@ -17,6 +26,31 @@ def test_spellings_of_one_place(uri: str) -> None:
 def test_percent_signs_and_colons_are_literal() -> None:
     assert local_path("file:/a/prt=a%3Ab") == "/a/prt=a%3Ab"
     assert local_path("/a/time=12:00") == "/a/time=12:00"
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3", "s3n", "S3A"])
+def test_spellings_of_one_place_on_s3(scheme: str) -> None:
+    location = Location.parse(f"{scheme}://lake/w/prt=a%3Ab/")
+    assert (location.authority, location.names) == ("lake", ("w", "prt=a%3Ab"))
+    assert str(location) == "s3a://lake/w/prt=a%3Ab"
+    assert normal(f"{scheme}://lake") == "s3a://lake/"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["s3a:/lake/w", "s3a://", "s3a:///w", "s3a://lake//w", "s3a://lake/w//t", "s3a://lake/w//", "s3a://lake/../w"],
+)
+def test_what_is_no_certain_key_is_refused(uri: str) -> None:
+    """S3 knows `a//b` and `a/b` as different keys, and Hadoop as one."""
+    with pytest.raises(StorageError):
+        Location.parse(uri)
+
+
+def test_a_secret_in_a_uri_is_not_repeated() -> None:
+    """Old versions of Hadoop took keys there."""
+    with pytest.raises(StorageError) as refused:
+        Location.parse("s3n://AKIAXXXX:secret@lake/w")
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("uri", ["abfs://container/a", "gs:/x"])
@@ -41,6 +75,9 @@ def test_what_is_no_absolute_local_path_is_refused(uri: str) -> None:
         ("/lakes/t", "/lake", False),
         ("/other/lake/t", "/lake", False),
         ("/", "/lake", False),
+        ("s3://lake/w/t", "s3a://lake/w/", True),
+        ("s3a://lakes/w/t", "s3a://lake/w", False),
+        ("s3a://lake/w", "/w", False),
     ],
 )
 def test_what_is_below_a_folder(uri: str, folder: str, below: bool) -> None:
@@ -48,7 +85,7 @@ def test_what_is_below_a_folder(uri: str, folder: str, below: bool) -> None:
     assert is_below(uri, folder) is below
 
 
-@pytest.mark.parametrize("uri", ["/lake/../t", "s3a://lake/t", "lake/t"])
+@pytest.mark.parametrize("uri", ["/lake/../t", "abfs://lake/t", "lake/t"])
 def test_what_could_lead_out_is_below_nothing(uri: str) -> None:
     with pytest.raises(StorageError):
         is_below(uri, "/lake")

@@ -92,7 +92,10 @@ class CleanupReconciler:
         ask, work = self._services.ask, self._services.work
         if decision.action is CleanupAction.SETTLE:
             ended = (observed.job is None or observed.job.ended) and self._owner(cleanup) is not None
-            settled = await ask(cleanup, "settle", partial(work.settle, driver_ended=ended))
+            attempt = [
+                one for one in self._services.cache.cleanups.of_table(cleanup.table) if one.is_of_attempt(cleanup)
+            ]
+            settled = await ask(cleanup, "settle", partial(work.settle, driver_ended=ended, attempt=attempt))
             return observed.answered(settled=settled)
         if decision.action is CleanupAction.PLAN:
             plan = partial(work.plan, partitions=cleanup.spec.partitions)

@@ -15,7 +15,7 @@ from compaction_operator.api.compaction import SparkOptions
 from compaction_operator.api.config import OperatorConfig, SparkProfile
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.api.pods import container_security, metastore_environment, pod_security, volume_mounts, volumes
+from compaction_operator.api.pods import container_security, pod_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 from compaction_operator.controller.kube.resources import Compaction
 
@@ -197,7 +197,7 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
         "enableServiceLinks": False,
         "securityContext": pod_security(),
         "containers": [_container(request)],
-        "volumes": volumes(warehouse.volume, warehouse.metastore.secret),
+        "volumes": volumes(warehouse, metastore=True),
     }
     if profile.node_selector:
         spec["nodeSelector"] = dict(profile.node_selector)
@@ -209,7 +209,7 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
 def _container(request: JobRequest) -> dict[str, Any]:
     warehouse = request.warehouse
     of_pod = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
-    variables = [*of_pod, *metastore_environment(warehouse.metastore)]
+    variables = [*of_pod, *pod_environment(warehouse, metastore=True)]
     return {
         "name": CONTAINER,
         "image": request.profile.image,
@@ -219,5 +219,5 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "resources": driver_resources(request.spark, request.profile),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
-        "volumeMounts": volume_mounts(warehouse.volume, warehouse.metastore.secret),
+        "volumeMounts": volume_mounts(warehouse, metastore=True),
     }

@@ -10,7 +10,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCle
 from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.times import parse_time
-from compaction_operator.storage import StorageError, normal
+from compaction_operator.storage import StorageError, place_of
 
 
 class ResourceKind(StrEnum):
@@ -49,9 +49,9 @@ class TableKey:
 
     @classmethod
     def of_location(cls, location: str) -> "TableKey":
-        """Return the key of a table by its location in any spelling. All warehouses share one key per location."""
+        """Return the key of a table by its location in any spelling. All warehouses share one key for each place."""
         try:
-            return cls("", "", normal(location))
+            return cls("", "", place_of(location))
         except StorageError:
             return cls("", "", location)
 
@@ -143,6 +143,11 @@ class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
     def settled(self) -> bool:
         """Whether the published state has been computed, and the reader baseline stored with it."""
         return self.status.baseline is not None
+
+    def is_of_attempt(self, other: "Cleanup") -> bool:
+        """Whether another cleanup is a journal of the same attempt."""
+        own, its = self.spec.compaction, other.spec.compaction
+        return (self.meta.namespace, own.uid, own.attempt) == (other.meta.namespace, its.uid, its.attempt)
 
 
 ResourceT = TypeVar("ResourceT", Compaction, Cleanup)

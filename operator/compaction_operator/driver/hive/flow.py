@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from compaction_operator.api.cleanup import TableIdentity
+from compaction_operator.api.cleanup import TableIdentity, Upload
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.cleanup.fence import fence, retire
@@ -72,6 +72,7 @@ class HiveCompaction:
         self._report = report
         self._tally = Tally()
         self._meter = Meter(report, partitions=0)
+        self._begun: dict[OpenTarget, tuple[Upload, ...]] = {}
 
     def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
         """Compact the targets and return the result; raises JobError or MetastoreError on failure.
@@ -89,6 +90,7 @@ class HiveCompaction:
                 log.info("batch %d: %d of %d partitions", start // size + 1, len(batch), len(targets))
                 with self._removing_staging(batch):
                     self._batch(batch, journal)
+                self._begun.clear()
                 self._meter.end()
         return self._tally.result()
 
@@ -181,10 +183,10 @@ class HiveCompaction:
         interruption.check()
         try:
             verify(merged)
-            assemble(merged)
+            uploads = self._begun[prepared.target] = assemble(merged)
         except (JobError, StorageError) as error:
             return Failed(prepared.target, explained(job_error(error), prepared.plan))
-        return Staged.of(prepared, totals_of(merged))
+        return Staged.of(prepared, totals_of(merged), uploads)
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> Staged | Failed:
         """Publish a partition, unless the journal refused it."""
@@ -203,11 +205,13 @@ class HiveCompaction:
         return item
 
     def _retire(self, target: OpenTarget) -> None:
-        """Remove the own staging; roll a half-published pair forward first.
+        """Remove the own staging and uploads; roll a half-published pair forward first.
 
         If that fails too, the controller does it after the attempt has ended.
         """
         try:
+            if target.storage.uploads is not None:
+                target.storage.uploads.abort(target.location, self._begun.get(target, ()))
             retire(target.storage, target.location, target.staging_name)
         except StorageError as error:
             log.warning("staging was not removed: %s", error)

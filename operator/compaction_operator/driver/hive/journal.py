@@ -114,8 +114,8 @@ def journal_name(request: JobRequest, shard: int) -> str:
 def shards(entries: Sequence[PartitionEntry]) -> Iterator[list[PartitionEntry]]:
     """Yield the entries in groups of at most MAX_PARTITIONS and about MAX_BYTES.
 
-    An entry that is too large by itself is split by its obsolete names. Each part repeats the outputs, and only the
-    first has the totals. Each part goes into a separate group, because a journal has one entry per partition.
+    An entry that is too large by itself is split by its obsolete names and uploads. Each part repeats the outputs, and
+    only the first has the totals. Each part goes into a separate group, because a journal has one entry per partition.
     """
     group: list[PartitionEntry] = []
     size = 0
@@ -138,7 +138,7 @@ def _size(entry: PartitionEntry) -> int:
 def _split(entry: PartitionEntry) -> list[PartitionEntry]:
     if _size(entry) <= ENTRY_BYTES:
         return [entry]
-    middle = len(entry.obsolete) // 2
-    first = entry.model_copy(update={"obsolete": entry.obsolete[:middle]})
-    second = entry.model_copy(update={"obsolete": entry.obsolete[middle:], "totals": type(entry.totals)()})
-    return [*_split(first), *_split(second)]
+    old, new = len(entry.obsolete) // 2, len(entry.uploads) // 2
+    first = {"obsolete": entry.obsolete[:old], "uploads": entry.uploads[:new]}
+    second = {"obsolete": entry.obsolete[old:], "uploads": entry.uploads[new:], "totals": type(entry.totals)()}
+    return [part for half in (first, second) for part in _split(entry.model_copy(update=half))]

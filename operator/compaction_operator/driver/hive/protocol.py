@@ -1,17 +1,19 @@
 """The interface to the compaction steps that differ between Hive 3.1 and Hive 4."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
-from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry
+from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, Upload
 from compaction_operator.api.compaction import Totals
-from compaction_operator.driver.errors import JobError, at_location
+from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,21 +29,34 @@ def failed_at(target: OpenTarget, error: Exception) -> Failed:
     return Failed(target, at_location(error, target.location))
 
 
+def each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:
+    """Do a step for each target; yield those for which it fails and return the results of the others."""
+    done = []
+    for target in targets:
+        try:
+            done.append(step(target))
+        except (JobError, *PARTITION_ERRORS) as error:
+            yield failed_at(target, error)
+    return done
+
+
 @dataclass(frozen=True)
 class Staged(Prepared):
     """A partition that is ready for publication, or that has nothing to compact (`plan.outputs` is empty).
 
-    `txn_id` and `queue_id` are the transaction and queue entry that the driver holds for it on Hive 4.
+    `uploads` are those of its outputs, where the store cannot rename. `txn_id` and `queue_id` are the transaction and
+    queue entry that the driver holds for it on Hive 4.
     """
 
     totals: Totals = field(default_factory=Totals)
+    uploads: tuple[Upload, ...] = ()
     txn_id: int | None = None
     queue_id: int | None = None
 
     @classmethod
-    def of(cls, prepared: Prepared, totals: Totals | None = None) -> Self:
-        """Return what was prepared, with the totals of its outputs if it has any."""
-        return cls(prepared.target, prepared.plan, prepared.buckets, prepared.inputs, totals or Totals())
+    def of(cls, prepared: Prepared, totals: Totals | None = None, uploads: tuple[Upload, ...] = ()) -> Self:
+        """Return what was prepared, with the totals and uploads of its outputs if it has any."""
+        return cls(prepared.target, prepared.plan, prepared.buckets, prepared.inputs, totals or Totals(), uploads)
 
     @property
     def matters(self) -> bool:
@@ -57,6 +72,7 @@ class Staged(Prepared):
             txn_id=self.txn_id,
             queue_id=self.queue_id,
             outputs=tuple(output.name for output in self.plan.outputs),
+            uploads=self.uploads,
             highest_write_id=self.plan.highest_write_id,
             obsolete=tuple(ObsoleteEntry(name=entry.name, reason=entry.reason) for entry in self.plan.obsolete),
             totals=self.totals,

@@ -2,10 +2,11 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from compaction_operator.acid.plan import check_still_publishable
+from compaction_operator.api.cleanup import Upload
 from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.staging import INTENT
 from compaction_operator.driver.errors import JobError
@@ -53,14 +54,20 @@ def leave(prepared: Prepared) -> None:
         log.warning("staging was not removed: %s", error)
 
 
-def move_outputs(prepared: Prepared, *, guard: Guard) -> None:
-    """Rename a partition's output directories into place; they become visible when their transaction commits.
+def move_outputs(prepared: Prepared, *, uploads: Iterable[Upload], guard: Guard) -> None:
+    """Put a partition's output directories into place; they become visible when their transaction commits.
 
-    Raises as `publish` does.
+    Where the store cannot rename, it completes their uploads. NB: an upload that is completed late, after the guard,
+    is one that the journal names: whoever ends this attempt aborts it. Raises as `publish` does.
     """
     _check(prepared)
+    target = prepared.target
     with _unless_changed(prepared):
-        _rename(prepared, guard)
+        if target.storage.uploads is None:
+            _rename(prepared, guard)
+        else:
+            guard()
+            target.storage.uploads.complete(target.location, uploads)
 
 
 def _rename(prepared: Prepared, guard: Guard) -> None:

@@ -13,6 +13,7 @@ import kubernetes
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.storage import place_of
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +124,8 @@ def table_lease(leases: Leases, location: str, *, holder: str) -> Iterator[Lease
 
 
 def lease_name(location: str) -> str:
-    """Return the name of the lease of the table at a location."""
-    return f"hudi-{hashlib.sha256(location.encode()).hexdigest()[:16]}"
+    """Return the name of the lease of the table at a location, the same for all spellings and names of its place."""
+    return f"hudi-{hashlib.sha256(place_of(location).encode()).hexdigest()[:16]}"
 
 
 def _take(leases: Leases, name: str, holder: str) -> Any:

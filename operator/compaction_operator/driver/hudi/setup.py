@@ -10,6 +10,7 @@ from typing import Any
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
 from compaction_operator.driver.progress import Report
@@ -30,9 +31,12 @@ from compaction_operator.storage import StorageError, normal, open_storage
 log = logging.getLogger(__name__)
 
 BUNDLES_VARIABLE = "HUDI_BUNDLES"
-"""The environment variable with the folder of Hudi's bundles, one jar per version; by default BUNDLES_FOLDER."""
+"""The environment variable with the folder of Hudi's bundles, one jar for each version; by default BUNDLES_FOLDER."""
 
 BUNDLES_FOLDER = "/opt/hudi"
+
+S3_JARS = ("hadoop-aws-*.jar", "aws-java-sdk-*.jar", "jmespath-java-*.jar")
+"""Hadoop's connector to S3, and what it needs of AWS's SDK: in the same folder."""
 
 CLOCK_TOLERANCE = 600.0
 LARGEST_TIME_ZONE = 27 * 3600.0
@@ -63,21 +67,32 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
 
 def _read_table(location: str) -> HudiTable:
     try:
-        storage = open_storage(location)
+        place = normal(location)
     except StorageError as unknown:
         raise JobError(Reason.UNSUPPORTED_TABLE, str(unknown)) from unknown
     try:
-        return read_table(storage, normal(location))
+        return read_table(open_storage(place), place)
     except StorageError as error:
         raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
 
 
-def bundle_jar(bundle: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of a version's bundle; raises UnsupportedVersionError, naming the path, when it is missing."""
-    jar = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER)) / f"hudi-spark3.5-bundle_2.12-{bundle}.jar"
-    if not jar.is_file():
-        raise UnsupportedVersionError(f"the bundle of Hudi {bundle} is not in the image: there is no {jar}")
-    return jar
+def jars(job: HudiJob, environment: Mapping[str, str]) -> list[Path]:
+    """Return the jars that a job needs: its bundle and, on S3, Hadoop's connector.
+
+    Raises UnsupportedVersionError, naming the path, when one is missing.
+    """
+    folder = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER))
+    bundle = folder / f"hudi-spark3.5-bundle_2.12-{job.bundle}.jar"
+    if not bundle.is_file():
+        raise UnsupportedVersionError(f"the bundle of Hudi {job.bundle} is not in the image: there is no {bundle}")
+    return [bundle, *(s3_jars(folder) if scheme_of(job.table.location) in S3_SCHEMES else ())]
+
+
+def s3_jars(folder: Path) -> list[Path]:
+    """Return the jars of Hadoop's connector to S3; raises UnsupportedVersionError when it is missing."""
+    if not any(folder.glob(S3_JARS[0])):
+        raise UnsupportedVersionError(f"the connector to S3 is not in the image: there is no {folder / S3_JARS[0]}")
+    return sorted(jar for pattern in S3_JARS for jar in folder.glob(pattern))
 
 
 def compact(

@@ -51,7 +51,8 @@ def _results(outputs: Collection[str], outcomes: Mapping[str, Outcome]) -> dict[
     found = [outcomes[output] for output in outputs if output in outcomes]
     for outcome in found:
         if outcome.error is not None:
-            raise (RepeatedRow if outcome.repeated else JobError)(Reason.UNREADABLE_FILE, outcome.error)
+            reason = Reason.STORAGE_UNAVAILABLE if outcome.unavailable else Reason.UNREADABLE_FILE
+            raise (RepeatedRow if outcome.repeated else JobError)(reason, outcome.error)
     results = {outcome.output: outcome.result for outcome in found if outcome.result is not None}
     if len(results) != len(outputs):
         raise JobError(Reason.VERIFICATION_FAILED, f"{len(outputs)} tasks gave {len(results)} results")

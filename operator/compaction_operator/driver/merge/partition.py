@@ -1,6 +1,7 @@
 """One partition's compaction, from listing to complete directories in staging. Shared by the driver and the CLI."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from compaction_operator.acid.names import (
 )
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import Upload
 from compaction_operator.api.compaction import CompactionType, Totals
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.buckets import (
@@ -27,7 +29,7 @@ from compaction_operator.driver.merge.buckets import (
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.metastore import Target
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
-from compaction_operator.storage import Storage, join, normal, open_storage
+from compaction_operator.storage import Listed, Storage, StorageError, join, normal, open_storage
 
 TASKS = "tasks"
 """The folder inside the staging folder that holds the tasks' files."""
@@ -138,13 +140,28 @@ class Merged:
         return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
 
 
-def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
-    """List and plan one directory and cut its work; writes nothing.
+def listed(targets: Sequence[OpenTarget]) -> dict[OpenTarget, Listed]:
+    """List the directories of all targets now, side by side; an error is that of its target alone."""
+    found: dict[OpenTarget, Listed] = {}
+    together: defaultdict[int, list[OpenTarget]] = defaultdict(list)
+    for target in targets:
+        try:
+            together[id(target.storage)].append(target)
+        except StorageError as error:
+            found[target] = error
+    for group in together.values():
+        listings = group[0].storage.list_partitions([target.location for target in group])
+        found |= {target: listings[target.location] for target in group}
+    return found
 
-    Raises NotFoundError or StorageError from the storage, UnsupportedLayout or NotEnoughHistory from the plan, and
+
+def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+    """Plan one directory by its listing and cut its work; writes nothing.
+
+    Raises NotFoundError or StorageError from the listing, UnsupportedLayout or NotEnoughHistory from the plan, and
     OrcError for an unreadable file whose rows must be counted.
     """
-    listing = target.storage.list_partition(target.location)
+    listing = found_in(seen)
     plan = request.plan(listing, write_ids)
     if not plan.outputs:
         return Prepared(target, plan)
@@ -158,6 +175,13 @@ def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
     return Prepared(target, plan, work, inputs)
+
+
+def found_in(seen: Listed) -> Listing:
+    """Return a listing; raises the StorageError that there is instead."""
+    if isinstance(seen, StorageError):
+        raise seen
+    return seen
 
 
 def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
@@ -176,9 +200,15 @@ def make_staging(target: OpenTarget) -> None:
     target.storage.make_directory(join(target.staging, TASKS))
 
 
-def assemble(merged: Merged) -> None:
-    """Put the verified files of all buckets into complete output directories, still inside the staging folder."""
-    storage, plan = merged.prepared.target.storage, merged.prepared.plan
+def assemble(merged: Merged) -> tuple[Upload, ...]:
+    """Put the verified files of all buckets into complete output directories, still inside the staging folder.
+
+    Where the store cannot rename directories, it begins the uploads of all their files instead, and returns them.
+    """
+    target, plan = merged.prepared.target, merged.prepared.plan
+    storage = target.storage
+    if storage.uploads is not None:
+        return storage.uploads.begin(target.location, _sources(merged))
     for output in plan.outputs:
         directory = make_output(merged.prepared, output)
         for found in merged.published:
@@ -186,6 +216,16 @@ def assemble(merged: Merged) -> None:
                 storage.publish(found.result.output, join(directory, found.bucket.name))
         # Sync now rather than at publication, where readers may have to wait for it.
         storage.sync(directory)
+    return ()
+
+
+def _sources(merged: Merged) -> dict[str, str]:
+    """Return the staged file of each file of the outputs, by its name below the partition."""
+    found = {f"{one.bucket.directory.name}/{one.bucket.name}": one.result.output for one in merged.published}
+    for output in merged.prepared.plan.outputs:
+        side_files = make_output(merged.prepared, output)
+        found[f"{output.name}/{ORC_ACID_VERSION}"] = join(side_files, ORC_ACID_VERSION)
+    return found
 
 
 def make_output(prepared: Prepared, output: AcidDirectory) -> str:

@@ -20,6 +20,7 @@ from compaction_operator.orc import (
     verify_output,
     verify_stitched,
 )
+from compaction_operator.storage import is_passing
 
 POLL_SECONDS = 1.0
 """The interval at which the driver polls Spark for progress."""
@@ -30,12 +31,16 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of the task with that output: a result, or an error message. `repeated` marks a RepeatedRowError."""
+    """The outcome of the task with that output: a result, or an error message.
+
+    `repeated` marks a RepeatedRowError, `unavailable` a store that did not answer.
+    """
 
     output: str
     result: MergeResult | None = None
     error: str | None = None
     repeated: bool = False
+    unavailable: bool = False
 
 
 class TaskRunner(Protocol):
@@ -118,7 +123,8 @@ def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
     try:
         return Outcome(task.output, _merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
     except OrcError as error:
-        return Outcome(task.output, error=str(error), repeated=isinstance(error, RepeatedRowError))
+        repeated, unavailable = isinstance(error, RepeatedRowError), is_passing(error)
+        return Outcome(task.output, error=str(error), repeated=repeated, unavailable=unavailable)
 
 
 def _merge(task: MergeTask, attempt: int) -> MergeResult:

@@ -24,7 +24,7 @@ final class RawMerge {
     JobConf conf = Settings.scan(request, Settings.struct(request.get("row_type").getAsString()));
     Path base = request.has("base") ? Settings.path(request, "base") : null;
     List<Path> deltas = new ArrayList<>();
-    for (JsonElement delta : request.getAsJsonArray("deltas")) deltas.add(new Path("file://" + delta.getAsString()));
+    for (JsonElement delta : request.getAsJsonArray("deltas")) deltas.add(Settings.path(delta));
     RawReader<OrcStruct> reader = Dialect.rawReader(
         conf, major, request.get("bucket").getAsInt(), Settings.writeIds(request), base, deltas.toArray(new Path[0]));
     AcidOutputFormat.Options options = options(request, reader).writingBase(major);

@@ -35,6 +35,7 @@ public final class Server {
   private static JsonObject handle(JsonObject request) throws Exception {
     String operation = request.get("op").getAsString();
     switch (operation) {
+      case "configure": return Settings.configure(request);
       case "read": return TableReader.read(request);
       case "plan": return TableReader.plan(request);
       case "read_plan": return TableReader.readPlan(request);

@@ -37,7 +37,13 @@ final class Settings {
   }
 
   static Path path(JsonObject request, String name) {
-    return new Path("file://" + request.get(name).getAsString());
+    return path(request.get(name));
+  }
+
+  /** A local path, or the URI of another store. */
+  static Path path(JsonElement name) {
+    String text = name.getAsString();
+    return new Path(text.startsWith("/") ? "file://" + text : text);
   }
 
   static ValidWriteIdList writeIds(JsonObject request) {
@@ -76,11 +82,17 @@ final class Settings {
     return conf;
   }
 
-  /** Nothing but local files and the request's `settings` (as orc.compress). */
+  /** Local files where a path names no other store, and the request's `settings` (as orc.compress). */
   static JobConf plain(JsonObject request) {
     JobConf conf = new JobConf(DEFAULTS);
     given(request).forEach(setting -> conf.set(setting.getKey(), setting.getValue().getAsString()));
     return conf;
+  }
+
+  /** How to reach a store, for all requests from here on. */
+  static JsonObject configure(JsonObject request) {
+    given(request).forEach(setting -> DEFAULTS.set(setting.getKey(), setting.getValue().getAsString()));
+    return new JsonObject();
   }
 
   private static JobConf defaults() {

@@ -4,16 +4,15 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hive.ql.exec.vector.ColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
@@ -159,21 +158,27 @@ final class TableReader {
   /** The row type of the file with the most columns: columns are only ever added. */
   private static String widestRowType(JsonObject request) throws IOException {
     JobConf conf = Settings.plain(request);
-    List<java.nio.file.Path> files;
-    try (Stream<java.nio.file.Path> all = Files.walk(Paths.get(request.get("dir").getAsString()))) {
-      files = all.filter(TableReader::isOrcFile).sorted(Comparator.reverseOrder()).collect(Collectors.toList());
-    }
     StructTypeInfo widest = Settings.struct("struct<>");
-    for (java.nio.file.Path file : files) {
-      StructTypeInfo type = rowType(OrcFile.createReader(new Path(file.toUri()), OrcFile.readerOptions(conf)).getSchema().toString());
+    for (Path file : orcFiles(Settings.path(request, "dir"), conf)) {
+      StructTypeInfo type = rowType(OrcFile.createReader(file, OrcFile.readerOptions(conf)).getSchema().toString());
       if (type.getAllStructFieldNames().size() > widest.getAllStructFieldNames().size()) widest = type;
     }
     return widest.getTypeName();
   }
 
-  private static boolean isOrcFile(java.nio.file.Path path) {
-    String name = path.getFileName().toString();
-    return Files.isRegularFile(path) && !name.startsWith(".") && !name.startsWith("_") && !name.endsWith("_flush_length");
+  private static List<Path> orcFiles(Path directory, JobConf conf) throws IOException {
+    List<Path> files = new ArrayList<>();
+    RemoteIterator<LocatedFileStatus> all = directory.getFileSystem(conf).listFiles(directory, true);
+    while (all.hasNext()) {
+      Path file = all.next().getPath();
+      if (isOrcFile(file.getName())) files.add(file);
+    }
+    files.sort(Comparator.reverseOrder());
+    return files;
+  }
+
+  private static boolean isOrcFile(String name) {
+    return !name.startsWith(".") && !name.startsWith("_") && !name.endsWith("_flush_length");
   }
 
   private static StructTypeInfo rowType(String schema) {

@@ -1,0 +1,1 @@
+"""S3 as a storage, on real servers."""

@@ -1,0 +1,23 @@
+"""What a store must be able to do is found out by doing it."""
+
+import pytest
+from sandbox.s3.server import Kind, S3Server
+
+from compaction_operator.storage import StorageError
+from compaction_operator.storage.s3 import S3Storage
+from tests.integration.storage.s3.conftest import PLAIN, storage_at
+
+COMPLETES_ABORTED = "an upload that was aborted is completed where an object exists"
+
+
+def test_a_probe_says_what_a_store_lacks_and_leaves_nothing(kind: Kind, storage: S3Storage, place: str) -> None:
+    """MinIO lacks nothing, with versions and without."""
+    assert storage.uploads.probe(place) == (None if kind == "minio" else COMPLETES_ABORTED)
+    assert storage.list(place) == []
+
+
+@pytest.mark.parametrize(("kind", "bucket"), [("minio", PLAIN)], scope="session")
+def test_a_store_that_does_not_answer_the_question_is_no_answer(server: S3Server, bucket: str) -> None:
+    """The error is that of the first step, not of what tidies up after it."""
+    with pytest.raises(StorageError, match="source: write: S3 answered NoSuchBucket"):
+        storage_at(server, f"not-{bucket}").uploads.probe(f"s3a://not-{bucket}/table")
