@@ -44,7 +44,6 @@ and UnknownWarehouse, and the names of other exceptions.
         StillThereError
         StorageError                    UnreadableFile, or StorageUnavailable
             AlreadyExistsError
-            NotEmptyError
             NotFoundError
             S3Error
         TableGoneError

@@ -1,5 +1,6 @@
 """Starts and stops a real HDFS: `with HdfsServer(folder) as server: server.uri`."""
 
+import json
 import os
 import signal
 import subprocess
@@ -107,8 +108,15 @@ class HdfsServer:
 
     def admin(self, *arguments: str) -> None:
         """Run `hdfs dfsadmin` as the superuser (without Kerberos); raises RuntimeError with what it printed."""
-        command = ["java", *JAVA, "-cp", f"{self.configuration}:{fetch()}/*", "org.apache.hadoop.hdfs.tools.DFSAdmin"]
-        done = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True)
+        self._tool("org.apache.hadoop.hdfs.tools.DFSAdmin", *arguments)
+
+    def shell(self, *arguments: str) -> None:
+        """Run `hdfs dfs`, likewise."""
+        self._tool("org.apache.hadoop.fs.FsShell", *arguments)
+
+    def _tool(self, name: str, *arguments: str) -> None:
+        command = ["java", *JAVA, "-cp", f"{self.configuration}:{fetch()}/*", name, *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stdout + done.stderr)
 
@@ -130,9 +138,11 @@ class HdfsServer:
                 raise RuntimeError(f"the {role} has ended; see {self.folder / role}.log")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._ports['http']}{LIVE}", timeout=5) as answer:
-                return b'"NumLiveDataNodes" : 1' in answer.read()
-        except (urllib.error.URLError, OSError):
+                state = json.load(answer)["beans"][0]
+        except (urllib.error.URLError, OSError, IndexError):
             return False
+        # NB: a DataNode that has only registered takes no blocks before it reported its disks.
+        return bool(state["NumLiveDataNodes"] and state["CapacityRemaining"] and state["FSState"] == "Operational")
 
     def _configure(self) -> None:
         self.configuration.mkdir(parents=True, exist_ok=True)
@@ -157,8 +167,8 @@ class HdfsServer:
         if self._kdc:
             core |= _SECURE_CORE
             hdfs |= self._secure(self._kdc)
-        self._write("core-site.xml", core)
-        self._write("hdfs-site.xml", hdfs | dict(self._properties))
+        write_properties(self.configuration / "core-site.xml", core)
+        write_properties(self.configuration / "hdfs-site.xml", hdfs | dict(self._properties))
 
     def _secure(self, kdc: "Kdc") -> dict[str, str]:
         """Return what makes NameNode and DataNode log in, and DataNodes ask for block tokens."""
@@ -182,9 +192,11 @@ class HdfsServer:
             "ignore.secure.ports.for.testing": "true",
         }
 
-    def _write(self, name: str, properties: Mapping[str, str]) -> None:
-        lines = (
-            f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-            for name, value in properties.items()
-        )
-        (self.configuration / name).write_text(f"<configuration>{''.join(lines)}</configuration>")
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    """Write a configuration file of Hadoop."""
+    lines = (
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in properties.items()
+    )
+    file.write_text(f"<configuration>{''.join(lines)}</configuration>")

@@ -46,7 +46,7 @@ class BoundedCalls:
         except TimeoutError:
             if answer.done():
                 return answer.result()
-            raise NoAnswer(f"no answer for {timeout:g} s", begun=True) from None
+            raise NoAnswer(f"no answer for {timeout:.3g} s", begun=True) from None
 
     def _start_unless_idle(self) -> None:
         """Have a thread for the job that was put. There are no more jobs than slots, so no more threads either."""

@@ -33,7 +33,7 @@ from compaction_operator.storage.base import (
     StorageError,
     list_side_by_side,
 )
-from compaction_operator.storage.hdfs_client import HdfsClient, NotEmptyError
+from compaction_operator.storage.hdfs_client import HdfsClient
 from compaction_operator.storage.uri import Location
 
 TIMEOUT_SECONDS = 60.0
@@ -165,8 +165,10 @@ class HdfsStorage:
         above, _, last = path.rstrip("/").rpartition("/")
         hidden = f"{above}/.{last}.{uuid.uuid4().hex}"
         try:
-            self._fill(hidden, data)
-            self._move_own(hidden, path)
+            writer = self.writer(hidden)
+            writer.write(data)
+            writer.close()
+            self._move(hidden, path)
         except BaseException:
             with suppress(StorageError):
                 self._delete(hidden, recursive=False)
@@ -184,10 +186,7 @@ class HdfsStorage:
         self._give_to(above.owner, path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename to a name that must not exist.
-
-        NB: when the connection broke, NotFoundError may mean that this rename was carried out.
-        """
+        """Rename to a name that must not exist."""
         self._status(source)
         try:
             self._move(source, target)
@@ -214,10 +213,10 @@ class HdfsStorage:
 
     def remove_if_empty(self, path: str) -> None:
         """Remove an empty directory."""
-        with suppress(NotFoundError, NotEmptyError):
+        with suppress(NotFoundError):
             if not self._status(path).isdir:
                 raise StorageError(f"{path} is not a directory")
-            self._delete(path, recursive=False)
+            self._delete_unless_full(path)
 
     def exists(self, path: str) -> bool:
         """Whether the path exists."""
@@ -239,22 +238,6 @@ class HdfsStorage:
         self._give_to(above.owner, path)
         return HdfsWriter(self._client, path, writer)
 
-    def _fill(self, hidden: str, data: bytes) -> None:
-        """Write a file of a name that nothing else uses."""
-        try:
-            writer = self.writer(hidden)
-        except AlreadyExistsError as error:
-            raise StorageError(f"cannot create {hidden}: the answer to its creation was lost") from error
-        writer.write(data)
-        writer.close()
-
-    def _move_own(self, hidden: str, path: str) -> None:
-        """Rename a file that nothing else renames."""
-        try:
-            self._move(hidden, path)
-        except NotFoundError as error:
-            raise StorageError(f"cannot write {path}: its directory has vanished, or an answer was lost") from error
-
     def _move(self, source: str, target: str) -> None:
         """Rename at once. NB: of a file and a directory HDFS says only that they differ."""
         old, new = _below_root(source), _below_root(target)
@@ -270,6 +253,13 @@ class HdfsStorage:
     def _delete(self, path: str, *, recursive: bool) -> None:
         name = _below_root(path)
         self._client.change(path, "delete", lambda hdfs: hdfs.delete(name, recursive))
+
+    def _delete_unless_full(self, path: str) -> None:
+        try:
+            self._delete(path, recursive=False)
+        except StorageError as error:
+            if "PathIsNotEmptyDirectoryException" not in str(error):
+                raise
 
     def _give_to(self, owner: str, path: str) -> None:
         """Let a new file or directory belong to the owner of the directory above: only a superuser of HDFS can."""

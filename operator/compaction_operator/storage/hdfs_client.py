@@ -1,7 +1,6 @@
 """Calls to HDFS by hdfs-native: time-outs, repetition, and errors that name the location and the operation.
 
-hdfs-native has no time-outs. It sends a call again by itself, once, when the connection breaks: a change may have been
-carried out although the answer says that its source is gone.
+hdfs-native has no time-outs. When the connection breaks, or no answer comes, a change may have been carried out.
 """
 
 import os
@@ -22,13 +21,19 @@ T = TypeVar("T")
 
 CALLS = 64
 """Maximum calls of one process to one HDFS that are not answered."""
-TRIES = 3
-"""A call that may be repeated is given up after this part of the time-out."""
+PATIENCE, LEAST = 0.3, 0.2
+"""Parts of the time-out: an attempt that may be repeated is given up after the first; none begins in the last."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
-OPTIONS = {"dfs.client.failover.max.attempts": "2"}
-"""NB: hdfs-native's default of 15 keeps on for three minutes when a NameNode is dead. This module repeats itself."""
-ANY_ORDER = {"dfs.client.failover.random.order": "true"}
+OPTIONS = {
+    "dfs.client.failover.max.attempts": "3",
+    "dfs.client.failover.sleep.base.millis": "20",
+    "dfs.client.failover.sleep.max.millis": "200",
+}
+"""hdfs-native tries the NameNodes of a name service in turn. NB: its defaults take three minutes when all are dead.
+This module repeats itself."""
+_NAME_SERVICES = re.compile(r"<name>\s*dfs\.ha\.namenodes\.([^<\s]+)\s*</name>")
+_FILES = ("core-site.xml", "hdfs-site.xml")
 
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)', re.DOTALL)
 _REFUSED = frozenset({"StandbyException", "SafeModeException", "RetriableException"})
@@ -38,15 +43,12 @@ _PASSING = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot conta
 _LOGIN = re.compile(r"^(Kerberos|SASLError|NoSASLMechanism)|GSS|SIMPLE authentication", re.IGNORECASE)
 
 
-class NotEmptyError(StorageError):
-    """The directory is not empty."""
-
-
-class _PassingError(StorageError):
+class _Passing(Exception):  # noqa: N818 # it never leaves this module
     """The call may succeed when it is repeated. If it was `refused`, it was not carried out."""
 
     def __init__(self, message: str, *, refused: bool) -> None:
-        super().__init__(message, passing=True)
+        super().__init__(message)
+        self.error = StorageError(message, passing=True)
         self.refused = refused
 
 
@@ -64,14 +66,14 @@ class HdfsClient:
         self._calls = BoundedCalls(CALLS)
         self._lock = threading.Lock()
         self._client: Client | None = None
-        self._options = OPTIONS
+        self._any_order = False
 
     def ask(self, path: str, operation: str, call: Callable[[Client], T]) -> T:
         """Make a call that changes nothing; repeat it while it fails for a reason that may pass.
 
         Raises NotFoundError if HDFS says that the path is not there, StorageError for any other reason.
         """
-        return self._repeat(path, operation, call, patience=self._timeout / TRIES, only_refused=False)
+        return self._repeat(path, operation, call, patience=PATIENCE * self._timeout, only_refused=False)
 
     def change(self, path: str, operation: str, call: Callable[[Client], T]) -> T:
         """Make a call that changes something; repeat it only while HDFS refuses to carry it out.
@@ -85,12 +87,13 @@ class HdfsClient:
     ) -> T:
         """Attempt the call until it succeeds, fails for good, or time is up; an attempt has `patience` seconds."""
         deadline = time.monotonic() + self._timeout
+        last_start = deadline - LEAST * self._timeout
         for pause in _pauses():
             try:
                 return self._attempt(path, operation, call, min(patience, deadline - time.monotonic()))
-            except _PassingError as error:
-                if (only_refused and not error.refused) or time.monotonic() + pause >= deadline:
-                    raise
+            except _Passing as passing:
+                if (only_refused and not passing.refused) or time.monotonic() + pause >= last_start:
+                    raise passing.error from passing.__cause__
                 time.sleep(pause)
         raise AssertionError("pauses do not end")
 
@@ -106,7 +109,7 @@ class HdfsClient:
             return self._calls.make(attempt, timeout=timeout)
         except NoAnswer as error:
             self._forget(used[0] if used else None)
-            raise _PassingError(f"cannot {operation} {path}: HDFS gave {error}", refused=not error.begun) from error
+            raise _Passing(f"cannot {operation} {path}: HDFS gave {error}", refused=not error.begun) from error
         except (StorageError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -119,23 +122,23 @@ class HdfsClient:
             return self._client
 
     def _forget(self, client: Client | None) -> None:
-        """Let the next call make connections of its own, and ask another NameNode first: this one may be gone."""
+        """Let the next call make connections of its own and ask any NameNode first: the one asked may be gone."""
         with self._lock:
             if self._client is client:
-                self._client, self._options = None, OPTIONS | ANY_ORDER
+                self._client, self._any_order = None, True
 
     def _connect(self, path: str) -> Client:
         """Raises StorageError, and never NotFoundError: a missing configuration says nothing about the path."""
-        folder = self._settings.mount_path if self._settings else None
-        if folder and not any((Path(folder) / name).exists() for name in ("core-site.xml", "hdfs-site.xml")):
-            raise StorageError(f"cannot reach {path}: {folder} has neither core-site.xml nor hdfs-site.xml")
+        folder = self._settings.mount_path if self._settings else os.environ.get("HADOOP_CONF_DIR")
+        if folder and not any((Path(folder) / name).exists() for name in _FILES):
+            raise StorageError(f"cannot reach {path}: {folder} has neither {_FILES[0]} nor {_FILES[1]}")
         login = self._settings.kerberos if self._settings else None
         if login and not os.access(login.keytab, os.R_OK):
             raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}")
         try:
             return Client(
                 self._uri,
-                self._options,
+                OPTIONS | (_any_order(folder) if folder and self._any_order else {}),
                 folder,
                 kerberos_principal=login.client_principal if login else None,
                 kerberos_keytab=login.keytab if login else None,
@@ -146,7 +149,7 @@ class HdfsClient:
         except BaseException as error:
             raise StorageError(f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}") from error
 
-    def _translated(self, error: BaseException, path: str, operation: str) -> StorageError:
+    def _translated(self, error: BaseException, path: str, operation: str) -> StorageError | _Passing:
         """Return the error of the protocol. Only what HDFS itself says is "not there" or "exists already"."""
         reason = _reason(error)
         message = f"cannot {operation} {path}: {reason}"
@@ -154,17 +157,22 @@ class HdfsClient:
             return NotFoundError(f"{path} does not exist")
         if isinstance(error, FileExistsError):
             return AlreadyExistsError(f"{path} exists already")
-        if reason.startswith("PathIsNotEmptyDirectoryException"):
-            return NotEmptyError(message)
         if _LOGIN.search(reason):
             message += self._identity()
         if (refused := reason.partition(":")[0] in _REFUSED) or _passes(error):
-            return _PassingError(message, refused=refused)
+            return _Passing(message, refused=refused)
         return StorageError(message)
 
     def _identity(self) -> str:
         login = self._settings.kerberos if self._settings else None
         return f" (as {login.client_principal}, by the keytab {login.keytab})" if login else ""
+
+
+def _any_order(folder: str) -> dict[str, str]:
+    """Return the settings that make clients ask the NameNodes of each name service in any order."""
+    files = (Path(folder) / name for name in _FILES)
+    names = {name for file in files if file.exists() for name in _NAME_SERVICES.findall(file.read_text())}
+    return {f"dfs.client.failover.random.order.{name}": "true" for name in names}
 
 
 def _passes(error: BaseException) -> bool:
