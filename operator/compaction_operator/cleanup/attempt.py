@@ -96,9 +96,8 @@ def end_attempt(
     under an EXCLUSIVE lock no reader sees a half-published pair until the fence has completed it (hazard H3). An
     unreachable place blocks no other; the lock on it alone is left to the metastore's timeout. The same holds for a
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
-    point. Raises the metastore client's errors, and StorageError while uploads cannot be aborted.
+    point. Raises the metastore client's errors. NB: uploads that journals name are revoked before (`revoke_uploads`).
     """
-    revoke_uploads(open_storage, places)
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
     locks = [
@@ -121,18 +120,24 @@ def end_attempt(
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 
 
-def revoke_uploads(open_storage: Callable[[str], Storage], places: Iterable[Place]) -> None:
+def revoke_uploads(open_storage: Callable[[str], Storage], entries: Iterable[PartitionEntry]) -> None:
     """Abort the uploads that journal entries name: after that, a driver that wakes up can complete none of them.
 
-    Raises StorageError. NB: nothing of the attempt may be ended then. Nothing else ends these uploads, as no later
-    attempt knows their ids. And once its queue entries are ended, the metastore may come to forget its transactions.
+    Also those of partitions that were dropped or created again: another may be at the same place. Tries all entries,
+    then raises the first StorageError. NB: nothing of the attempt may be ended then. Nothing else ends these uploads,
+    as no later attempt knows their ids. And once its queue entries are ended, the metastore may forget its
+    transactions.
     """
-    for place in places:
-        if isinstance(place, PartitionEntry) and place.uploads:
-            uploads = open_storage(place.location).uploads
-            if uploads is None:
-                raise StorageError(f"{place.location}: its journal has uploads, but this store has none")
-            uploads.abort(place.location, place.uploads)
+    failed: StorageError | None = None
+    for entry in entries:
+        try:
+            if entry.uploads and (uploads := open_storage(entry.location).uploads):
+                uploads.abort(entry.location, entry.uploads)
+        except StorageError as error:
+            log.warning("%s: uploads may remain: %s", entry.location, error)
+            failed = failed or error
+    if failed:
+        raise failed
 
 
 def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Iterable[Place]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings, revoke_uploads
 from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of, what_changed
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
@@ -55,6 +55,7 @@ def settle(
     for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended. Raises
     StorageError if not even the table's directory is there, MetastoreError and UndecidedError: then nothing is settled.
     """
+    revoke_uploads(open_storage, spec.partitions)
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
     gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]

@@ -292,7 +292,8 @@ class Controller:
         """
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
-            trouble = await run_in(self._pools.of_warehouse(warehouse).polling, self._work.sweep, warehouse, known)
+            pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
+            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return

@@ -225,8 +225,10 @@ class Work:
             log.info("nothing to remove for %s: %s", compaction.key, nothing_left)
 
     @_answering
-    def sweep(self, warehouse: str, known: Collection[str]) -> None:
+    def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> None:
         """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
+
+        `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended.
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
@@ -235,6 +237,8 @@ class Work:
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
             if self._warehouse(warehouse).allows_database(orphan.table.database):
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
+                left = (one for one in journals if attempt_of(one) == orphan.attempt)
+                self._revoke_uploads(self._open_storage(warehouse), left)
                 self._end(warehouse, orphan.attempt, orphan.table)
 
     def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
@@ -268,7 +272,7 @@ class Work:
         return settle(storage, client, cleanup.spec, whole=whole, policy=policy, clock=self._clock)
 
     def _revoke_uploads(self, storage: OpenStorage, journals: Iterable[Cleanup]) -> None:
-        """Abort the uploads of all journals of an attempt. Each needs it once: a journal never changes."""
+        """Abort the uploads of journals. Each needs it once: a journal never changes."""
         for journal in journals:
             if not journal.settled and journal.meta.uid not in self._revoked:
                 revoke_uploads(storage, journal.spec.partitions)

@@ -36,7 +36,14 @@ class KubernetesJournals:
         """
         try:
             self._api.create_namespaced_custom_object(
-                GROUP, VERSION, namespace, api.PLURAL, body, _request_timeout=JOURNAL_TIMEOUT_SECONDS
+                GROUP,
+                VERSION,
+                namespace,
+                api.PLURAL,
+                body,
+                # NB: an older CRD would drop fields without a word, and what a journal lacks is not undone or deleted.
+                field_validation="Strict",
+                _request_timeout=JOURNAL_TIMEOUT_SECONDS,
             )
         except kubernetes.client.ApiException as error:
             if error.status == 409:

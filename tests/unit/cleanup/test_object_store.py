@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState, Upload
+from compaction_operator.cleanup.attempt import revoke_uploads
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
 from compaction_operator.cleanup.settle import Settlement, settle
@@ -73,6 +74,37 @@ def test_a_driver_that_wakes_after_the_end_of_its_attempt_can_complete_nothing(
     with pytest.raises(NotFoundError):
         complete(objects, spec)
     assert OUTPUT not in names(table)
+
+
+def test_uploads_of_a_partition_that_was_created_again_are_aborted_too(objects: ObjectStore, table: Path) -> None:
+    """H11: its driver would otherwise complete them into the new partition."""
+    spec = begun(objects, table)
+    source = on_hive_4(table, txns=ABORTED)
+    source.alter_table("d.t", create_time=101)
+    assert settle(lambda _: objects, source, spec, whole=False, clock=lambda: NOON).gone.keys() == {""}
+    with pytest.raises(NotFoundError):
+        complete(objects, spec)
+
+
+def test_one_place_that_refuses_leaves_no_other_unrevoked(
+    objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, entries = [tmp_path / "p=a", tmp_path / "p=b"], []
+    for place in places:
+        make_directory(place, DELTAS[0])
+        (made,) = begun(objects, place).partitions
+        entries.append(made.model_copy(update={"partition": place.name}))
+    abort = objects.own_uploads.abort
+
+    def refuse(location: str, uploads: tuple[Upload, ...]) -> None:
+        if location == str(places[0]):
+            raise StorageError("AbortMultipartUpload: access denied")
+        abort(location, uploads)
+
+    monkeypatch.setattr(objects.own_uploads, "abort", refuse)
+    with pytest.raises(StorageError, match="access denied"):
+        revoke_uploads(lambda _: objects, entries)
+    assert {name for name, _ in objects.uploads.pending.values()} == {f"{places[0]}/{OUTPUT}/{name}" for name in FILES}
 
 
 def test_what_it_had_completed_before_is_removed(objects: ObjectStore, table: Path) -> None:

@@ -395,7 +395,7 @@ class FakeWork(Work):
         self.calls.append(f"end {compaction.status.attempt}")
         return REFUSED if self.metastore_down else None
 
-    def sweep(self, warehouse: str, known: Collection[str]) -> Trouble | None:
+    def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> Trouble | None:
         self.swept.append((warehouse, frozenset(known)))
         return None
 

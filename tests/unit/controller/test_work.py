@@ -322,6 +322,21 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
+def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended(tmp_path: Path) -> None:
+    objects = ObjectStore()
+    (tmp_path / "staged").touch()
+    uploads = objects.uploads.begin(str(tmp_path), {"base_0000003_v0000050/bucket_00000": f"{tmp_path}/staged"})
+    left = journal(tmp_path, entry={"uploads": [upload.to_json() for upload in uploads]})
+    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
+    at_the_end: list[int] = []
+    metastore.on("unlock", lambda *_: at_the_end.append(len(objects.uploads.pending)))
+    sweeping = Work(
+        CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: lambda _: objects
+    )
+    assert sweeping.sweep("lake", frozenset(), [left]) is None
+    assert at_the_end == [0]
+
+
 def test_settling_what_was_not_published(tmp_path: Path) -> None:
     for name in DELTAS:
         make_directory(tmp_path, name)

@@ -105,8 +105,8 @@ def test_uploads_of_dead_compactions_are_aborted_and_those_of_writers_are_not(
 ) -> None:
     """A driver that died before its journal was written leaves uploads that no resource names."""
     source, base = str(place / sorted(DELTAS)[0] / "bucket_00000_0"), "base_0000002_v0000007/bucket_00000"
-    written = "delta_0000009_0000009_0000/bucket_00000"
-    objects.uploads.begin(str(place), {base: source, written: source})
+    written, staged = "delta_0000009_0000009_0000/bucket_00000", "_compaction_0f8c-1-dead/tasks/bucket_00000"
+    objects.uploads.begin(str(place), {base: source, written: source, staged: source})
     assert run(metastore_of(hive=Generation.HIVE4, highest=3), place, Store()) is Reason.COMPACTED
     assert [name for name, _ in objects.uploads.pending.values()] == [f"{place}/{written}"]
 

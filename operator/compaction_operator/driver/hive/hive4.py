@@ -13,6 +13,7 @@ from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.request import Reason
+from compaction_operator.cleanup.staging import parse_staging
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
@@ -97,6 +98,7 @@ class Hive4Batch(Held):
 
     def _claim(self, target: OpenTarget) -> OpenTarget:
         self._claimed[target.partition] = self._claims.take(target.partition or None)
+        _abort_dead_uploads(target)
         return target
 
     def _plan(self, target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:
@@ -105,9 +107,6 @@ class Hive4Batch(Held):
             # NB: the driver had no lock on the name for a moment, and a table that takes it has no write ids at first.
             raise JobError(Reason.TABLE_CHANGED, f"{target.location}: another table has the name: it has no writes yet")
         claim.begin(highest_write_id=write_ids.watermark)
-        # NB: only behind the claim: from here on, no other compaction of this partition is alive.
-        if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, _is_of_compaction)):
-            log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
         return prepare(target, seen, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
@@ -176,10 +175,22 @@ class Hive4Batch(Held):
                 log.warning("%s: left to the controller: %s", partition or "the table", error)
 
 
-def _is_of_compaction(name: str) -> bool:
-    """Whether a file belongs to the output of a compaction; writers upload into directories without a transaction."""
-    parsed = parse_directory(name.partition("/")[0])
-    return parsed is not None and parsed.visibility_txn is not None
+def _abort_dead_uploads(target: OpenTarget) -> None:
+    """Abort the uploads of other compactions, to outputs and to staging.
+
+    NB: only behind the claim, where no other compaction of this partition is alive, and before the listing that counts.
+    Writers upload into directories without a transaction.
+    """
+
+    def is_dead(name: str) -> bool:
+        top = name.partition("/")[0]
+        if parse_staging(top):
+            return top != target.staging_name
+        parsed = parse_directory(top)
+        return parsed is not None and parsed.visibility_txn is not None
+
+    if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, is_dead)):
+        log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
 
 
 def _look(target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:

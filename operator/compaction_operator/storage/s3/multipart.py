@@ -18,7 +18,8 @@ MIN_PART = 5 << 20
 COPY_BYTES = 512 << 20
 """Largest range that is copied by one call, which must end while the client waits for an answer."""
 
-GONE = "NoSuchUpload"
+GONE = frozenset({"NoSuchUpload", "NoSuchBucket"})
+"""What S3 answers when an upload was completed, or was aborted, or went with its bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Multipart:
                     Bucket=self.bucket.name, Key=self.key, UploadId=self.upload_id
                 )
         except S3Error as error:
-            if error.code != GONE:
+            if error.code not in GONE:
                 raise
 
     def give_up(self) -> None:

@@ -79,7 +79,7 @@ def _accepts(call: Callable[[], object]) -> bool:
     except AlreadyExistsError:
         return False
     except S3Error as error:
-        if error.status not in TAKEN and error.code != GONE:
+        if error.status not in TAKEN and error.code not in GONE:
             raise
         return False
     return True

@@ -102,7 +102,7 @@ class S3Uploads:
         except S3Error as error:
             if error.status in TAKEN and self._parts(upload) is not None:
                 self._refuse(upload, error)
-            if error.status not in TAKEN and error.code != GONE:
+            if error.status not in TAKEN and error.code not in GONE:
                 raise
         self._check(upload, expected)
 
@@ -124,7 +124,7 @@ class S3Uploads:
         try:
             return upload.parts()
         except S3Error as error:
-            if error.code != GONE:
+            if error.code not in GONE:
                 raise
             return None
 
@@ -145,7 +145,7 @@ def _revoke(upload: Multipart) -> None:
         try:
             upload.parts()
         except S3Error as error:
-            if error.code == GONE:
+            if error.code in GONE:
                 return
             raise
     raise StorageError(f"{upload.bucket.uri(upload.key)}: its upload is still there after it was aborted")

@@ -209,7 +209,7 @@ def _race(storage: S3Storage, key: str, source: str) -> tuple[bool, bool]:
         try:
             upload.complete(parts)
         except S3Error as error:
-            assert error.code == multipart.GONE
+            assert error.code in multipart.GONE
 
     driver = threading.Thread(target=complete)
     driver.start()
@@ -264,7 +264,7 @@ def test_a_part_that_arrives_after_the_abort_revives_nothing(
     late = Multipart(storage.bucket, key, upload.upload_id)
     source = storage.bucket.head(key_of(sources[NAMES[0]]))
     assert source
-    with pytest.raises(S3Error, match=multipart.GONE):
+    with pytest.raises(S3Error, match="NoSuchUpload"):
         if writes == "put":
             late.put(1, CONTENT)
         else:
