@@ -28,6 +28,11 @@ class LocalUploads:
     pending: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     shortcoming: str | None = None
 
+    @property
+    def begun(self) -> int:
+        """How many were begun so far."""
+        return self.steps.count("begin")
+
     def begin(self, location: str, sources: Mapping[str, str]) -> tuple[Upload, ...]:
         """Keep the content of each source."""
         return tuple(self._begin(location, name, source) for name, source in sources.items())

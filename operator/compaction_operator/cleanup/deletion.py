@@ -4,7 +4,7 @@ A name must be recorded, be a direct child of the location that the metastore gi
 obsolete by the current write ids. So no resource can make the operator delete a directory just by naming it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -208,14 +208,16 @@ def _skip_unless_possible(
 def delete_recorded(storage: Storage, now: Now, entry: PartitionEntry, *, held_off: HeldOff) -> PartitionDeletion:
     """Hide all names at once while no reader can start, then delete them leaf by leaf, and list again.
 
-    Where the store cannot rename, it deletes all of them while no reader can start.
+    Where the store cannot rename, it deletes them while no reader can start, a few at a time.
     """
     freed = empty_trash(storage, entry.location, entry.recorded)
     obsolete = now.obsolete(entry, list_directory(storage, entry.location))
-    if any(name in obsolete for name in entry.recorded):
+    left: Sequence[str] = [name for name in entry.recorded if name in obsolete]
+    while left:
         with held_off(entry) as obsolete:
-            doomed = [name for name in entry.recorded if name in obsolete]
-            freed.update(hide(storage, entry.location, doomed))
+            doomed = [name for name in left if name in obsolete]
+            deleted, left = hide(storage, entry.location, doomed)
+        freed.update(deleted)
         freed.update(empty_trash(storage, entry.location, doomed))
     there = list_directory(storage, entry.location).names
     return result_of(entry, there=there, obsolete=obsolete, freed=freed)

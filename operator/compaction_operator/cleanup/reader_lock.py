@@ -77,7 +77,7 @@ class ReadersBusyError(OperatorError):
 
 
 class Holding:
-    """The EXCLUSIVE locks of one cleanup, without a transaction; each is held for the duration of some renames."""
+    """The EXCLUSIVE locks of one cleanup, without a transaction; each is held for some renames or (S3) some seconds."""
 
     def __init__(self, metastore: MetastoreCalls, spec: CompactionCleanupSpec, policy: LockPolicy) -> None:
         self._metastore = metastore

@@ -1,7 +1,8 @@
 """Recorded names and their present state: a journal's table as it is now, and which names are obsolete."""
 
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -67,18 +68,32 @@ def list_directory(storage: Storage, location: str) -> Listing:
         return Listing(directories=(), files=())
 
 
-def hide(storage: Storage, location: str, names: Iterable[str]) -> Counter[str]:
+DELETING_SECONDS = 5.0
+"""How long readers are held off for directories that cannot be hidden, but must be deleted."""
+
+
+def hide(storage: Storage, location: str, names: Sequence[str]) -> tuple[Counter[str], Sequence[str]]:
     """Hide directories from readers, each with a single rename; already missing ones are fine.
 
-    Where the store cannot rename, they are deleted at once. Returns the bytes that this freed by name.
+    Where the store cannot rename, it deletes one after the other until DELETING_SECONDS are over. Returns the bytes
+    that this freed by name, and the names that are left.
     """
     if not storage.abilities.atomic_directory_rename:
-        return Counter({name: storage.delete_tree(join(location, name)) for name in names})
+        return _delete_for_a_while(storage, location, names)
     for name in names:
         # An earlier pass hid the name and it was recreated since: it stays for the next pass.
         with suppress(AlreadyExistsError, NotFoundError):
             storage.rename(join(location, name), join(location, f"{TRASH_PREFIX}{name}"))
-    return Counter()
+    return Counter(), ()
+
+
+def _delete_for_a_while(storage: Storage, location: str, names: Sequence[str]) -> tuple[Counter[str], Sequence[str]]:
+    freed, end = Counter[str](), time.monotonic() + DELETING_SECONDS
+    for number, name in enumerate(names):
+        if freed and time.monotonic() >= end:
+            return freed, names[number:]
+        freed[name] = storage.delete_tree(join(location, name))
+    return freed, ()
 
 
 def empty_trash(storage: Storage, location: str, recorded: Iterable[str]) -> Counter[str]:

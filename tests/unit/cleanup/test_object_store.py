@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PublishedState, Upload
+from compaction_operator.cleanup import recorded
 from compaction_operator.cleanup.attempt import revoke_uploads
 from compaction_operator.cleanup.deletion import JournalPass, PartitionDeletion, delete_obsolete
 from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine_obsolete
@@ -182,6 +183,17 @@ def test_obsolete_directories_are_deleted_while_readers_are_held_off(
     assert done.bytes_deleted == 4 * len(DELTAS)
     assert held == [{"EXCLUSIVE"}] * len(DELTAS)
     assert {name for name in names(table) if not name.startswith("_")} == {OUTPUT}
+
+
+def test_readers_are_held_off_again_and_again_rather_than_for_long(
+    objects: ObjectStore, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it may take minutes: queries would wait, and the metastore would drop the lock."""
+    monkeypatch.setattr(recorded, "DELETING_SECONDS", 0.0)
+    source, spec = published(objects, table)
+    (done,) = delete_obsolete(given(objects, source, spec))
+    assert sorted(done.deleted) == sorted(DELTAS)
+    assert source.count("lock") == source.count("unlock") == len(DELTAS)
 
 
 def test_a_quarantine_waits_in_place_and_then_deletes(objects: ObjectStore, table: Path) -> None:

@@ -125,10 +125,20 @@ def test_a_failed_commit_leaves_completed_files_to_the_controller(place: Path, o
     assert objects.own_uploads.pending == {}
 
 
+def test_a_store_that_lacks_what_uploads_need_is_refused_by_the_driver_too(place: Path, objects: ObjectStore) -> None:
+    """A partition may be in another bucket than its table, which the preflight does not look at."""
+    objects.own_uploads.shortcoming = "an upload that was aborted is completed"
+    store = Store()
+    with pytest.raises(JobError, match="an upload that was aborted is completed") as refused:
+        run(metastore_of(hive=Generation.HIVE4, highest=3), place, store)
+    assert refused.value.reason is Reason.UNSUPPORTED_TABLE
+    assert (visible(place), objects.own_uploads.begun, store.resources) == (set(), 0, {})
+
+
 def test_hive_3_publishes_nothing_without_renames(place: Path, objects: ObjectStore) -> None:
     """Its readers count a directory from its first file on."""
     store = Store()
     with pytest.raises(JobError, match="first file on") as refused:
         run(metastore_of(hive=Generation.HIVE3, highest=3), place, store)
     assert refused.value.reason is Reason.UNSUPPORTED_TABLE
-    assert (visible(place), objects.own_uploads.steps, store.resources) == (set(), [], {})
+    assert (visible(place), objects.own_uploads.begun, store.resources) == (set(), 0, {})

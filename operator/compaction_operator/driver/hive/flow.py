@@ -73,6 +73,7 @@ class HiveCompaction:
         self._tally = Tally()
         self._meter = Meter(report, partitions=0)
         self._begun: dict[OpenTarget, tuple[Upload, ...]] = {}
+        self._able: set[int] = set()
 
     def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
         """Compact the targets and return the result; raises JobError or MetastoreError on failure.
@@ -153,15 +154,27 @@ class HiveCompaction:
         location = target.location
         interruption.check()
         try:
+            self._require_able(target)
             make_staging(target)
             report = fence(target.storage, location, keep=target.staging_name)
-        except StorageError as error:
+        except (JobError, StorageError) as error:
             return Failed(target, job_error(error))
         if report.removed:
             log.info("%s: removed staging of other attempts: %s", location, ", ".join(report.removed))
         if report.rolled_forward:
             log.info("%s: published what was left of a pair: %s", location, ", ".join(report.rolled_forward))
         return target
+
+    def _require_able(self, target: OpenTarget) -> None:
+        """Raise JobError unless the store can do what uploads need; each store is asked once.
+
+        NB: the preflight has asked that of the table's own directory. A partition may be in another bucket.
+        """
+        storage = target.storage
+        if storage.uploads is not None and id(storage) not in self._able:
+            if why := storage.uploads.probe(target.location):
+                raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}")
+            self._able.add(id(storage))
 
     def _merge(self, prepared: Sequence[Prepared]) -> list[Merged]:
         work = [piece for item in prepared for piece in item.work()]
