@@ -12,7 +12,7 @@ import boto3
 import pytest
 from sandbox.hdfs.server import SERVICE as SUPERUSER
 from sandbox.hdfs.server import HdfsServer
-from sandbox.hudi.session import HudiSession
+from sandbox.hudi.session import SETTINGS, HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 from sandbox.kerberos.kdc import Kdc
 from sandbox.s3.server import S3Server
@@ -146,8 +146,11 @@ def test_a_killed_driver_is_rolled_back_and_the_next_ones_merge_compact_and_clea
     for ids, ts in ((range(200), 10), (range(60), 20), (range(20, 80), 30), (range(40, 70), 15)):
         table.upsert(ids, ts)
     own = case.settings(stores)
-    tokens = {"spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION": str(delegation_tokens(session, tmp_path))}
-    drivers = Drivers(case.uri, own, locks | OPTIONS, tmp_path, tokens)
+    executors = {
+        "spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION": str(delegation_tokens(session, tmp_path)),
+        "spark.executor.extraJavaOptions": SETTINGS["spark.driver.extraJavaOptions"],
+    }
+    drivers = Drivers(case.uri, own, locks | OPTIONS, tmp_path, executors)
     dead = drivers.dies(LOG_COMPACTION)
     table.upsert(range(55, 65), 35)
     table.check("with a dead log compaction")
