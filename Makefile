@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage lint test crash-test storm hudi-storm bench-hudi demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage lint test test-storage crash-test storm hudi-storm bench-hudi bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ lint: venv ## ruff, the format, mypy --strict, the layers, shellcheck
 test: ## All tests, those on the sandbox's cluster included (as root); the one test command
 	@sandbox/test.sh
 
+test-storage: venv ## Each store on real servers: HDFS with and without Kerberos, S3, local disk; ARGS="-k name" are pytest's own
+	@.venv/bin/pytest tests/unit/storage tests/integration/storage -q $(ARGS)
+
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))
 
@@ -40,11 +43,14 @@ hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 driver
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
 
-demo: ## The whole story on the sandbox, or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
-	@sandbox/demo/demo.sh
+bench-storage: venv ## Listing PARTITIONS=10000 and compacting on HDFS and S3 against a local disk: bench/out/storage.json
+	@.venv/bin/python -m bench.storage --partitions $(or $(PARTITIONS),10000)
 
-sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (as root)
-	@sandbox/cluster/up.sh
+demo: ## The whole story on the sandbox (STORAGE=file or hdfs), or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
+	@STORAGE=$(STORAGE) sandbox/demo/demo.sh
+
+sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (STORAGE=file or hdfs; as root)
+	@STORAGE=$(STORAGE) sandbox/cluster/up.sh
 
 sandbox-down: ## End the sandbox and forget its data
 	@sandbox/cluster/down.sh

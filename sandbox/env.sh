@@ -22,6 +22,8 @@ METASTORE_SERVICE_IP=10.79.0.20
 # Where the kubelet keeps its pods' control groups: two sandboxes on one machine must not share it.
 CGROUP=compaction-sandbox-$(sha256sum <<< "$STATE" | cut -c1-8)
 
+HDFS_URI=hdfs://hdfs-namenode.hdfs.svc:8020 # of a sandbox that was started with STORAGE=hdfs
+
 # The user and group of every pod that touches the warehouse.
 POD_UID=185
 
@@ -91,6 +93,9 @@ HOST_PYTHON=${HOST_PYTHON:-$(find_python)}
 wheels_folder() { echo "$CACHE/wheels-$(content_hash requirements.lock operator/requirements.lock)"; }
 
 sandbox_kubectl() { "$(cat "$STATE/binaries")/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
+
+# Where the tables of the running sandbox lie, file or hdfs; without one it is file.
+sandbox_storage() { cat "$STATE/storage" 2> /dev/null || echo file; }
 
 # NB: after a restart of the machine another process may have the recorded number.
 node_runs() { grep -qsF sandbox/cluster/node.sh "/proc/$(cat "$STATE/node.pid" 2> /dev/null || echo none)/cmdline"; }

@@ -37,9 +37,10 @@ check_go() {
   [ "${minor:-0}" -ge 25 ] || lacks "no Go 1.25 or newer (found: ${version:-none})" "install Go from its distribution and put it on the PATH"
 }
 
-# What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive and its database; lint.
+# What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive and its database; Kerberos; lint.
 PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrack ethtool socat
-  mmdebstrap buildah openssl procps util-linux maven postgresql python3-venv python3-pip shellcheck)
+  mmdebstrap buildah openssl procps util-linux maven postgresql krb5-kdc krb5-admin-server
+  python3-venv python3-pip shellcheck)
 
 missing_packages() {
   local package

@@ -9,7 +9,7 @@ cd "$ROOT"
 borrow_sandbox
 "$SANDBOX/setup.sh"
 "$SANDBOX/lint.sh"
-"$CLUSTER/up.sh" --borrowed > /dev/null
+STORAGE="file" "$CLUSTER/up.sh" --borrowed > /dev/null
 status=0
 # NB: a bare pytest runs tests/unit alone; here all of tests/ is the default.
 # Two processes, as many tests wait for others: tests/conftest.py keeps together what must share one.

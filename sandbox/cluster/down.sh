@@ -24,7 +24,7 @@ remove_control_groups() {
   done
 }
 
-rm -f "$STATE/env" "$STATE/started" "$STATE/borrowed"
+rm -f "$STATE/env" "$STATE/started" "$STATE/borrowed" "$STATE/storage"
 for name in api-port metastore-port node; do end_process "$name"; done
 remove_control_groups
 rm -rf "$STATE"/{etcd,kubelet,cni,pods,warehouse,metastore,blobs,load.lock} "$STATE"/*.sock

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# images.sh build NAME...  makes images without a Docker daemon (operator, metastore, pause, coredns), in the cache
+# images.sh build NAME...  makes images without a Docker daemon (operator, metastore, hdfs, pause, coredns), in the cache
 # images.sh name NAME      prints the full name of this clone's image
 # images.sh load           gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
@@ -16,6 +16,7 @@ image_name() {
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
     operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
     metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom-3.1.3.xml})" ;;
+    hdfs) echo "localhost/hdfs:3.4.1-$(content_hash sandbox/hdfs/{Dockerfile,fetch.sh,pom.xml})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/cluster/kubernetes sandbox/cluster/coredns sandbox/cluster/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;
   esac
@@ -70,12 +71,12 @@ build_operator() { # IMAGE
 }
 
 build_one() { # NAME IMAGE
-  local metastore
+  local folder
   case $1 in
     operator) build_operator "$2" ;;
-    metastore)
-      metastore=$("$SANDBOX/metastore/fetch.sh")
-      bud "$2" -f "$SANDBOX/metastore/Dockerfile" "$metastore"
+    metastore | hdfs)
+      folder=$("$SANDBOX/$1/fetch.sh")
+      bud "$2" -f "$SANDBOX/$1/Dockerfile" "$folder"
       seed_layers "$2"
       ;;
     *) bud "$2" -f "$CLUSTER/program.Dockerfile" --build-arg "PROGRAM=$1" "$(binaries_folder)" ;;
@@ -106,10 +107,11 @@ import() { # IMAGE
 }
 
 load() {
-  local name image
+  local name image names=(pause coredns metastore operator)
+  [ "$(sandbox_storage)" = file ] || names+=("$(sandbox_storage)")
   exec 8> "$STATE/load.lock"
   flock 8
-  for name in pause coredns metastore operator; do
+  for name in "${names[@]}"; do
     image=$(image_name "$name")
     in_node ctr --namespace k8s.io images ls -q | grep -qxF "$image" || step "import of $image" import "$image"
   done

@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.harness.places import StorageKind
+
 HERE = Path(__file__).resolve().parent
 POD_UID = 185
 """User and group of every pod that touches the warehouse."""
@@ -22,8 +24,10 @@ class Sandbox:
     kubeconfig: Path
     binaries: Path
     """Folder of kubectl and helm."""
+    storage: StorageKind
+    """Where the tables lie."""
     warehouse: Path
-    """The folder that pods see at /warehouse and the metastore calls file:///warehouse."""
+    """The folder that pods see at /warehouse and, with tables in files, the metastore calls file:///warehouse."""
     metastore_uri: str
     """Thrift address of the metastore on the machine's loopback."""
     metastore_uri_in_cluster: str
@@ -79,6 +83,7 @@ def running_sandbox() -> Sandbox:
     return Sandbox(
         kubeconfig=Path(settings["KUBECONFIG"]),
         binaries=Path(settings["SANDBOX_BIN"]),
+        storage="hdfs" if settings["SANDBOX_STORAGE"] == "hdfs" else "file",
         warehouse=Path(settings["SANDBOX_WAREHOUSE"]),
         metastore_uri=settings["SANDBOX_METASTORE"],
         metastore_uri_in_cluster=settings["METASTORE_URI"],

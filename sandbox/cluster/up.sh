@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # up.sh [--borrowed]: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's
-# operator image. What was started with --borrowed ends with the test or demo that borrowed it.
+# operator image. What was started with --borrowed ends with the test or demo that borrowed it. STORAGE=hdfs in the environment puts
+# the warehouse on an HDFS of the cluster.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"
@@ -55,13 +56,26 @@ start_dns() {
   await 120 "$CLUSTER/in-node.sh" "$HOST_PYTHON" "$CLUSTER/resolve.py" kubernetes.default.svc.cluster.local "$DNS_SERVICE_IP"
 }
 
+hdfs_serves() {
+  sandbox_kubectl get --raw "/api/v1/namespaces/hdfs/services/hdfs-namenode:http/proxy/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState" \
+    | grep '"NumLiveDataNodes" : 1'
+}
+
+start_hdfs() {
+  "$CLUSTER/apply.sh" namespace NAMESPACE=hdfs
+  "$CLUSTER/apply.sh" hadoop-conf NAMESPACE=hdfs "HDFS_URI=$HDFS_URI"
+  "$CLUSTER/apply.sh" hdfs "HDFS_IMAGE=$("$CLUSTER/images.sh" name hdfs)" "POD_UID=$POD_UID"
+  await 180 hdfs_serves
+}
+
 start_metastore() {
-  local namespace
+  local namespace warehouse=file:///warehouse
+  [ "$STORAGE" = file ] || warehouse=$HDFS_URI/warehouse
   for namespace in hive compaction-system demo; do "$CLUSTER/warehouse-claim.sh" "$namespace"; done
   "$CLUSTER/apply.sh" metastore-volume "METASTORE_STATE=$STATE/metastore"
   await 60 sandbox_kubectl --namespace hive wait --for=jsonpath='{.status.phase}'=Bound persistentvolumeclaim/metastore-state --timeout=2s
   "$CLUSTER/apply.sh" metastore "METASTORE_IMAGE=$("$CLUSTER/images.sh" name metastore)" "POD_UID=$POD_UID" \
-    "METASTORE_SERVICE_IP=$METASTORE_SERVICE_IP"
+    "METASTORE_SERVICE_IP=$METASTORE_SERVICE_IP" "WAREHOUSE=$warehouse"
   await 180 sandbox_kubectl --namespace hive rollout status deployment/hive-metastore --timeout=2s
 }
 
@@ -71,6 +85,7 @@ write_settings() {
 	KUBECONFIG=$STATE/admin.kubeconfig
 	SANDBOX_BIN=$(cat "$STATE/binaries")
 	SANDBOX_WAREHOUSE=$STATE/warehouse
+	SANDBOX_STORAGE=$(sandbox_storage)
 	SANDBOX_METASTORE=$(cat "$STATE/metastore.uri")
 	METASTORE_URI=thrift://hive-metastore.hive.svc:9083
 	OPERATOR_IMAGE=$SANDBOX_IMAGE
@@ -86,20 +101,28 @@ start_all() {
   "$CLUSTER/down.sh" --quiet
   rm -rf "$STATE/logs"
   make_volumes
+  echo "$STORAGE" > "$STATE/storage"
   step "cluster: control plane" start_node
   "$CLUSTER/images.sh" load
   step "cluster: node and DNS" start_dns
+  [ "$STORAGE" = file ] || step "HDFS" start_hdfs
   step "Hive metastore" start_metastore
   write_settings
 }
 
 mkdir -p "$STATE"
+case ${STORAGE:=$(sandbox_storage)} in
+  file | hdfs) ;;
+  *) fail "STORAGE is $STORAGE: set it to file or hdfs" ;;
+esac
 SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
 export SANDBOX_IMAGE
 "$SANDBOX/setup.sh"
+[ "$STORAGE" = file ] || "$CLUSTER/images.sh" build "$STORAGE"
 exec 7> "$CACHE/cluster.lock"
 flock 7
 if node_runs && [ -e "$STATE/env" ]; then
+  [ "$(sandbox_storage)" = "$STORAGE" ] || fail "its tables are on $(sandbox_storage); run: make sandbox-down"
   echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
   "$CLUSTER/images.sh" load
   write_settings

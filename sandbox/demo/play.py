@@ -14,7 +14,6 @@ from sandbox.harness.tables import (
     WRITER,
     Fixture,
     HiveTable,
-    database_location,
     fourth_write,
 )
 
@@ -61,7 +60,8 @@ class Play:
         self._warehouse.abandon((READER, LATE_READER, WRITER))
         self._stage.compactions.delete_all()
         for name in (TABLE_TXN_001.name, TRY_IT.name, UPDATED):
-            self._warehouse.writer.drop(HiveTable(DATABASE, name, f"{database_location(DATABASE)}/{name}"))
+            location = f"{self._stage.settings.database_location(DATABASE)}/{name}"
+            self._warehouse.writer.drop(HiveTable(DATABASE, name, location))
 
     def create_tables(self) -> None:
         """Create the tables with their writes."""

@@ -23,7 +23,7 @@ def install(stage: Stage, story: Story) -> None:
     with story.step(
         "Install the operator",
         """One Helm chart: the controller, the two custom resources, a service account for the compactions'
-        pods, and which warehouse they may touch: its metastore and the volume with its files.""",
+        pods, and which warehouse they may touch: its metastore and where its files lie.""",
     ):
         stage.prepare()
         story.say(stage.operator.install())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.harness.cluster import Cluster
-from sandbox.harness.settings import CLAIM, MOUNT, Settings
+from sandbox.harness.settings import CLAIM, HADOOP_CONF, MOUNT, Settings
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "compaction-operator"
@@ -20,10 +20,16 @@ def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[st
         "name": name,
         "metastore": {"uris": [settings.metastore_uri]},
         "namespaces": [settings.namespace],
-        "volume": {"claimName": CLAIM, "mountPath": MOUNT},
-        "hudi": {"locations": [f"file:{MOUNT}"]},
+        **_storage(settings),
+        "hudi": {"locations": [settings.warehouse_location]},
         **more,
     }
+
+
+def _storage(settings: Settings) -> dict[str, Any]:
+    if settings.storage == "hdfs":
+        return {"locations": [settings.warehouse_location], "stores": {"hdfs": {"configMap": HADOOP_CONF}}}
+    return {"volume": {"claimName": CLAIM, "mountPath": MOUNT}}
 
 
 def profile(name: str = "default", **more: Any) -> dict[str, Any]:

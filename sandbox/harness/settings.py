@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandbox.cluster.running import SandboxDownError, running_sandbox
+from sandbox.harness.places import StorageKind
 
 MOUNT = "/warehouse"
 CLAIM = "warehouse"
 METASTORE_SERVICE = "hive-metastore"
 METASTORE_PORT = 9083
+HDFS = "hdfs://hdfs-namenode.hdfs.svc:8020"
+"""The sandbox's, when it was started with STORAGE=hdfs."""
+HADOOP_CONF = "hadoop-conf"
+"""The ConfigMap of each namespace by which its pods reach HDFS."""
 
 
 class SettingsError(Exception):
@@ -30,6 +35,7 @@ class Settings:
     namespace: str
     system_namespace: str
     metastore_namespace: str
+    storage: StorageKind = "file"
     storage_class: str | None = None
     access_mode: str = "ReadWriteMany"
 
@@ -37,6 +43,15 @@ class Settings:
     def metastore_uri(self) -> str:
         """The metastore's address inside the cluster."""
         return f"thrift://{METASTORE_SERVICE}.{self.metastore_namespace}.svc:{METASTORE_PORT}"
+
+    @property
+    def warehouse_location(self) -> str:
+        """The folder of all databases, as the metastore has it."""
+        return f"{HDFS}{MOUNT}" if self.storage == "hdfs" else f"file:{MOUNT}"
+
+    def database_location(self, database: str) -> str:
+        """Return where the harness puts a database."""
+        return f"{self.warehouse_location}/{database}.db"
 
 
 def load() -> Settings:
@@ -62,6 +77,7 @@ def _sandbox() -> Settings:
         namespace="demo",
         system_namespace="compaction-system",
         metastore_namespace="hive",
+        storage=up.storage,
     )
 
 

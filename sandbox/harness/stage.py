@@ -13,7 +13,7 @@ from sandbox.harness.forward import PortForward
 from sandbox.harness.reader import Reader
 from sandbox.harness.settings import METASTORE_PORT, METASTORE_SERVICE, Settings
 from sandbox.harness.tables import HiveTable, Writer
-from sandbox.harness.toolbox import Toolbox
+from sandbox.harness.toolbox import Toolbox, toolbox_of
 from sandbox.metastore.admin import MetastoreAdmin
 
 
@@ -24,7 +24,7 @@ class Stage:
         self.settings = settings
         self.cluster = Cluster(settings.environment)
         self.operator = Operator(self.cluster, settings)
-        self.toolbox = Toolbox(self.cluster, settings)
+        self.toolbox = toolbox_of(self.cluster, settings)
         self.compactions = Compactions(self.cluster, settings.namespace)
 
     def prepare(self) -> None:
@@ -40,7 +40,7 @@ class Stage:
             PortForward(self.cluster, **service, port=METASTORE_PORT) as forward,
             MetastoreAdmin(Metastore(uris=(forward.uri,))) as admin,
         ):
-            yield Warehouse(admin, self.toolbox, forward)
+            yield Warehouse(admin, self.toolbox, forward, self.settings)
 
     def diagnosis(self) -> str:
         """Return the state of the cluster and the latest logs, to find out what went wrong."""
@@ -64,11 +64,11 @@ class Stage:
 class Warehouse:
     """The metastore and the files together: what writers and readers do, and what a reader would see."""
 
-    def __init__(self, admin: MetastoreAdmin, toolbox: Toolbox, forward: PortForward) -> None:
+    def __init__(self, admin: MetastoreAdmin, toolbox: Toolbox, forward: PortForward, settings: Settings) -> None:
         self.admin = admin
         self.toolbox = toolbox
         self.forward = forward
-        self.writer = Writer(admin, toolbox)
+        self.writer = Writer(admin, toolbox, settings)
 
     def reader(self, user: str) -> Reader:
         """Return a reader whose transaction is open."""

@@ -15,7 +15,7 @@ from compaction_operator.acid.names import (
 )
 from compaction_operator.metastore import TableNotFound
 from sandbox.harness.orcfile import delete_file, insert_file
-from sandbox.harness.settings import MOUNT
+from sandbox.harness.settings import Settings
 from sandbox.harness.toolbox import Toolbox
 from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
 
@@ -75,11 +75,6 @@ def write_id_of(path: str) -> int:
     raise ValueError(f"{path} lies in no ACID directory")
 
 
-def database_location(database: str) -> str:
-    """Return where the harness puts a database."""
-    return f"file:{MOUNT}/{database}.db"
-
-
 def _directory(directory: AcidDirectory, bucket: bytes) -> dict[str, bytes]:
     name = directory.name
     return {f"{name}/{ORC_ACID_VERSION}": ORC_ACID_VERSION_CONTENT, f"{name}/bucket_00000": bucket}
@@ -122,8 +117,9 @@ class HudiTable:
 class Writer:
     """Makes databases and tables, and writes to them as Hive does."""
 
-    def __init__(self, admin: MetastoreAdmin, toolbox: Toolbox) -> None:
+    def __init__(self, admin: MetastoreAdmin, toolbox: Toolbox, settings: Settings) -> None:
         self._admin = admin
+        self._settings = settings
         self._toolbox = toolbox
 
     def create(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
@@ -138,7 +134,7 @@ class Writer:
         """Return a new table of the fixture's columns and partitions."""
         self.ensure_database(database)
         table_name = name or fixture.name
-        location = f"{database_location(database)}/{table_name}"
+        location = f"{self._settings.database_location(database)}/{table_name}"
         self._admin.create_table(
             database,
             table_name,
@@ -153,7 +149,7 @@ class Writer:
     def ensure_database(self, database: str) -> None:
         """Create the database unless there is one of that name."""
         if database not in self._admin.database_names():
-            self._admin.create_database(database, location=database_location(database))
+            self._admin.create_database(database, location=self._settings.database_location(database))
 
     def drop(self, table: HiveTable) -> None:
         """Drop the table with its files; there may be none."""

@@ -11,9 +11,16 @@ from sandbox.harness.cluster import Cluster
 from sandbox.harness.namespaces import CONTAINER_SECURITY, POD_SECURITY, WAREHOUSE_MOUNT, WAREHOUSE_VOLUME
 from sandbox.harness.settings import Settings
 from sandbox.harness.wait import wait_until
+from sandbox.hdfs.path import HdfsPath
 
 NAME = "toolbox"
 _ROWS = Path(__file__).with_name("rows.py")
+_ROOT = Path(__file__).parents[2]
+_TOOLS = "/tmp/tools"  # noqa: S108 - the pod's own
+_TOOL_FILES = (
+    *(f"sandbox/{package}__init__.py" for package in ("", "harness/", "hdfs/")),
+    *(f"sandbox/{module}.py" for module in ("harness/hdfs_tool", "harness/places", "hdfs/path")),
+)
 _UNPACK = 'umask 0002; mkdir -p "$1" && tar -x -f - -C "$1" --no-same-owner'
 
 
@@ -78,6 +85,69 @@ class Toolbox:
     def _is_ready(self) -> bool:
         pod = self._cluster.get("pod", NAME, namespace=self._namespace)
         return pod is not None and _ready(pod)
+
+
+class HdfsToolbox(Toolbox):
+    """The same for places on HDFS. What is read or written lies on the pod's own disk for a while."""
+
+    def start(self, *, timeout: float = 120.0) -> None:
+        """Make the pod, and bring in what copies its files."""
+        super().start(timeout=timeout)
+        self.bring_tools()
+
+    def bring_tools(self) -> None:
+        """Bring in the few modules that copy files."""
+        super().write(_TOOLS, {name: (_ROOT / name).read_bytes() for name in _TOOL_FILES})
+
+    def write(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Write files."""
+        super().write(self._cleared(place), files)
+        self._copy("put", _copy_of(place), place)
+
+    def put(self, place: str, folder: Path) -> None:
+        """Copy a folder of this machine; the times of its files become those of the copying."""
+        super().put(self._cleared(place), folder)
+        self._copy("put", _copy_of(place), place)
+
+    def read(self, place: str) -> dict[str, bytes]:
+        """Return all files below a place."""
+        return super().read(self._fetched(place))
+
+    def remove(self, place: str) -> None:
+        """Delete a directory with all in it."""
+        self._copy("remove", place)
+
+    def names(self, place: str) -> set[str]:
+        """Return the names in a directory."""
+        return super().names(self._fetched(place))
+
+    def listing(self, place: str) -> str:
+        """Return all files below a place with their sizes."""
+        return super().listing(self._fetched(place))
+
+    def rows(self, write_ids: str, *places: str) -> list[str]:
+        """Return what a reader with these valid write ids sees."""
+        return super().rows(write_ids, *map(self._fetched, places))
+
+    def _fetched(self, place: str) -> str:
+        self._copy("get", place, self._cleared(place))
+        return _copy_of(place)
+
+    def _cleared(self, place: str) -> str:
+        super().remove(_copy_of(place))
+        return _copy_of(place)
+
+    def _copy(self, *arguments: str) -> None:
+        self.run("env", f"PYTHONPATH={_TOOLS}", "python3", "-m", "sandbox.harness.hdfs_tool", *arguments)
+
+
+def toolbox_of(cluster: Cluster, settings: Settings) -> Toolbox:
+    """Return the toolbox for where the tables lie."""
+    return (HdfsToolbox if settings.storage == "hdfs" else Toolbox)(cluster, settings)
+
+
+def _copy_of(place: str) -> str:
+    return f"/tmp/hdfs{HdfsPath(place).path}"  # noqa: S108 - the pod's own
 
 
 def _path(place: str) -> str:

@@ -28,7 +28,7 @@ class HdfsPath(PurePosixPath):
 
     def iterdir(self) -> Iterator[Self]:
         """Yield the direct children. Raises FileNotFoundError."""
-        yield from (self / found.path.rpartition("/")[2] for found in self._client.list_status(self._path))
+        yield from (self / found.path.rpartition("/")[2] for found in self._client.list_status(self.path))
 
     def exists(self) -> bool:
         """Whether it exists."""
@@ -48,37 +48,38 @@ class HdfsPath(PurePosixPath):
 
     def read_bytes(self) -> bytes:
         """Return a file's content."""
-        return bytes(self._client.read(self._path).read())
+        return bytes(self._client.read(self.path).read())
 
     def write_bytes(self, data: bytes) -> int:
         """Create or replace a file."""
-        with self._client.create(self._path, WriteOptions(overwrite=True)) as file:
+        with self._client.create(self.path, WriteOptions(overwrite=True)) as file:
             written: int = file.write(data)
         return written
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Create a directory that all users may change."""
         if not self.exists():
-            self._client.mkdirs(self._path, OPEN_TO_ALL, create_parent=parents)
+            self._client.mkdirs(self.path, OPEN_TO_ALL, create_parent=parents)
         elif not exist_ok:
             raise FileExistsError(str(self))
 
     def rename(self, target: str | os.PathLike[str]) -> Self:
         """Rename to a name that must not exist."""
         new = type(self)(target)
-        self._client.rename(self._path, new._path, overwrite=False)
+        self._client.rename(self.path, new.path, overwrite=False)
         return new
 
     def remove_tree(self) -> None:
         """Remove it and all below, if it is there."""
-        self._client.delete(self._path, recursive=True)
+        self._client.delete(self.path, recursive=True)
 
     @property
     def _status(self) -> Any:
-        return self._client.get_file_info(self._path)
+        return self._client.get_file_info(self.path)
 
     @property
-    def _path(self) -> str:
+    def path(self) -> str:
+        """The path on the server."""
         return "/" + "/".join(self.parts[2:])
 
     @property

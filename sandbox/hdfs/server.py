@@ -8,17 +8,28 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
 from sandbox.harness.ports import free_ports
 from sandbox.harness.wait import wait_until
+
+if TYPE_CHECKING:  # the plane imports this module, and the KDC the plane
+    from sandbox.kerberos.kdc import Kdc
 
 HERE = Path(__file__).parent
 PACKAGE = "org.apache.hadoop.hdfs.server"
 JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED")
 START_SECONDS = 120.0
 LIVE = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+
+SERVICE = "hdfs/localhost"
+"""The principal of NameNode and DataNode; Hadoop's default rules make it the user hdfs."""
+
+_SECURE_CORE = {
+    "hadoop.security.authentication": "kerberos",
+    "hadoop.rpc.protection": "privacy",
+}
 
 _LOG4J = """log4j.rootLogger=WARN,A
 log4j.appender.A=org.apache.log4j.ConsoleAppender
@@ -36,14 +47,19 @@ def fetch() -> Path:
 class HdfsServer:
     """One NameNode and one DataNode; data, configuration and logs are in `folder`.
 
-    The user who starts it is HDFS's superuser. `stop` keeps the data.
+    The user who starts it is HDFS's superuser; with `kdc` it requires Kerberos and encrypts all traffic, and the
+    superuser is `hdfs/localhost` with the keytab `service_keytab`. `properties` are more of hdfs-site.xml. `stop` keeps
+    the data.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, kdc: "Kdc | None" = None, properties: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self._kdc = kdc
+        self._properties = properties or {}
         self.configuration = folder / "conf"
         self._ports = dict(zip(("rpc", "http", "data", "ipc", "data-http"), free_ports(5), strict=True))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.service_keytab: Path | None = None
 
     @property
     def uri(self) -> str:
@@ -89,6 +105,13 @@ class HdfsServer:
         """End a pause."""
         self._processes[role].send_signal(signal.SIGCONT)
 
+    def admin(self, *arguments: str) -> None:
+        """Run `hdfs dfsadmin` as the superuser (without Kerberos); raises RuntimeError with what it printed."""
+        command = ["java", *JAVA, "-cp", f"{self.configuration}:{fetch()}/*", "org.apache.hadoop.hdfs.tools.DFSAdmin"]
+        done = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stdout + done.stderr)
+
     def _start(self, role: str) -> None:
         if role in self._processes:
             return
@@ -98,7 +121,8 @@ class HdfsServer:
 
     def _command(self, role: str, *arguments: str) -> list[str]:
         classpath = f"{self.configuration}:{fetch()}/*"
-        return ["java", *JAVA, "-Xmx256m", "-cp", classpath, f"{PACKAGE}.{role.lower()}.{role}", *arguments]
+        kerberos = (f"-Djava.security.krb5.conf={self._kdc.config_file}",) if self._kdc else ()
+        return ["java", *JAVA, *kerberos, "-Xmx256m", "-cp", classpath, f"{PACKAGE}.{role.lower()}.{role}", *arguments]
 
     def _serves(self) -> bool:
         for role, process in self._processes.items():
@@ -130,8 +154,33 @@ class HdfsServer:
             "dfs.namenode.fs-limits.min-block-size": "4096",
             "dfs.namenode.safemode.extension": "0",
         }
+        if self._kdc:
+            core |= _SECURE_CORE
+            hdfs |= self._secure(self._kdc)
         self._write("core-site.xml", core)
-        self._write("hdfs-site.xml", hdfs)
+        self._write("hdfs-site.xml", hdfs | dict(self._properties))
+
+    def _secure(self, kdc: "Kdc") -> dict[str, str]:
+        """Return what makes NameNode and DataNode log in, and DataNodes ask for block tokens."""
+        if not self.service_keytab:
+            self.service_keytab = kdc.keytab(SERVICE, "HTTP/localhost")
+        logins = {
+            f"dfs.{role}.{name}": value
+            for role in ("namenode", "datanode")
+            for name, value in (
+                ("kerberos.principal", kdc.principal(SERVICE)),
+                ("keytab.file", str(self.service_keytab)),
+            )
+        }
+        return logins | {
+            "dfs.block.access.token.enable": "true",
+            "dfs.data.transfer.protection": "privacy",
+            "dfs.encrypt.data.transfer": "true",
+            "dfs.encrypt.data.transfer.cipher.suites": "AES/CTR/NoPadding",
+            "dfs.web.authentication.kerberos.principal": kdc.principal("HTTP/localhost"),
+            "dfs.web.authentication.kerberos.keytab": str(self.service_keytab),
+            "ignore.secure.ports.for.testing": "true",
+        }
 
     def _write(self, name: str, properties: Mapping[str, str]) -> None:
         lines = (

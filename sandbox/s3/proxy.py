@@ -1,6 +1,7 @@
 """Stands between a client and a real S3 server, counts calls and bytes and, on request, misbehaves."""
 
 import http.client
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,8 +23,14 @@ class Call:
     """A call as the server gets it."""
 
     operation: str
-    path: str
+    target: str
     body: bytes
+
+    def upload_id(self, answer: "Answer") -> str:
+        """Return the id of the upload that the call is about, or that its answer has begun."""
+        asked = parse_qs(urlsplit(self.target).query).get("uploadId", [])
+        begun: list[str] = re.findall("<UploadId>([^<]*)</UploadId>", answer.body.decode())
+        return (asked + begun)[0]
 
 
 @dataclass(frozen=True)
@@ -188,15 +195,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(answer.body) if answer.length is None else answer.length))
         self.end_headers()
+        if self.command == "HEAD":
+            return
         with suppress(OSError):
             self.wfile.write(answer.body)
         self.close_connection = answer.length is not None
 
     def _call(self, body: bytes) -> Call:
-        parts = urlsplit(self.path)
-        query = parse_qs(parts.query, keep_blank_values=True)
+        query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         copied = "x-amz-copy-source" in self.headers
-        return Call(_operation(self.command, query, copied=copied), parts.path, body)
+        return Call(_operation(self.command, query, copied=copied), self.path, body)
 
 
 def _operation(method: str, query: Mapping[str, list[str]], *, copied: bool) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
@@ -30,11 +31,13 @@ def fetch(kind: Kind) -> Path:
 class S3Server:
     """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address.
 
-    `versions`: its buckets can keep them, once they are told to. MinIO's always can.
+    MinIO may have `tls`, with a certificate that only who is given it trusts. With `versions`, versitygw's buckets can
+    keep versions; MinIO's always can.
     """
 
-    def __init__(self, folder: Path, *, kind: Kind = "minio", versions: bool = False) -> None:
+    def __init__(self, folder: Path, *, kind: Kind = "minio", tls: bool = False, versions: bool = False) -> None:
         self.folder = folder
+        self.certificate = folder / "certificates" / "public.crt" if tls else None
         self._versions = versions
         self.kind = kind
         self.log = folder / f"{kind}.log"
@@ -46,7 +49,7 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """The address."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'https' if self.certificate else 'http'}://127.0.0.1:{self._port}"
 
     def settings(self, *, endpoint: str | None = None) -> S3Connection:
         """Return what a client needs to know; `endpoint` is that of a proxy before the server."""
@@ -54,6 +57,7 @@ class S3Server:
             endpoint=endpoint or self.endpoint,
             region="us-east-1",
             path_style=True,
+            ca_file=str(self.certificate) if self.certificate else None,
             credentials_file=str(self.credentials_file),
         )
 
@@ -85,6 +89,8 @@ class S3Server:
         """Start it and return when it answers."""
         for name in ("data", "versions"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        if self.certificate and not self.certificate.exists():
+            _certify(self.certificate)
         keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
         self.credentials_file.write_text(f"[default]\n{keys}")
         with self.log.open("ab") as log:
@@ -124,7 +130,8 @@ class S3Server:
     def _arguments(self) -> list[str]:
         address, data = f"127.0.0.1:{self._port}", str(self.folder / "data")
         if self.kind == "minio":
-            return ["server", "--quiet", "--address", address, data]
+            tls = ["--certs-dir", str(self.certificate.parent)] if self.certificate else []
+            return ["server", "--quiet", "--address", address, *tls, data]
         versions = ["--versioning-dir", str(self.folder / "versions")] if self._versions else []
         return ["--port", address, "--quiet", "posix", *versions, data]
 
@@ -139,9 +146,22 @@ class S3Server:
             raise RuntimeError(f"{self.kind} has ended; see {self.log}")
         path = "/minio/health/ready" if self.kind == "minio" else "/"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5):
+            answer = urllib.request.urlopen(f"{self.endpoint}{path}", timeout=5, context=self._trust())  # noqa: S310 - own
+            with answer:
                 return True
         except urllib.error.HTTPError:
             return self.kind == "versitygw"  # it refuses who does not say who they are
         except OSError:
             return False
+
+    def _trust(self) -> ssl.SSLContext | None:
+        return ssl.create_default_context(cafile=self.certificate) if self.certificate else None
+
+
+def _certify(certificate: Path) -> None:
+    """Make a certificate for this machine, and its key beside it where MinIO looks for it."""
+    certificate.parent.mkdir()
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=s3", "-days", "2"]
+    files = ["-keyout", str(certificate.with_name("private.key")), "-out", str(certificate)]
+    address = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*make, *files, *address], check=True, capture_output=True)

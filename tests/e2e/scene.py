@@ -12,7 +12,7 @@ from sandbox.harness.cluster import Cluster
 from sandbox.harness.compactions import Compactions, manifest
 from sandbox.harness.settings import METASTORE_SERVICE
 from sandbox.harness.stage import Stage, Warehouse
-from sandbox.harness.tables import Fixture, HiveTable, HudiTable, database_location
+from sandbox.harness.tables import Fixture, HiveTable, HudiTable
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import HUDI, MetastoreAdmin
 
@@ -86,7 +86,7 @@ class Scene:
     def strange_table(self, name: str, *, location: str | None = None, **properties: Any) -> HiveTable:
         """Return a table to which nothing is written, made with these arguments of MetastoreAdmin.create_table."""
         self.warehouse.writer.ensure_database(self.database)
-        location = location or f"{database_location(self.database)}/{name}"
+        location = location or f"{self.stage.settings.database_location(self.database)}/{name}"
         self.warehouse.admin.create_table(self.database, name, location=location, columns=[("id", "int")], **properties)
         table = HiveTable(self.database, name, location)
         self._tables.append(table)
@@ -94,7 +94,7 @@ class Scene:
 
     def hudi_table(self, folder: Path, *, name: str = "") -> HudiTable:
         """Return a copy of the Hudi table in a folder of this machine; the metastore knows it where it has a name."""
-        location = f"{database_location(self.database)}/{folder.name}"
+        location = f"{self.stage.settings.database_location(self.database)}/{folder.name}"
         self.warehouse.toolbox.put(location, folder)
         if name:
             self.strange_table(name, location=location, parameters={}, formats=HUDI)
@@ -268,7 +268,7 @@ class Scene:
         if self._tables:
             self.warehouse.admin.drop_database(self.database)
         # NB: the metastore leaves what it does not know to be a table's.
-        self.warehouse.toolbox.remove(database_location(self.database))
+        self.warehouse.toolbox.remove(self.stage.settings.database_location(self.database))
 
     def _cleanups(self) -> list[str]:
         found = self.cluster.get_all("ccl", namespace=self.namespace)

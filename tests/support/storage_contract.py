@@ -85,6 +85,16 @@ class StorageContract:
         assert listing.directories == (Directory("base_0000003", files),)
         assert listing.files == (File("000000_0", 8),)
 
+    def test_many_partitions_are_listed_as_each_of_them_is(self, storage: Storage, place: str):
+        """A missing one is missing alone. `p=1` is not `p=10`."""
+        for name in ("p=1", "p=10", "p=2"):
+            storage.make_directory(join(place, name))
+            make_tree(storage, join(place, name), f"delta_{len(name)}")
+        paths = [join(place, name) for name in ("p=2", "p=1", "missing", "p=10")]
+        found = storage.list_partitions(paths)
+        assert isinstance(found.pop(paths[2]), NotFoundError)
+        assert found == {path: storage.list_partition(path) for path in paths if path != paths[2]}
+
     def test_list_partition_reads_the_beginning_of_what_decides_by_its_content(self, storage: Storage, place: str):
         """`_metadata_acid` is tiny if Hive wrote it. A large one must not fill the memory."""
         base = make_tree(storage, place, "base_0000003")

@@ -15,6 +15,9 @@ from compaction_operator.api.stores import HDFS_SCHEMES, S3, S3_SCHEMES, Hdfs, S
 CREDENTIALS_VARIABLE = "AWS_CREDENTIAL_PROFILES_FILE"
 """The environment variable by which AWS's SDK for Java 1 finds the credentials file."""
 
+REGION_VARIABLES = ("AWS_DEFAULT_REGION", "AWS_REGION")
+"""What pods with an identity on AWS have in their environment; the driver's own client looks at the first."""
+
 FROM_FILE = "com.amazonaws.auth.profile.ProfileCredentialsProvider"
 """Reads the file again after 5 minutes, if it has changed."""
 
@@ -26,8 +29,6 @@ FROM_POD = (
 
 AUTHORITIES = "s3-authorities.jks"
 """The trust store's name. Executors find it where Spark puts the files that it brings them: in their working folder."""
-
-_PASSWORD = "public"  # noqa: S105 - the store holds certificates only, but cannot be written without a password
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,14 @@ class Hadoop:
     authorities: str | None = None
 
 
-def hadoop(location: str, stores: StoreSettings) -> Hadoop:
-    """Return what the JVMs need to read and write at a location, by a warehouse's settings."""
+def hadoop(location: str, stores: StoreSettings, environment: Mapping[str, str]) -> Hadoop:
+    """Return what the JVMs need at a location, by its warehouse's settings and the pod's environment."""
     scheme = scheme_of(location)
     authority = location.partition("://")[2].partition("/")[0]
     if scheme in HDFS_SCHEMES and stores.hdfs:
         return _hdfs(f"{scheme}://{authority}" if authority else None, stores.hdfs)
     if scheme in S3_SCHEMES:
-        return _s3(authority, (stores.s3 or S3()).bucket(authority))
+        return _s3(authority, (stores.s3 or S3()).bucket(authority), environment)
     return Hadoop()
 
 
@@ -70,12 +71,14 @@ def _hdfs(address: str | None, hdfs: Hdfs) -> Hadoop:
     return Hadoop(settings)
 
 
-def _s3(bucket: str, connection: S3Connection) -> Hadoop:
+def _s3(bucket: str, connection: S3Connection, environment: Mapping[str, str]) -> Hadoop:
     """NB: settings of the bucket go over those for all buckets, which a profile or a core-site.xml may have."""
     file = connection.credentials_file
+    # NB: without a region S3A assumes one of AWS's, and does not look at the environment.
+    region = connection.region or next((environment[name] for name in REGION_VARIABLES if name in environment), None)
     options = {
         "endpoint": connection.endpoint,
-        "endpoint.region": connection.region,
+        "endpoint.region": region,
         "path.style.access": str(connection.path_style).lower(),
         "aws.credentials.provider": FROM_FILE if file else ",".join(FROM_POD),
     }
@@ -102,7 +105,8 @@ def trust(spark: Any, authorities: str) -> None:
         store.setCertificateEntry(str(number), certificate)
     path = str(Path(tempfile.mkdtemp(prefix="authorities-")) / AUTHORITIES)
     stream = jvm.java.io.FileOutputStream(path)
-    store.store(stream, jvm.java.lang.String(_PASSWORD).toCharArray())
+    # The store holds certificates only: an empty password.
+    store.store(stream, spark.sparkContext._gateway.new_array(jvm.char, 0))
     stream.close()
     jvm.java.lang.System.setProperty("javax.net.ssl.trustStore", path)
     jvm.java.lang.System.setProperty("javax.net.ssl.trustStoreType", "jks")

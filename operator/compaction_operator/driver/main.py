@@ -88,7 +88,7 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
     job = hudi_driver.prepare(request, _hudi_location(request))
     jars = hudi_driver.jars(job, environment)
-    store = hadoop(job.table.location, request.warehouse.stores)
+    store = hadoop(job.table.location, request.warehouse.stores, environment)
     leases = KubernetesLeases(request.namespace)
     return hudi_driver.compact(
         job,

@@ -45,12 +45,13 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
     """Compact the directory in place and keep the obsolete directories. No reader may run meanwhile.
 
-    Raises the errors of `plan_directory`, and JobError for an unreadable file or row counts that do not add up. After
-    an error the directory is unchanged.
+    Raises the errors of `plan_directory`, JobError for an unreadable file or row counts that do not add up, and
+    StorageError where directories cannot be renamed. After an error the directory is unchanged.
     """
     target = _target(location)
+    _require_renames(target)
     fence(target.storage, location, keep=None)
-    prepared = prepare(target, write_ids=write_ids, request=request)
+    prepared = prepare(target, target.storage.list_partition(location), write_ids=write_ids, request=request)
     if not prepared.plan.outputs:
         return Compacted(prepared.plan, Totals())
     try:
@@ -63,6 +64,16 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
         fence(target.storage, location, keep=None)
         raise
     return Compacted(prepared.plan, totals_of(merged))
+
+
+def _require_renames(target: OpenTarget) -> None:
+    """Refuse a store where an output would appear file by file.
+
+    NB: readers take a part of a base for the whole, and here no transaction hides it until it is complete.
+    """
+    if not target.storage.abilities.atomic_directory_rename:
+        why = "this store cannot rename a complete directory into place"
+        raise StorageError(f"{target.location} can be planned, but not compacted offline: {why}")
 
 
 def _target(location: str) -> OpenTarget:

@@ -5,12 +5,14 @@ from compaction_operator.storage.base import (
     AlreadyExistsError,
     Entry,
     EntryKind,
+    Listed,
     NotFoundError,
     Storage,
     StorageError,
     Uploads,
     is_passing,
 )
+from compaction_operator.storage.files import copy_range
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
@@ -20,12 +22,14 @@ __all__ = [
     "AlreadyExistsError",
     "Entry",
     "EntryKind",
+    "Listed",
     "LocalStorage",
     "NotFoundError",
     "Storage",
     "StorageError",
     "Stores",
     "Uploads",
+    "copy_range",
     "create_file",
     "discard",
     "is_below",

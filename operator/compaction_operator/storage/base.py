@@ -1,6 +1,7 @@
 """Storage protocol, and its errors."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -100,6 +101,10 @@ class Storage(Protocol):
         """
         ...
 
+    def list_partitions(self, paths: Collection[str]) -> "dict[str, Listed]":
+        """Do what `list_partition` does for many directories, side by side; an error is that of its directory alone."""
+        ...
+
     def read(self, path: str) -> bytes:
         """Return a file's content."""
         ...
@@ -144,6 +149,25 @@ class Storage(Protocol):
     def exists(self, path: str) -> bool:
         """Whether the path exists, as an entry of any kind."""
         ...
+
+
+Listed = Listing | StorageError
+"""The listing of a directory, or why there is none."""
+
+_AT_ONCE = 16
+
+
+def list_side_by_side(list_partition: Callable[[str], Listing], paths: Collection[str]) -> dict[str, Listed]:
+    """List directories one by one, some of them at the same time."""
+
+    def listed(path: str) -> Listed:
+        try:
+            return list_partition(path)
+        except StorageError as error:
+            return error
+
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(paths)))) as threads:
+        return dict(zip(paths, threads.map(listed, paths), strict=True))
 
 
 class Uploads(Protocol):

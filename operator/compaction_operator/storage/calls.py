@@ -49,7 +49,7 @@ class BoundedCalls:
             raise NoAnswer(f"no answer for {timeout:g} s", begun=True) from None
 
     def _start_unless_idle(self) -> None:
-        """Have a thread for the job that was put. Jobs are as many as slots at most, and so are threads."""
+        """Have a thread for the job that was put. There are no more jobs than slots, so no more threads either."""
         with self._lock:
             if self._idle:
                 self._idle -= 1

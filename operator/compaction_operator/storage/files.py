@@ -5,7 +5,7 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 
@@ -35,6 +35,19 @@ class SequentialWriter(Protocol):
         ...
 
 
+@runtime_checkable
+class ObjectWriter(SequentialWriter, Protocol):
+    """A new file that the store puts together when it is closed, also from ranges of its other files."""
+
+    def copy(self, source: RangedReader, offset: int, length: int) -> bool:
+        """Have the store append a range of an open file. Return False, and do nothing, if it cannot."""
+        ...
+
+    def abort(self) -> None:
+        """Give the file up. There was none before, and there will be none."""
+        ...
+
+
 class FileStorage(Protocol):
     """A storage whose files are read and written by requests."""
 
@@ -47,14 +60,33 @@ class FileStorage(Protocol):
         ...
 
 
-def opened(storage: FileStorage, path: str) -> BinaryIO:
-    """Open a file to read at random. Raises OSError."""
-    return cast(BinaryIO, io.BufferedReader(_RangedFile(storage, path), READ_AHEAD))
+def opened(storage: FileStorage, path: str, *, read_ahead: bool = True) -> BinaryIO:
+    """Open a file to read at random, with or without reading on in advance. Raises OSError."""
+    file = _RangedFile(storage, path)
+    return cast(BinaryIO, io.BufferedReader(file, READ_AHEAD) if read_ahead else file)
 
 
 def created(storage: FileStorage, path: str) -> BinaryIO:
     """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
     return cast(BinaryIO, io.BufferedWriter(_NewFile(storage, path), READ_AHEAD))
+
+
+def copy_range(source: BinaryIO, target: BinaryIO, *, offset: int, length: int) -> bool:
+    """Have the store append a range of an open file to a new one. Return False, and do nothing, if it cannot.
+
+    Raises OSError.
+    """
+    old, new = getattr(source, "raw", None), getattr(target, "raw", None)
+    if not (isinstance(old, _RangedFile) and isinstance(new, _NewFile)):
+        return False
+    target.flush()
+    return new.copy(old.reader, offset, length)
+
+
+def abandon(target: BinaryIO) -> bool:
+    """Give a new file up. Return False if its store has it already, so that it must be closed and deleted."""
+    new = getattr(target, "raw", None)
+    return isinstance(new, _NewFile) and new.abandon()
 
 
 class _RangedFile(io.RawIOBase):
@@ -64,7 +96,7 @@ class _RangedFile(io.RawIOBase):
         self._path = path
         self._position = 0
         with _os_errors(path):
-            self._reader = storage.reader(path)
+            self.reader = storage.reader(path)
 
     def readable(self) -> bool:
         """Whether it can be read."""
@@ -76,16 +108,16 @@ class _RangedFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to an offset."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._reader.size}[whence]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.reader.size}[whence]
         self._position = start + offset
         return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer with the next bytes; return how many there were."""
-        length = max(0, min(len(buffer), self._reader.size - self._position))
+        length = max(0, min(len(buffer), self.reader.size - self._position))
         if length:
             with _os_errors(self._path):
-                buffer[:length] = self._reader.read(self._position, length)
+                buffer[:length] = self.reader.read(self._position, length)
             self._position += length
         return length
 
@@ -106,6 +138,21 @@ class _NewFile(io.RawIOBase):
     def tell(self) -> int:
         """Return how much was written."""
         return self._position
+
+    def copy(self, source: RangedReader, offset: int, length: int) -> bool:
+        """Append a range of another file, if the store can."""
+        with _os_errors(self._path):
+            copied = isinstance(self._writer, ObjectWriter) and self._writer.copy(source, offset, length)
+        self._position += length if copied else 0
+        return copied
+
+    def abandon(self) -> bool:
+        """Close it without completing the file, if the store has nothing of it."""
+        if not isinstance(self._writer, ObjectWriter):
+            return False
+        super().close()
+        self._writer.abort()
+        return True
 
     def write(self, data: Any) -> int:
         """Append bytes."""

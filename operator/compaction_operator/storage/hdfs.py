@@ -10,7 +10,7 @@ the default ACLs of the directory above, and this module its permission bits and
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,8 +28,10 @@ from compaction_operator.storage.base import (
     Entries,
     Entry,
     EntryKind,
+    Listed,
     NotFoundError,
     StorageError,
+    list_side_by_side,
 )
 from compaction_operator.storage.hdfs_client import HdfsClient, NotEmptyError
 from compaction_operator.storage.uri import Location
@@ -148,6 +150,10 @@ class HdfsStorage:
             ),
             files=tuple(File(entry.name, entry.size) for entry in entries if entry.kind is EntryKind.FILE),
         )
+
+    def list_partitions(self, paths: Collection[str]) -> dict[str, Listed]:
+        """List many directories side by side."""
+        return list_side_by_side(self.list_partition, paths)
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""

@@ -4,6 +4,7 @@ hdfs-native has no time-outs. It sends a call again by itself, once, when the co
 carried out although the answer says that its source is gone.
 """
 
+import os
 import re
 import threading
 import time
@@ -32,8 +33,9 @@ ANY_ORDER = {"dfs.client.failover.random.order": "true"}
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)', re.DOTALL)
 _REFUSED = frozenset({"StandbyException", "SafeModeException", "RetriableException"})
 """The NameNode has not carried the call out and may do so later (org.apache.hadoop.ipc, …server.namenode)."""
+_KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "(.*)"\)', re.DOTALL)
 _PASSING = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot contact any KDC")
-_LOGIN = re.compile(r"^(GSSAPIError|SASLError|NoSASLMechanism)|Kerberos|GSS|AccessControlException: SIMPLE auth", re.I)
+_LOGIN = re.compile(r"^(Kerberos|SASLError|NoSASLMechanism)|GSS|SIMPLE authentication", re.IGNORECASE)
 
 
 class NotEmptyError(StorageError):
@@ -128,6 +130,8 @@ class HdfsClient:
         if folder and not any((Path(folder) / name).exists() for name in ("core-site.xml", "hdfs-site.xml")):
             raise StorageError(f"cannot reach {path}: {folder} has neither core-site.xml nor hdfs-site.xml")
         login = self._settings.kerberos if self._settings else None
+        if login and not os.access(login.keytab, os.R_OK):
+            raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}")
         try:
             return Client(
                 self._uri,
@@ -152,9 +156,11 @@ class HdfsClient:
             return AlreadyExistsError(f"{path} exists already")
         if reason.startswith("PathIsNotEmptyDirectoryException"):
             return NotEmptyError(message)
+        if _LOGIN.search(reason):
+            message += self._identity()
         if (refused := reason.partition(":")[0] in _REFUSED) or _passes(error):
             return _PassingError(message, refused=refused)
-        return StorageError(message + (self._identity() if _LOGIN.search(reason) else ""))
+        return StorageError(message)
 
     def _identity(self) -> str:
         login = self._settings.kerberos if self._settings else None
@@ -173,6 +179,8 @@ def _reason(error: BaseException) -> str:
     text = str(error)
     if remote := _REMOTE.fullmatch(text):
         text = f"{remote[1]}: {remote[2]}"
+    elif kerberos := _KERBEROS.fullmatch(text):
+        text = f"Kerberos: {kerberos[1]}"
     text = text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
     return text.partition("\n")[0] or type(error).__name__
 

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -17,8 +17,10 @@ from compaction_operator.storage.base import (
     Entries,
     Entry,
     EntryKind,
+    Listed,
     NotFoundError,
     StorageError,
+    list_side_by_side,
 )
 from compaction_operator.storage.rename import rename_no_replace
 from compaction_operator.storage.uri import components, local_path
@@ -59,6 +61,10 @@ class LocalStorage:
                 ),
                 files=tuple(File(entry.name, entry.size) for entry in entries if entry.kind is EntryKind.FILE),
             )
+
+    def list_partitions(self, paths: Collection[str]) -> dict[str, Listed]:
+        """List many directories side by side."""
+        return list_side_by_side(self.list_partition, paths)
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""

@@ -33,11 +33,11 @@ class Stores:
         """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
         return self._remote_of(Location.parse(uri)) or self._local
 
-    def open_file(self, path: str) -> BinaryIO:
-        """Open a file to read at random. Raises OSError."""
+    def open_file(self, path: str, *, read_ahead: bool = True) -> BinaryIO:
+        """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
         location = Location.parse(path)
         storage = self._remote_of(location)
-        return files.opened(storage, path) if storage else Path(location.path).open("rb")
+        return files.opened(storage, path, read_ahead=read_ahead) if storage else Path(location.path).open("rb")
 
     def create_file(self, path: str) -> BinaryIO:
         """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
@@ -65,9 +65,9 @@ def open_storage(uri: str) -> Storage:
     return _own_stores().open(uri)
 
 
-def open_file(path: str) -> BinaryIO:
-    """Open a file to read at random. Raises OSError."""
-    return _own_stores().open_file(path)
+def open_file(path: str, *, read_ahead: bool = True) -> BinaryIO:
+    """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
+    return _own_stores().open_file(path, read_ahead=read_ahead)
 
 
 def create_file(path: str) -> BinaryIO:
@@ -85,9 +85,14 @@ def make_durable(file: BinaryIO) -> None:
     os.fsync(number)
 
 
-def discard(path: str) -> None:
-    """Remove a file that was not completed; one that is gone is not an error."""
-    open_storage(path).delete_tree(path)
+def discard(file: BinaryIO, path: str) -> None:
+    """Close and remove a new file that was not completed; one that is gone is not an error.
+
+    NB: where a file appears only when it is complete, another's may have the path.
+    """
+    if not files.abandon(file):
+        file.close()
+        open_storage(path).delete_tree(path)
 
 
 @cache

@@ -10,6 +10,7 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import HudiSettings, Metastore, SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.api.stores import StoreSettings
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi.setup import compact, prepare
 from tests.unit.driver.support import Reports
@@ -30,11 +31,15 @@ class Lease:
 
 
 class Jobs:
-    """Runs jobs on a Spark session; `locks` are the options of a lock provider, `{}` for none."""
+    """Runs jobs on a Spark session; `locks` are the options of a lock provider, `{}` for none.
 
-    def __init__(self, session: HudiSession, locks: Mapping[str, str]) -> None:
+    `stores` are the settings of the stores that the session knows already.
+    """
+
+    def __init__(self, session: HudiSession, locks: Mapping[str, str], *, stores: StoreSettings | None = None) -> None:
         self._session = session
         self._locks = locks
+        self._stores = stores or StoreSettings()
 
     def run(
         self,
@@ -81,5 +86,7 @@ class Jobs:
             name="main",
             metastore=Metastore(uris=("thrift://unused:9083",)),
             namespaces=("team",),
+            stores=self._stores,
+            locations=(table.uri,),
             hudi=HudiSettings(options=dict(self._locks), locations=(table.uri,)),
         )

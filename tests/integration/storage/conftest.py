@@ -1,15 +1,14 @@
-"""Real HDFS, started when the first test wants it and kept for all tests of this folder."""
+"""A real HDFS and a kerberized one, each started when the first test wants it and kept for all tests of this folder."""
 
+import os
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from sandbox.hdfs.server import HdfsServer
+from sandbox.hdfs.server import SERVICE, HdfsServer
+from sandbox.kerberos.kdc import Kdc
 
-from compaction_operator.api.stores import Hdfs
-from compaction_operator.storage.hdfs import HdfsStorage, connect
-
-TIMEOUT_SECONDS = 60.0
+from tests.integration.storage.hdfs_users import Hadoop
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,16 +18,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
-    """NameNode and DataNode. This process's user is HDFS's superuser."""
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """HDFS that believes what its clients say. This process's user is the superuser."""
     with HdfsServer(tmp_path_factory.mktemp("hdfs")) as server:
-        yield server
+        yield Hadoop(server)
 
 
 @pytest.fixture(scope="session")
-def hdfs(hdfs_server: HdfsServer) -> HdfsStorage:
-    """The file system, as its superuser."""
-    return connect_to(hdfs_server)
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    """The realm of this process, too."""
+    with Kdc(tmp_path_factory.mktemp("kdc")) as kdc, pytest.MonkeyPatch.context() as patch:
+        for name, value in kdc.environment.items():
+            patch.setitem(os.environ, name, value)
+        yield kdc
+
+
+@pytest.fixture(scope="session")
+def kerberized(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """HDFS that requires Kerberos, and encrypts what it sends."""
+    with HdfsServer(tmp_path_factory.mktemp("kerberized"), kdc=kdc) as server:
+        assert server.service_keytab
+        yield Hadoop(server, principal=kdc.principal(SERVICE), keytab=server.service_keytab)
 
 
 @pytest.fixture(scope="session")
@@ -37,14 +47,8 @@ def _numbers() -> Iterator[int]:
 
 
 @pytest.fixture
-def hdfs_place(hdfs: HdfsStorage, hdfs_server: HdfsServer, _numbers: Iterator[int]) -> str:
-    """An empty directory of the test's own."""
-    place = f"{hdfs_server.uri}/test{next(_numbers)}"
-    hdfs.make_directory(place)
+def place(hadoop: Hadoop, _numbers: Iterator[int]) -> str:
+    """An empty directory of the test's own, in the file system that its module calls `hadoop`."""
+    place = f"{hadoop.server.uri}/test{next(_numbers)}"
+    hadoop.storage.make_directory(place)
     return place
-
-
-def connect_to(server: HdfsServer, *, timeout: float = TIMEOUT_SECONDS) -> HdfsStorage:
-    """Return the storage of a server, with connections of its own."""
-    settings = Hdfs(config_map="", mount_path=str(server.configuration))
-    return connect("hdfs", server.uri.removeprefix("hdfs://"), settings, timeout=timeout)

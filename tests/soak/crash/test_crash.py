@@ -48,11 +48,25 @@ def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> Non
 
 def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> None:
     """Hive 3: between the renames of a minor's pair. Hive 4: between the queue entry's end and the commit."""
-    if runner.plane.hive == "3.1.3":
-        step = _step(Role.DRIVER, PUBLISH.format("delta_0000001_0000005"))
-    else:
-        step = _step(Role.DRIVER, "metastore mark_compacted")
-    require_right(runner, Plan(scenario="pair", faults=(_fault(step, Moment.AFTER),)))
+    require_right(runner, _half_published(runner.plane.hive))
+
+
+def _half_published(hive: str) -> Plan:
+    label = PUBLISH.format("delta_0000001_0000005") if hive == "3.1.3" else "metastore mark_compacted"
+    return Plan(scenario="pair", faults=(_fault(_step(Role.DRIVER, label), Moment.AFTER),))
+
+
+def test_a_driver_dies_and_another_is_late_on_hdfs(runner_on_hdfs: PlanRunner) -> None:
+    """The one when half is published, the other when the next attempt's cleanup is done."""
+    require_right(runner_on_hdfs, _half_published(runner_on_hdfs.plane.hive))
+    late = _fault(JOURNAL, Moment.BEFORE, Action.PAUSE, Wake.CLEANED)
+    require_right(runner_on_hdfs, Plan(scenario="pair", faults=(late,)))
+
+
+def test_the_controller_dies_within_a_deletion_on_hdfs(runner_on_hdfs: PlanRunner) -> None:
+    """After its first directory: HDFS deletes a tree at once."""
+    step = _step(Role.CONTROLLER, "delete _compaction_trash_delta_0000001_0000001_0000")
+    require_right(runner_on_hdfs, Plan(scenario="minor", faults=(_fault(step, Moment.AFTER),)))
 
 
 def test_a_table_that_takes_the_name_is_not_compacted_by_the_files_of_the_old_one(runner: PlanRunner) -> None:

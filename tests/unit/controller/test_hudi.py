@@ -81,6 +81,24 @@ def test_without_listed_locations_no_table_goes_by_location() -> None:
     assert refused.message == f"table.location {PLACE} is not allowed; warehouse lake allows locations below: nothing"
 
 
+@pytest.mark.parametrize(
+    ("location", "allowed"),
+    [
+        ("s3a://lake/hudi/orders", True),
+        ("s3://lake/hudi/orders", True),
+        ("s3a://lake/hudi2/orders", False),
+        ("s3a://other/hudi/orders", False),
+        ("/lake/hudi/orders", False),
+        ("hdfs://ns/hudi/orders", True),
+        ("hdfs://other/hudi/orders", False),
+    ],
+)
+def test_a_folder_on_a_store_allows_what_is_below_it_there_only(location: str, allowed: bool) -> None:
+    config = with_hudi(HudiSettings(locations=("s3://lake/hudi", "hdfs://ns/hudi/")))
+    refused = refusal(compaction(table={"location": location}, type="Compaction"), config)
+    assert (refused is None) is allowed
+
+
 def with_hudi(settings: HudiSettings) -> OperatorConfig:
     warehouse = CONFIG.warehouses[0].model_copy(update={"hudi": settings})
     return CONFIG.model_copy(update={"warehouses": (warehouse,)})
@@ -97,8 +115,8 @@ def test_a_table_is_its_location_as_soon_as_that_is_known() -> None:
     assert compaction(table={"location": f"file://{PLACE}/"}, type="Compaction").table == key
     assert compaction(table={"location": PLACE.upper()}, type="Compaction").table != key
     on_hdfs = {compaction(table={"location": f"hdfs://{one}/t"}, type="Compaction").table for one in ("nn:8020", "ha")}
-    assert len(on_hdfs) == 1
-    assert key not in on_hdfs
+    on_s3 = {compaction(table={"location": f"{one}://ha/t"}, type="Compaction").table for one in ("s3", "s3a", "s3n")}
+    assert len(on_hdfs | on_s3 | {key}) == 3
     assert str(key) == PLACE
     strange = compaction(table={"location": "gs://lake/t"}, type="Compaction").table
     assert strange == TableKey("", "", "gs://lake/t")

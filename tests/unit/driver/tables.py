@@ -34,7 +34,8 @@ def planned(table: Path, write_ids: str, kind: CompactionType, **more: Any) -> P
     target = OpenTarget("", str(table), 0, STAGING)
     make_staging(target)
     request = Request(kind, **{"layout": Layout.HIVE3} | more)
-    return prepare(target, write_ids=ValidWriteIdList.parse(write_ids), request=request)
+    seen = target.storage.list_partition(str(table))
+    return prepare(target, seen, write_ids=ValidWriteIdList.parse(write_ids), request=request)
 
 
 def prepared(place: Path, fixture: str, kind: CompactionType, **more: Any) -> Prepared:

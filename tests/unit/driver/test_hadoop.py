@@ -20,32 +20,35 @@ STORES = StoreSettings(
 
 @pytest.mark.parametrize("location", ["/warehouse/orders", "file:/warehouse/orders", "file:///warehouse/s3://orders"])
 def test_a_mounted_volume_needs_nothing(location: str) -> None:
-    assert hadoop(location, STORES) == Hadoop()
+    assert hadoop(location, STORES, {}) == Hadoop()
 
 
 def test_hdfs_without_kerberos_needs_hadoops_configuration_only() -> None:
-    assert hadoop("hdfs://nn/orders", StoreSettings(hdfs=Hdfs(config_map="hadoop"))) == Hadoop()
-    assert hadoop("hdfs://nn/orders", StoreSettings()) == Hadoop()
+    assert hadoop("hdfs://nn/orders", StoreSettings(hdfs=Hdfs(config_map="hadoop")), {}) == Hadoop()
+    assert hadoop("hdfs://nn/orders", StoreSettings(), {}) == Hadoop()
 
 
 def test_with_kerberos_spark_logs_in_and_gets_tokens_for_the_tables_file_system() -> None:
-    found = hadoop("hdfs://nn:8020/orders", STORES)
+    found = hadoop("hdfs://nn:8020/orders", STORES, {})
     assert found.settings == {
         "spark.kerberos.principal": "compaction@LAKE",
         "spark.kerberos.keytab": "/keys/key",
         "spark.kerberos.access.hadoopFileSystems": "hdfs://nn:8020",
     }
-    assert hadoop("viewfs://lake/orders", STORES).settings["spark.kerberos.access.hadoopFileSystems"] == "viewfs://lake"
+    assert (
+        hadoop("viewfs://lake/orders", STORES, {}).settings["spark.kerberos.access.hadoopFileSystems"]
+        == "viewfs://lake"
+    )
 
 
 def test_the_default_file_system_needs_not_be_named() -> None:
     """Spark gets a token for it in any case."""
-    assert "spark.kerberos.access.hadoopFileSystems" not in hadoop("hdfs:///orders", STORES).settings
+    assert "spark.kerberos.access.hadoopFileSystems" not in hadoop("hdfs:///orders", STORES, {}).settings
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_a_bucket_without_settings_of_its_own_is_reached_as_all_are(scheme: str) -> None:
-    found = hadoop(f"{scheme}://lake/orders", STORES)
+    found = hadoop(f"{scheme}://lake/orders", STORES, {})
     assert found == Hadoop(
         {
             f"{S3A}.lake.endpoint.region": "eu-west-1",
@@ -55,8 +58,15 @@ def test_a_bucket_without_settings_of_its_own_is_reached_as_all_are(scheme: str)
     )
 
 
+def test_the_region_is_that_of_the_pod_unless_the_settings_say_it() -> None:
+    region, pod = f"{S3A}.lake.endpoint.region", {"AWS_REGION": "eu-north-1"}
+    assert hadoop("s3a://lake/orders", StoreSettings(s3=S3()), pod).settings[region] == "eu-north-1"
+    assert hadoop("s3a://lake/orders", STORES, pod).settings[region] == "eu-west-1"
+    assert region not in hadoop("s3a://lake/orders", StoreSettings(), {}).settings
+
+
 def test_a_bucket_with_settings_of_its_own_takes_nothing_from_the_others() -> None:
-    found = hadoop("s3a://second/orders", STORES)
+    found = hadoop("s3a://second/orders", STORES, {})
     assert found.settings == {
         f"{S3A}.second.endpoint": "https://s3.second:9000/",
         f"{S3A}.second.path.style.access": "true",
@@ -70,12 +80,12 @@ def test_a_bucket_with_settings_of_its_own_takes_nothing_from_the_others() -> No
 
 
 def test_a_warehouse_without_settings_of_s3_is_on_aws_with_the_pods_identity() -> None:
-    assert f"{S3A}.lake.aws.credentials.provider" in hadoop("s3a://lake/orders", StoreSettings()).settings
+    assert f"{S3A}.lake.aws.credentials.provider" in hadoop("s3a://lake/orders", StoreSettings(), {}).settings
 
 
 def test_no_setting_holds_what_a_file_of_secrets_does(tmp_path: Path) -> None:
     secret = tmp_path / "credentials"
     secret.write_text("[default]\naws_access_key_id = KEY\naws_secret_access_key = SECRET\n")
     settings = S3(credentials_file=str(secret), endpoint="http://s3:9000")
-    found = hadoop("s3a://lake/orders", StoreSettings(s3=settings))
+    found = hadoop("s3a://lake/orders", StoreSettings(s3=settings), {})
     assert not {"KEY", "SECRET"} & set(" ".join([*found.settings.values(), *found.environment.values()]).split())

@@ -107,6 +107,17 @@ def test_a_partition_that_another_client_compacts_does_not_hold_up_the_others(pl
     assert outputs(places) == [{"base_0000003_v0000101"}, set(), {"base_0000003_v0000102"}]
 
 
+def test_a_new_table_that_has_taken_the_name_is_not_compacted_by_the_old_ones_files(places: list[Path]) -> None:
+    """It has no writes yet. The driver removes its staging: nothing else would find it in the renamed table."""
+    metastore = hive4_metastore()
+    metastore.on("open_compaction_txn", lambda **_: metastore.set_write_ids(f"{TABLE}:0:{2**63 - 1}::"))
+    with pytest.raises(JobError, match="another table has the name") as changed:
+        run(metastore, places)
+    assert changed.value.reason is Reason.TABLE_CHANGED
+    assert outputs(places) == [set(), set(), set()]
+    assert set(metastore.outcomes().values()) == {ABORTED}
+
+
 def test_a_partition_that_cannot_be_planned_never_enters_the_queue(places: list[Path]) -> None:
     (places[1] / "delta_1_2_x").mkdir()
     metastore = hive4_metastore()

@@ -17,6 +17,7 @@ from compaction_operator.driver.hudi import setup as hudi_driver
 from compaction_operator.driver.hudi.setup import HudiJob, jars, prepare
 from compaction_operator.hudi import HudiError, RefusedOptionError
 from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.storage import Storage, StorageError
 
 from .support import REQUEST, Reports
 from .test_hudi import Lease
@@ -94,10 +95,22 @@ def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
         prepare(request(metadata_table=True).model_copy(update={"spark": spark}), location)
 
 
-def test_a_place_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(JobError, match="gs") as caught:
+def test_a_kind_of_storage_that_is_not_supported_is_named() -> None:
+    with pytest.raises(JobError, match="'gs' is not supported") as caught:
         prepare(request(), "gs://bucket/table")
     assert caught.value.reason is Reason.UNSUPPORTED_TABLE
+
+
+def test_a_store_that_cannot_be_connected_now_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example, a file of keys that is just being replaced."""
+
+    def refuse(location: str) -> Storage:
+        raise StorageError(f"{location}: the keys cannot be read")
+
+    monkeypatch.setattr(hudi_driver, "open_storage", refuse)
+    with pytest.raises(JobError, match="s3a://bucket/table: the keys cannot be read") as caught:
+        prepare(request(), "s3://bucket/table")
+    assert caught.value.reason is Reason.STORAGE_UNAVAILABLE
 
 
 def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:

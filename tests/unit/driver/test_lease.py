@@ -95,6 +95,7 @@ def test_the_name_is_one_that_kubernetes_takes_and_differs_by_place() -> None:
             "hdfs:///lake/orders",
         ),
         ("hdfs://nn/lake/orders", "viewfs://cluster/lake/orders"),
+        ("s3a://lake/orders", "s3://lake/orders/", "s3n://lake/orders"),
     ],
 )
 def test_one_place_has_one_lease_whatever_it_is_called(names: tuple[str, ...]) -> None:

@@ -2,6 +2,8 @@
 
 import re
 import subprocess
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,8 +25,26 @@ def test_image_installs_what_the_tests_ran_with():
 
 
 def test_image_has_no_test_tools():
-    names = {pin.split("==")[0] for pin in pins(ROOT / "operator" / "requirements.lock")}
-    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+    assert not distributions("operator/requirements.lock") & {"pytest", "mypy", "ruff", "hypothesis", "import-linter"}
+
+
+def test_product_imports_nothing_that_the_image_lacks():
+    """A controller that cannot start would be seen on a cluster only."""
+    installed = distributions("operator/requirements.lock")
+    lacking = [
+        module
+        for module, providers in packages_distributions().items()
+        if not {provider.lower().replace("_", "-") for provider in providers} & installed
+    ]
+    modules = ("cli", "controller.app", "driver.main")
+    imports = "; ".join(f"import compaction_operator.{module}" for module in modules)
+    code = f"import sys; sys.modules.update(dict.fromkeys({lacking})); {imports}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def distributions(lock: str) -> set[str]:
+    return {pin.split("==")[0] for pin in pins(ROOT / lock)}
 
 
 def jars_of_the_image() -> dict[str, set[str]]:

@@ -9,15 +9,15 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.fence import retire
 from compaction_operator.cleanup.places import hive3_refusal
 from compaction_operator.driver import interruption
-from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
+from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.checks import changes, refuse_queued
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.older_snapshots import OlderSnapshots
 from compaction_operator.driver.hive.overlaps import Overlaps, refuse_left_by_worker
-from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, failed_at
+from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, each, failed_at
 from compaction_operator.driver.hive.publish import needs_exclusive, publish
-from compaction_operator.driver.merge.partition import OpenTarget, Prepared, prepare
+from compaction_operator.driver.merge.partition import OpenTarget, Prepared, listed, prepare
 from compaction_operator.storage import StorageError
 
 
@@ -58,15 +58,15 @@ class Hive3Batch(Held):
     def prepare(self, targets: Sequence[OpenTarget]) -> Iterator[Prepared | Failed]:
         """Get the valid write ids first, then list and plan: so each listing is at least as new as the write ids."""
         self._targets = targets
-        attempt, found = self._hive.attempt, list[Prepared]()
+        attempt = self._hive.attempt
         write_ids = attempt.client.valid_write_ids(attempt.table.database, attempt.table.name)
-        for target in interruption.checked(targets):
-            try:
-                _require_renames(target)
-                refuse_left_by_worker(target)
-                found.append(prepare(target, write_ids=write_ids, request=attempt.request(Layout.HIVE3)))
-            except (JobError, *PARTITION_ERRORS) as error:
-                yield failed_at(target, error)
+        fit = yield from each(interruption.checked(targets), _fit)
+        seen, request = listed(fit), attempt.request(Layout.HIVE3)
+
+        def planned(target: OpenTarget) -> Prepared:
+            return prepare(target, seen[target], write_ids=write_ids, request=request)
+
+        found = yield from each(interruption.checked(fit), planned)
         if any(prepared.plan.breaks_older_snapshots for prepared in found):
             self._mark = self._hive.older.mark()
         yield from found
@@ -125,10 +125,12 @@ class Hive3Batch(Held):
         return self._overlaps.found([item for item in published if item.plan.outputs])
 
 
-def _require_renames(target: OpenTarget) -> None:
-    """Refuse a store where an output cannot appear at once."""
+def _fit(target: OpenTarget) -> OpenTarget:
+    """Return a target in whose directory this compaction may publish; raises JobError for any other."""
     if why := hive3_refusal(target.storage.abilities):
         raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}")
+    refuse_left_by_worker(target)
+    return target
 
 
 def _must_wait(plan: CompactionPlan) -> bool:

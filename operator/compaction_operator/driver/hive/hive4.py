@@ -4,26 +4,25 @@ Each partition has a queue entry and a COMPACTION transaction. The transaction's
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 from compaction_operator.acid.names import parse_directory
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
-from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
+from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
-from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, failed_at
+from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, each, failed_at
 from compaction_operator.driver.hive.publish import leave, move_outputs
-from compaction_operator.driver.merge.partition import OpenTarget, Prepared, Request, prepare
+from compaction_operator.driver.merge.partition import OpenTarget, Prepared, Request, found_in, listed, prepare
 from compaction_operator.metastore import MetastoreError, MetastoreUnavailable
+from compaction_operator.storage import Listed
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 NO_TXN = 0
 """Placeholder for the outputs of a plan that is never executed. No transaction has this id."""
@@ -76,12 +75,12 @@ class Hive4Batch(Held):
         So a partition with nothing to compact never enters the queue. NB: only the listing after the claim counts,
         because from the claim on no other client compacts the partition.
         """
-        view = self._view()
-        looked = yield from _each(interruption.checked(targets), lambda target: _look(target, *view))
-        claimed = yield from _each([one.target for one in looked if one.plan.outputs], self._claim)
+        view, seen = self._view(), listed(targets)
+        looked = yield from each(interruption.checked(targets), lambda target: _look(target, seen[target], *view))
+        claimed = yield from each([one.target for one in looked if one.plan.outputs], self._claim)
         if claimed:
-            view = self._view()
-        planned = yield from _each(interruption.checked(claimed), lambda target: self._plan(target, *view))
+            view, seen = self._view(), listed(claimed)
+        planned = yield from each(interruption.checked(claimed), lambda target: self._plan(target, seen[target], *view))
         again = {one.target: one for one in planned}
         every = (again.get(one.target) if one.plan.outputs else one for one in looked)
         yield from (one for one in every if one is not None)
@@ -100,13 +99,16 @@ class Hive4Batch(Held):
         self._claimed[target.partition] = self._claims.take(target.partition or None)
         return target
 
-    def _plan(self, target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+    def _plan(self, target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:
         claim = self._claimed[target.partition]
+        if not write_ids.watermark:
+            # NB: the driver had no lock on the name for a moment, and a table that takes it has no write ids at first.
+            raise JobError(Reason.TABLE_CHANGED, f"{target.location}: another table has the name: it has no writes yet")
         claim.begin(highest_write_id=write_ids.watermark)
         # NB: only behind the claim: from here on, no other compaction of this partition is alive.
         if (uploads := target.storage.uploads) and (dead := uploads.abort_below(target.location, _is_of_compaction)):
             log.info("%s: aborted %d uploads of dead compactions", target.location, dead)
-        return prepare(target, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
+        return prepare(target, seen, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
         """Yield the partitions whose transaction is open, with its id and that of the queue entry.
@@ -174,29 +176,18 @@ class Hive4Batch(Held):
                 log.warning("%s: left to the controller: %s", partition or "the table", error)
 
 
-def _each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:
-    """Do a step for each target; yield those for which it fails and return the results of the others."""
-    done = []
-    for target in targets:
-        try:
-            done.append(step(target))
-        except (JobError, *PARTITION_ERRORS) as error:
-            yield failed_at(target, error)
-    return done
-
-
 def _is_of_compaction(name: str) -> bool:
     """Whether a file belongs to the output of a compaction; writers upload into directories without a transaction."""
     parsed = parse_directory(name.partition("/")[0])
     return parsed is not None and parsed.visibility_txn is not None
 
 
-def _look(target: OpenTarget, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+def _look(target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:
     """Return the partition's plan without work. Raises UnsupportedLayout for outputs without any write.
 
     NB: the metastore's queue reads the highest write id 0 as unknown, which stands for all write ids.
     """
-    plan = request.plan(target.storage.list_partition(target.location), write_ids)
+    plan = request.plan(found_in(seen), write_ids)
     if plan.outputs and plan.highest_write_id < 1:
         raise UnsupportedLayout("nothing was written since the table became transactional")
     return Prepared(target, plan)

@@ -1,17 +1,19 @@
 """The interface to the compaction steps that differ between Hive 3.1 and Hive 4."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, Upload
 from compaction_operator.api.compaction import Totals
-from compaction_operator.driver.errors import JobError, at_location
+from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,17 @@ class Failed:
 def failed_at(target: OpenTarget, error: Exception) -> Failed:
     """Return the failed partition with an error whose message starts with its location."""
     return Failed(target, at_location(error, target.location))
+
+
+def each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:
+    """Do a step for each target; yield those for which it fails and return the results of the others."""
+    done = []
+    for target in targets:
+        try:
+            done.append(step(target))
+        except (JobError, *PARTITION_ERRORS) as error:
+            yield failed_at(target, error)
+    return done
 
 
 @dataclass(frozen=True)

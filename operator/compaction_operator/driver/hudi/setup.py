@@ -67,11 +67,11 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
 
 def _read_table(location: str) -> HudiTable:
     try:
-        storage = open_storage(location)
+        place = normal(location)
     except StorageError as unknown:
         raise JobError(Reason.UNSUPPORTED_TABLE, str(unknown)) from unknown
     try:
-        return read_table(storage, normal(location))
+        return read_table(open_storage(place), place)
     except StorageError as error:
         raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
 

@@ -1,6 +1,7 @@
 """One partition's compaction, from listing to complete directories in staging. Shared by the driver and the CLI."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +29,7 @@ from compaction_operator.driver.merge.buckets import (
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.metastore import Target
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
-from compaction_operator.storage import Storage, join, normal, open_storage
+from compaction_operator.storage import Listed, Storage, StorageError, join, normal, open_storage
 
 TASKS = "tasks"
 """The folder inside the staging folder that holds the tasks' files."""
@@ -139,13 +140,28 @@ class Merged:
         return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
 
 
-def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
-    """List and plan one directory and cut its work; writes nothing.
+def listed(targets: Sequence[OpenTarget]) -> dict[OpenTarget, Listed]:
+    """List the directories of all targets now, side by side; an error is that of its target alone."""
+    found: dict[OpenTarget, Listed] = {}
+    together: defaultdict[int, list[OpenTarget]] = defaultdict(list)
+    for target in targets:
+        try:
+            together[id(target.storage)].append(target)
+        except StorageError as error:
+            found[target] = error
+    for group in together.values():
+        listings = group[0].storage.list_partitions([target.location for target in group])
+        found |= {target: listings[target.location] for target in group}
+    return found
 
-    Raises NotFoundError or StorageError from the storage, UnsupportedLayout or NotEnoughHistory from the plan, and
+
+def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+    """Plan one directory by its listing and cut its work; writes nothing.
+
+    Raises NotFoundError or StorageError from the listing, UnsupportedLayout or NotEnoughHistory from the plan, and
     OrcError for an unreadable file whose rows must be counted.
     """
-    listing = target.storage.list_partition(target.location)
+    listing = found_in(seen)
     plan = request.plan(listing, write_ids)
     if not plan.outputs:
         return Prepared(target, plan)
@@ -159,6 +175,13 @@ def prepare(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
     return Prepared(target, plan, work, inputs)
+
+
+def found_in(seen: Listed) -> Listing:
+    """Return a listing; raises the StorageError that there is instead."""
+    if isinstance(seen, StorageError):
+        raise seen
+    return seen
 
 
 def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:

@@ -13,7 +13,7 @@ from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
 from compaction_operator.orc.file.tail import MAGIC, Tail
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
-from compaction_operator.storage import create_file, discard, make_durable
+from compaction_operator.storage import copy_range, create_file, discard, make_durable
 
 _VERSION = (0, 12)
 _WRITER_VERSION = 7
@@ -55,9 +55,13 @@ class OrcWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        if not self._finished or error:
-            discard(self._path)
+        try:
+            if self._finished and not error:
+                self._file.close()
+            else:
+                discard(self._file, self._path)
+        except OSError as failure:
+            error = error or failure
         if isinstance(error, OSError | ValueError | pa.ArrowException):
             raise OrcError(self._path, f"cannot be written: {str(error).partition(chr(10))[0]}") from error
 
@@ -94,22 +98,26 @@ class OrcWriter:
     def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
 
-        Raises OrcError, naming the other file, if that file is truncated.
+        The store copies the bytes, if it can. Raises OrcError, naming the other file, if that file is truncated.
         """
         stripe = StripeInformation()
         stripe.CopyFrom(tail.footer.stripes[index])
         length = stripe.index_length + stripe.data_length + stripe.footer_length
-        file.seek(stripe.offset)
-        stripe.offset = self._file.tell()
-        for start in range(0, length, _PIECE):
-            piece = file.read(min(_PIECE, length - start))
-            if len(piece) < min(_PIECE, length - start):
-                raise OrcError(tail.path, "it ends within a stripe")
-            self._file.write(piece)
+        start, stripe.offset = stripe.offset, self._file.tell()
+        if not copy_range(file, self._file, offset=start, length=length):
+            self._copy_bytes(file, tail.path, start, length)
         self._footer.stripes.append(stripe)
         self._metadata.stripe_stats.append(stripe_statistics(tail, index))
         self._writer_version = min(self._writer_version, tail.postscript.writer_version)
         self.bytes_copied += length
+
+    def _copy_bytes(self, file: BinaryIO, path: str, start: int, length: int) -> None:
+        file.seek(start)
+        for done in range(0, length, _PIECE):
+            piece = file.read(min(_PIECE, length - done))
+            if len(piece) < min(_PIECE, length - done):
+                raise OrcError(path, "it ends within a stripe")
+            self._file.write(piece)
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
         """Write the tail, flush the file to disk and return its size in bytes."""

@@ -76,7 +76,7 @@ def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> 
 def _stripe_footer(tail: Tail, index: int) -> Any:
     stripe = tail.footer.stripes[index]
     try:
-        with open_file(tail.path) as file:
+        with open_file(tail.path, read_ahead=False) as file:
             file.seek(stripe.offset + stripe.index_length + stripe.data_length)
             section = file.read(stripe.footer_length)
         return StripeFooter.FromString(decompress(section, codec=tail.compression, block_size=tail.block_size))

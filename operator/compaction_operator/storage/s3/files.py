@@ -1,5 +1,9 @@
 """Files on S3 for ORC's reader and writer: ranges of one version of an object, and a new object made of parts."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from compaction_operator.storage.files import RangedReader
 from compaction_operator.storage.s3.multipart import MIN_PART, Multipart, Part, Range
 from compaction_operator.storage.s3.objects import Bucket, Object, new_mark
@@ -28,56 +32,69 @@ class S3Writer:
     """A new object, which exists whole once it is closed. Raises AlreadyExistsError then if the key is taken.
 
     Bytes and ranges wait until they make a part: what was written, then at most one range that S3 is to copy.
+    NB: a file object that is closed after an error closes its writer, too. So an error is final.
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
         self._bucket = bucket
         self._key = key
-        self._token = new_mark()
+        self._mark = new_mark()
         self._written = bytearray()
         self._range: Range | None = None
         self._upload: Multipart | None = None
         self._parts: list[Part] = []
+        self._failed: BaseException | None = None
 
     def write(self, data: bytes) -> None:
         """Append bytes."""
-        self._settle()
-        self._written += data
-        while len(self._written) >= PART_BYTES + MIN_PART:
-            self._put(PART_BYTES)
+        with self._unless_failed():
+            self._settle()
+            self._written += data
+            while len(self._written) >= PART_BYTES + MIN_PART:
+                self._put(PART_BYTES)
 
     def copy(self, source: RangedReader, offset: int, length: int) -> bool:
         """Append a range of an open object. Return False, and do nothing, if this bucket cannot copy from there."""
         if not isinstance(source, S3Reader) or source.bucket.settings != self._bucket.settings:
             return False
-        if self._range and (self._range.source, self._range.end) == (source.found, offset):
-            offset = self._range.start
-            length += self._range.size
-            self._range = None
-        self._settle()
-        self._range = Range(source.bucket.name, source.found, offset, offset + length)
-        self._drop_written(source)
+        if offset + length > source.size:
+            return False
+        with self._unless_failed():
+            if self._range and (self._range.source, self._range.end) == (source.found, offset):
+                self._range = replace(self._range, end=offset + length)
+            else:
+                self._settle()
+                self._range = Range(source.bucket.name, source.found, offset, offset + length)
+                self._drop_written(source)
         return True
 
     def close(self) -> None:
         """Complete the object."""
-        try:
+        with self._unless_failed():
             self._settle()
             if self._upload is None:
                 self._bucket.create(self._key, bytes(self._written))
                 return
             if self._written:
                 self._put(len(self._written))
-            with self._bucket.creating(self._key, self._token):
+            with self._bucket.creating(self._key, self._mark):
                 self._upload.complete(self._parts)
-        except BaseException:
-            self.abort()
-            raise
 
     def abort(self) -> None:
         """Give the object up."""
         if self._upload:
             self._upload.give_up()
+
+    @contextmanager
+    def _unless_failed(self) -> Iterator[None]:
+        if self._failed:
+            raise self._failed
+        try:
+            yield
+        except BaseException as error:
+            self._failed = error
+            self.abort()
+            raise
 
     def _drop_written(self, source: S3Reader) -> None:
         """Let the range begin earlier, if what was written stands before it in its source, too."""
@@ -110,5 +127,5 @@ class S3Writer:
 
     def _begun(self) -> Multipart:
         if self._upload is None:
-            self._upload = Multipart.begin(self._bucket, self._key, self._token)
+            self._upload = Multipart.begin(self._bucket, self._key, self._mark)
         return self._upload

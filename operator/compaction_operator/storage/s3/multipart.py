@@ -4,11 +4,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-
-from types_boto3_s3.type_defs import CompletedPartTypeDef
+from typing import TYPE_CHECKING
 
 from compaction_operator.storage.base import StorageError
 from compaction_operator.storage.s3.objects import Bucket, Object, S3Error, md5, naming
+
+if TYPE_CHECKING:
+    from types_boto3_s3.type_defs import CompletedPartTypeDef
 
 MIN_PART = 5 << 20
 """Smallest part but the last, in bytes: a rule of S3."""

@@ -7,15 +7,18 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
-from types_boto3_s3 import S3Client
-from types_boto3_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2RequestTypeDef
 
 from compaction_operator.api.stores import S3Connection
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.client import Pace, make_client
 from compaction_operator.storage.uri import S3_SCHEME, Location
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2RequestTypeDef
 
 DELETE_KEYS = 1000
 """Most keys of one deletion."""
@@ -28,9 +31,6 @@ TAKEN = {409, 412}
 
 _LAST = chr(0x10FFFF)
 """The last of all characters, to begin a listing behind a directory."""
-
-_PAUSES = (0.1, 0.5, 2.0)
-"""Seconds before the body of an object is asked for again. NB: the client's own retries end where a body begins."""
 
 
 class S3Error(StorageError):
@@ -55,11 +55,10 @@ def naming(uri: str, operation: str) -> Iterator[None]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         message = error.response.get("Error", {}).get("Message", "")
         raise S3Error(f"{uri}: {operation}: S3 answered {code}: {message}", code=code, status=status) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, RecursionError) as error:  # botocore follows a redirection that leads nowhere for ever
         message, code = str(error).partition("\n")[0], type(error).__name__
-        raise S3Error(
-            f"{uri}: {operation}: {message}", code=code, passing=isinstance(error, HTTPClientError)
-        ) from error
+        passing = isinstance(error, HTTPClientError)
+        raise S3Error(f"{uri}: {operation}: {message}", code=code, passing=passing) from error
     except KeyError as error:
         raise S3Error(f"{uri}: {operation}: the answer is not S3's: it lacks {error}") from error
     except OSError as error:
@@ -89,6 +88,7 @@ class Bucket:
     def __init__(self, name: str, settings: S3Connection, pace: Pace) -> None:
         self.name = name
         self.settings = settings
+        self._pauses = pace.pauses
         with naming(self.uri(""), "connect"):
             self.client: S3Client = make_client(settings, pace)
 
@@ -102,7 +102,7 @@ class Bucket:
             raise StorageError(f"{location} is not in the bucket {self.name}")
         return "/".join(location.names)
 
-    def pages(self, prefix: str, *, after: str = "", limit: int = 1000) -> Iterator[Page]:
+    def pages(self, prefix: str, after: str = "", *, limit: int = 1000) -> Iterator[Page]:
         """Yield the objects whose key begins with `prefix`, in order of their keys, `limit` at a time.
 
         NB: an answer that is cut off, or not S3's, could look like the end of the listing. And no delimiter is used,
@@ -134,7 +134,7 @@ class Bucket:
             if page.more and page.objects:
                 last = page.objects[-1].key
                 child, slash, _ = last.removeprefix(prefix).partition("/")
-                pages = self.pages(prefix, after=f"{prefix}{child}/{_LAST}" if slash else last)
+                pages = self.pages(prefix, f"{prefix}{child}/{_LAST}" if slash else last)
 
     def first(self, prefix: str) -> Object | None:
         """Return the first object whose key begins with `prefix`: that of the very key, if there is one."""
@@ -165,7 +165,7 @@ class Bucket:
             return b""
         bounds = f"bytes={start}-{start + length - 1}"
 
-        def ask() -> GetObjectOutputTypeDef:
+        def ask() -> "GetObjectOutputTypeDef":
             return self.client.get_object(Bucket=self.name, Key=found.key, Range=bounds, IfMatch=found.etag)
 
         data = self._body(found.key, ask)
@@ -177,8 +177,9 @@ class Bucket:
         """Return a whole object. Raises NotFoundError."""
         return self._body(key, lambda: self.client.get_object(Bucket=self.name, Key=key))
 
-    def _body(self, key: str, ask: Callable[[], GetObjectOutputTypeDef]) -> bytes:
-        for pause in (*_PAUSES, None):
+    def _body(self, key: str, ask: Callable[[], "GetObjectOutputTypeDef"]) -> bytes:
+        """Return the body of an answer. NB: the client's own retries end where a body begins."""
+        for pause in (*self._pauses, None):
             with self._reading(key):
                 answer = ask()
                 _confirm(answer["ETag"])

@@ -1,14 +1,16 @@
 """Two S3 servers that share no code, each with a bucket, and MinIO with one that keeps versions, too.
 
-A test with the fixture `bucket` runs on each, unless it is parametrized with ONLY_MINIO.
+A test with the fixture `bucket` runs on each, unless it says itself on which.
 NB: versitygw lists prefixes whose keys have nothing but older versions.
 """
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from botocore import endpoint as botocore_endpoint
+from botocore.retries.quota import RetryQuota
 from sandbox.s3.proxy import MisbehavingProxy
 from sandbox.s3.server import Kind, S3Server
 
@@ -23,15 +25,13 @@ QUICK = Pace(connect_seconds=1.0, read_seconds=1.0, attempts=2)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    asked = (marker.args[0] for marker in metafunc.definition.iter_markers("parametrize"))
-    if "kind" in metafunc.fixturenames and PARAMETERS not in asked:
+    asked = {marker.args[0] for marker in metafunc.definition.iter_markers("parametrize")}
+    if asked & {PARAMETERS, "kind"} or "kind" not in metafunc.fixturenames:
+        return
+    if "bucket" in metafunc.fixturenames:
         metafunc.parametrize(PARAMETERS, STORES.values(), scope="session", ids=STORES)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.s3)
+    else:
+        metafunc.parametrize("kind", ["minio", "versitygw"], scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -64,19 +64,48 @@ def place(storage: S3Storage) -> str:
 
 
 @pytest.fixture(scope="session")
-def proxy(server: S3Server) -> Iterator[MisbehavingProxy]:
+def running_proxy(server: S3Server) -> Iterator[MisbehavingProxy]:
     with MisbehavingProxy(server.endpoint) as running:
         yield running
 
 
+@pytest.fixture
+def proxy(running_proxy: MisbehavingProxy) -> Iterator[MisbehavingProxy]:
+    """It behaves well at first."""
+    running_proxy.behave()
+    yield running_proxy
+    running_proxy.behave()
+
+
 @pytest.fixture(scope="session")
-def shared_behind_proxy(server: S3Server, bucket: str, proxy: MisbehavingProxy) -> S3Storage:
-    return storage_at(server, bucket, pace=QUICK, endpoint=proxy.endpoint)
+def impatient(server: S3Server, bucket: str, running_proxy: MisbehavingProxy) -> S3Storage:
+    return storage_at(server, bucket, pace=QUICK, endpoint=running_proxy.endpoint)
 
 
 @pytest.fixture
-def behind_proxy(shared_behind_proxy: S3Storage, proxy: MisbehavingProxy) -> Iterator[S3Storage]:
-    """A storage whose calls go through the proxy, which behaves well at first."""
-    proxy.behave()
-    yield shared_behind_proxy
-    proxy.behave()
+def behind_proxy(impatient: S3Storage, proxy: MisbehavingProxy, monkeypatch: pytest.MonkeyPatch) -> S3Storage:
+    """A storage whose calls go through the proxy, and soon give up. The client neither waits nor loses patience."""
+    monkeypatch.setattr(botocore_endpoint, "time", SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr(RetryQuota, "acquire", lambda _quota, _amount: True)
+    return impatient
+
+
+@pytest.fixture(scope="session")
+def own_server(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that a test may stop. It is left running."""
+    with S3Server(tmp_path_factory.mktemp(f"own-{kind}"), kind=kind) as running:
+        storage_at(running, PLAIN).bucket.client.create_bucket(Bucket=PLAIN)
+        yield running
+
+
+@pytest.fixture
+def own_storage(own_server: S3Server) -> S3Storage:
+    return storage_at(own_server, PLAIN, pace=QUICK)
+
+
+@pytest.fixture
+def own_place(own_storage: S3Storage) -> str:
+    """The URI of a directory with one file."""
+    place = f"s3a://{PLAIN}/{uuid.uuid4().hex}"
+    own_storage.write(f"{place}/file", b"content")
+    return place

@@ -1,6 +1,7 @@
 """Directories that are no more than the beginnings of keys."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sandbox.s3.proxy import Answer, Call, Fault, Forward, MisbehavingProxy
@@ -19,8 +20,8 @@ def key_of(uri: str) -> str:
 
 
 def fill(storage: S3Storage, directory: str, number: int = MANY) -> None:
-    for index in range(number):
-        storage.bucket.client.put_object(Bucket=storage.bucket.name, Key=f"{key_of(directory)}/{index:05}", Body=b"12")
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda index: storage.write(f"{directory}/{index:05}", b"12"), range(number)))
 
 
 def test_a_deletion_never_reaches_a_longer_name(storage: S3Storage, place: str):

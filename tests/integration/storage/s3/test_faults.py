@@ -1,0 +1,194 @@
+"""A server that refuses, hangs, dies or answers by halves: an error in bounded time, which means "not known"."""
+
+import threading
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from sandbox.s3.proxy import Answer, Call, Forward, MisbehavingProxy, empty, half, instead, lost, refused
+from sandbox.s3.server import S3Server
+
+from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
+from compaction_operator.storage.s3 import S3Storage
+from tests.integration.storage.s3.conftest import PARAMETERS, QUICK, STORES, storage_at
+
+by_one_server = pytest.mark.parametrize(PARAMETERS, [STORES["minio"]], scope="session", ids=[""])
+"""The proxy's faults are the same before each."""
+
+ONCE = {
+    "throttled": refused(429, "TooManyRequests"),
+    "internal": refused(500, "InternalError"),
+    "slow-down": refused(503, "SlowDown"),
+    "lost": lost,
+    "half": half,
+}
+"""What a client tries again."""
+
+LASTING = {
+    **ONCE,
+    "forbidden": refused(403, "AccessDenied"),
+    "key-unknown": refused(403, "InvalidAccessKeyId"),
+    "no-bucket": refused(404, "NoSuchBucket"),
+    "nothing-there": refused(404, "PageNotFound"),
+    "conflict": refused(409, "ConditionalRequestConflict"),
+    "redirected": refused(301, "PermanentRedirect"),
+    "empty": empty,
+    "instead": instead,
+}
+
+OPERATIONS = ("list", "get", "head", "put", "delete")
+
+Use = Callable[[S3Storage, str], object]
+
+USES: dict[str, Use] = {
+    "list": lambda storage, place: storage.list(place),
+    "list_partition": lambda storage, place: storage.list_partition(place),
+    "read": lambda storage, place: storage.read(join(place, "file")),
+    "read_range": lambda storage, place: storage.reader(join(place, "file")).read(1, 3),
+    "write": lambda storage, place: storage.write(join(place, "new"), b"content"),
+    "exists": lambda storage, place: storage.exists(join(place, "file")),
+    "sync": lambda storage, place: storage.sync(join(place, "file")),
+    "delete_tree": lambda storage, place: storage.delete_tree(join(place, "file")),
+}
+
+
+@pytest.fixture
+def filled(storage: Storage, place: str) -> str:
+    storage.write(join(place, "file"), b"content")
+    return place
+
+
+@by_one_server
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("fault", ONCE)
+def test_what_passes_is_not_noticed(
+    behind_proxy: S3Storage, proxy: MisbehavingProxy, filled: str, use: str, fault: str
+):
+    """Each call fails once. The answer is that of a good day."""
+    proxy.misbehave(1, **dict.fromkeys(OPERATIONS, ONCE[fault]))
+    USES[use](behind_proxy, filled)
+    assert behind_proxy.exists(join(filled, "new")) == (use == "write")
+    assert behind_proxy.exists(join(filled, "file")) == (use != "delete_tree")
+
+
+@by_one_server
+@pytest.mark.parametrize(("use", "fault"), [pair for pair in product(USES, LASTING) if pair != ("write", "half")])
+def test_what_lasts_is_an_error_that_names_the_place(
+    behind_proxy: S3Storage, proxy: MisbehavingProxy, filled: str, use: str, fault: str
+):
+    """NotFoundError would let a table count as dropped, and AlreadyExistsError a name as taken.
+
+    NB: the answer to a PUT has no body, so there is no half of it.
+    """
+    proxy.behave(**dict.fromkeys(OPERATIONS, LASTING[fault]))
+    with pytest.raises(StorageError, match=filled.rpartition("/")[2]) as raised:
+        USES[use](behind_proxy, filled)
+    assert not isinstance(raised.value, NotFoundError | AlreadyExistsError)
+
+
+@by_one_server
+def test_a_condition_that_fails_for_no_reason_says_nothing_of_the_name(
+    behind_proxy: S3Storage, proxy: MisbehavingProxy, place: str
+):
+    proxy.behave(put=refused(412, "PreconditionFailed"))
+    with pytest.raises(StorageError, match="PreconditionFailed") as raised:
+        behind_proxy.write(join(place, "new"), b"content")
+    assert not isinstance(raised.value, AlreadyExistsError)
+
+
+def test_a_write_whose_answer_was_lost_knows_its_own_object(
+    behind_proxy: S3Storage, proxy: MisbehavingProxy, place: str
+):
+    """Not by the content: another writer's may be the same, and only one may believe that it was first."""
+    proxy.misbehave(1, put=lost)
+    behind_proxy.write(join(place, "file"), b"content")
+    assert proxy.calls["put"] == 2
+    with pytest.raises(AlreadyExistsError):
+        behind_proxy.write(join(place, "file"), b"content")
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(storage: S3Storage, filled: str):
+    reader = storage.reader(join(filled, "file"))
+    assert reader.read(0, 4) == b"cont"
+    storage.delete_tree(join(filled, "file"))
+    with pytest.raises(NotFoundError):
+        reader.read(0, 4)
+    storage.write(join(filled, "file"), b"CONTENT")
+    with pytest.raises(StorageError, match="replaced"):
+        reader.read(0, 4)
+
+
+@by_one_server
+def test_a_listing_that_ends_too_early_is_an_error(behind_proxy: S3Storage, proxy: MisbehavingProxy, filled: str):
+    """One that says that there is more, but not where."""
+
+    def cut_off(_call: Call, forward: Forward) -> Answer:
+        whole = forward()
+        body = whole.body.replace(b"<IsTruncated>false<", b"<IsTruncated>true<")
+        return Answer(whole.status, whole.headers, body)
+
+    proxy.behave(list=cut_off)
+    for listing in (behind_proxy.list, behind_proxy.list_partition, behind_proxy.delete_tree):
+        with pytest.raises(StorageError, match="NextContinuationToken"):
+            listing(filled)
+
+
+@pytest.mark.parametrize("kind", ["minio"], scope="session", ids=[""])
+@pytest.mark.parametrize("use", USES)
+def test_a_server_that_hangs_is_an_error_in_time(
+    own_server: S3Server, own_storage: S3Storage, own_place: str, use: str
+):
+    own_server.pause()
+    try:
+        with pytest.raises(StorageError, match=own_place.rpartition("/")[2]) as raised:
+            USES[use](own_storage, own_place)
+        assert not isinstance(raised.value, NotFoundError | AlreadyExistsError)
+    finally:
+        own_server.resume()
+    assert own_storage.exists(own_place)
+
+
+@pytest.mark.parametrize("kind", ["minio"], scope="session", ids=[""])
+@pytest.mark.parametrize("stop", [S3Server.kill, S3Server.pause])
+@pytest.mark.parametrize("step", ["copy_part", "list_parts", "complete", "head"])
+def test_a_publication_goes_on_when_the_server_is_back(
+    own_server: S3Server, own_storage: S3Storage, own_place: str, step: str, stop: Callable[[S3Server], None]
+):
+    """Killed or hung right at a step: nothing is there too early, and in the end all is."""
+    names = {f"base_1_v7/bucket_{number:05}": join(own_place, "file") for number in range(3)}
+    target = join(own_place, "base_1_v7")
+
+    lock, stopped, back = threading.Lock(), threading.Event(), threading.Event()
+
+    def stop_once(_call: Call, forward: Forward) -> Answer | None:
+        with lock:
+            if not stopped.is_set():
+                stop(own_server)
+                stopped.set()
+        return forward() if back.is_set() else None
+
+    with MisbehavingProxy(own_server.endpoint) as proxy:
+        driver = storage_at(own_server, own_storage.bucket.name, pace=QUICK, endpoint=proxy.endpoint)
+        own_storage.delete_tree(target)
+        uploads = () if step == "copy_part" else driver.uploads.begin(own_place, names)
+        proxy.behave(**{step: stop_once})
+        with pytest.raises(StorageError):
+            driver.uploads.complete(own_place, uploads or driver.uploads.begin(own_place, names))
+        own_server.resume() if stop is S3Server.pause else own_server.start()
+        back.set()
+        if not uploads:
+            assert not driver.exists(target)
+            uploads = driver.uploads.begin(own_place, names)
+        driver.uploads.complete(own_place, uploads)
+    assert len(own_storage.list(target)) == len(names)
+
+
+def test_a_deletion_goes_on_when_the_server_is_back(own_server: S3Server, own_storage: S3Storage, own_place: str):
+    for number in range(3):
+        own_storage.write(join(own_place, "delta_1_1", f"bucket_{number:05}"), b"rows")
+    own_server.kill()
+    with pytest.raises(StorageError):
+        own_storage.delete_tree(join(own_place, "delta_1_1"))
+    own_server.start()
+    assert own_storage.delete_tree(join(own_place, "delta_1_1")) == 12
+    assert not own_storage.exists(join(own_place, "delta_1_1"))
