@@ -35,6 +35,13 @@ def runner_on_hdfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         yield runner
 
 
+@pytest.fixture(scope="module")
+def runner_on_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanRunner]:
+    """Hive 4, with the tables on S3."""
+    with running("4.0.1", "s3", tmp_path_factory.mktemp("crash")) as runner:
+        yield runner
+
+
 @contextmanager
 def running(hive: Hive, storage: StorageKind, folder: Path) -> Iterator[PlanRunner]:
     """Start a plane, and Hive's reader of the same generation."""

@@ -1,11 +1,7 @@
 """A handful of the crash test's runs with the table on S3, each at a step where something is half done."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.integration.oracle.hive import HiveOracle
-from tests.soak.crash.conftest import SECONDS
 from tests.soak.crash.plan import Action, Fault, Moment, Plan, Role, Step, Wake
 from tests.soak.crash.runner import PlanRunner
 from tests.soak.crash.test_crash import require_right
@@ -33,18 +29,7 @@ BREAKS = {
 }
 
 
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanRunner]:
-    """A runner of plans on Hive 4 and S3."""
-    folder = tmp_path_factory.mktemp("crash") / "s3"
-    with (
-        HiveOracle(4) as oracle,
-        PlanRunner(folder, hive="4.0.1", oracle=oracle, storage="s3", seconds=SECONDS) as runner,
-    ):
-        yield runner
-
-
 @pytest.mark.parametrize("name", BREAKS)
-def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> None:
+def test_all_ends_as_if_nothing_had_broken(runner_on_s3: PlanRunner, name: str) -> None:
     """Rows, ROW__IDs and directories are right, and nothing is left behind, when {name}."""
-    require_right(runner, Plan(scenario="pair", faults=(BREAKS[name],)))
+    require_right(runner_on_s3, Plan(scenario="pair", faults=(BREAKS[name],)))
