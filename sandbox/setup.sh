@@ -28,9 +28,11 @@ trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null
+"$SANDBOX/hdfs/fetch.sh" > /dev/null
 start=$SECONDS
 [ ! -t 2 ] || show_build
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"
 [ $((SECONDS - start)) -lt 2 ] || printf 'sandbox: %-70s %4d s\n' "Kubernetes: the rest of its build" $((SECONDS - start)) >&2
 trap - EXIT
 "$CLUSTER/images.sh" build pause coredns
+for server in minio versitygw; do "$SANDBOX/s3/build.sh" "$server" > /dev/null; done
