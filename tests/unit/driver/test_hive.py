@@ -17,11 +17,11 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import WAITING_REASONS, DriverResult, Reason
-from compaction_operator.cleanup.fence import fence
+from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
-from compaction_operator.driver.hive import hive3, overlaps
+from compaction_operator.driver.hive import hive3, overlaps, pair
 from compaction_operator.driver.hive import older_snapshots as older
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
@@ -32,7 +32,7 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask
-from compaction_operator.metastore import MetastoreUnavailable, QueueEntry, QueueState, Target
+from compaction_operator.metastore import LockKind, MetastoreUnavailable, QueueEntry, QueueState, Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.support.metastore import FakeMetastore
@@ -117,7 +117,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 def run(
     *locations: Path | str,
-    locks: Held | None = None,
+    locks: Held | Locks | None = None,
     store: Store | None = None,
     metastore: FakeMetastore | None = None,
     reports: Reports | None = None,
@@ -141,7 +141,7 @@ def names(place: Path) -> set[str]:
 
 def failed(
     *locations: Path | str,
-    locks: Held | None = None,
+    locks: Held | Locks | None = None,
     store: Store | None = None,
     metastore: FakeMetastore | None = None,
     kind: CompactionType = CompactionType.MAJOR,
@@ -852,6 +852,158 @@ def test_a_pair_whose_second_rename_fails_is_completed_before_a_reader_can_start
     error = failed(place, metastore=with_deletes(), locks=Watched(), kind=CompactionType.MINOR)
     assert "Input/output error" in str(error)
     assert when_readers_come == [{"", "delete_"}]
+
+
+NO_ANSWER = "no answer from the NameNode"
+
+
+class Outage:
+    """A NameNode that does not answer for `calls` calls right after the first rename of a partition's pair."""
+
+    def __init__(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch, *, calls: float = float("inf"), passing: bool = True
+    ) -> None:
+        self.left = calls
+        self._place = place
+        self.begun = False
+        self._passing = passing
+        for name in ("publish", "rename", "exists"):
+            monkeypatch.setattr(LocalStorage, name, self._failing(getattr(LocalStorage, name)))
+
+    def _failing(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def method(storage: LocalStorage, *paths: str) -> Any:
+            if self.begun and self.left > 0:
+                self.left -= 1
+                raise StorageError(f"{paths[-1]}: {NO_ANSWER}", passing=self._passing)
+            answer = real(storage, *paths)
+            self.begun |= real.__name__ == "publish" and Path(paths[-1]).parent == self._place
+            return answer
+
+        return method
+
+
+@pytest.fixture
+def locks_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[FakeMetastore], Locks]]:
+    """Makes real locks. Those that are kept end with the test, as they do with the driver's process."""
+    made: list[Locks] = []
+    monkeypatch.setattr(pair, "RETRY_SECONDS", 0)
+
+    def make(metastore: FakeMetastore) -> Locks:
+        made.append(Locks(metastore.client(), REQUEST.table, agent="own"))
+        return made[-1]
+
+    yield make
+    for locks in made:
+        locks._kept = False
+        locks.release()
+
+
+def exclusive_locks(metastore: FakeMetastore) -> list[int]:
+    return [lock.lock_id for lock in metastore.locks if lock.type == LockKind.EXCLUSIVE]
+
+
+def halves(place: Path) -> set[str]:
+    return {name.rpartition("delta_")[0] for name in published(place) if "delta_" in name}
+
+
+def readable_at_unlock(metastore: FakeMetastore, place: Path) -> list[set[str]]:
+    """Record what is published each time an EXCLUSIVE lock is given back: readers may start right then."""
+    seen: list[set[str]] = []
+
+    def unlock(lock_id: int) -> None:
+        if lock_id in exclusive_locks(metastore):
+            seen.append(halves(place))
+
+    metastore.on("unlock", unlock)
+    return seen
+
+
+def test_a_pair_in_an_outage_is_completed_under_its_lock_when_the_store_is_back(
+    pairs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, locks_of: Callable[[FakeMetastore], Locks]
+) -> None:
+    """H3: a NameNode fails over between the two renames. To complete the pair takes a rename, too."""
+    metastore, outage = with_deletes(), Outage(pairs[0], monkeypatch, calls=5)
+    seen = readable_at_unlock(metastore, pairs[0])
+    error = failed(pairs[0], metastore=metastore, locks=locks_of(metastore), kind=CompactionType.MINOR)
+    assert (error.reason, NO_ANSWER in str(error)) == (Reason.STORAGE_UNAVAILABLE, True)
+    assert (outage.left, seen) == (0, [{"", "delete_"}])
+    assert metastore.locks == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("time is up", Reason.STORAGE_UNAVAILABLE),
+        ("SIGTERM", Reason.INTERRUPTED),
+        ("lasting error", Reason.UNREADABLE_FILE),
+    ],
+)
+def test_the_lock_of_a_pair_that_cannot_be_completed_is_kept_and_the_attempt_ends(
+    end: str,
+    reason: Reason,
+    pairs: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    locks_of: Callable[[FakeMetastore], Locks],
+) -> None:
+    """H3: readers are kept out until the controller has completed it, or the metastore takes the lock away."""
+
+    def retire_then(*where: Any) -> None:
+        monkeypatch.setattr(interruption._Asked, "yes", end == "SIGTERM")
+        retire(*where)
+
+    metastore = with_deletes()
+    Outage(pairs[0], monkeypatch, passing=end != "lasting error")
+    monkeypatch.setattr(pair, "COMPLETION_SECONDS", 0.0 if end == "time is up" else 600.0)
+    monkeypatch.setattr(pair, "retire", retire_then)
+    seen, locks = readable_at_unlock(metastore, pairs[0]), locks_of(metastore)
+    error = failed(*pairs, metastore=metastore, locks=locks, kind=CompactionType.MINOR)
+    assert (error.reason, "half of a pair may be published" in str(error)) == (reason, True)
+    assert (seen, len(exclusive_locks(metastore))) == ([], 1)
+    assert [len(halves(place)) for place in pairs] == [1, 0]
+    locks.guard()  # its heartbeat goes on until the process ends
+
+
+def test_a_pair_whose_names_are_taken_keeps_its_lock(
+    pairs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, locks_of: Callable[[FakeMetastore], Locks]
+) -> None:
+    """H3: another client has the name of its other half, so that the rename is refused for good."""
+    metastore, real = with_deletes(), LocalStorage.publish
+
+    def publish(self: LocalStorage, source: str, target: str) -> None:
+        if Path(target).name.startswith("delete_delta_"):
+            Path(target).mkdir(exist_ok=True)
+        real(self, source, target)
+
+    monkeypatch.setattr(LocalStorage, "publish", publish)
+    error = failed(*pairs, metastore=metastore, locks=locks_of(metastore), kind=CompactionType.MINOR)
+    assert "does not belong to the pair" in str(error)
+    assert (len(exclusive_locks(metastore)), halves(pairs[1])) == (1, set())
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_partition_that_may_not_be_written_to_any_more_holds_up_no_other_pair(
+    unknown: bool,
+    pairs: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    locks_of: Callable[[FakeMetastore], Locks],
+) -> None:
+    """Nothing of its pair is published, so its lock hides nothing; unless the store may still carry out the rename."""
+    metastore = with_deletes()
+
+    def denied(real: Callable[..., None]) -> Callable[..., None]:
+        def method(storage: LocalStorage, source: str, target: str) -> None:
+            if Path(target).parent == pairs[0]:
+                raise StorageError(f"{target}: Permission denied", passing=unknown and real.__name__ == "publish")
+            real(storage, source, target)
+
+        return method
+
+    for name in ("publish", "rename"):
+        monkeypatch.setattr(LocalStorage, name, denied(getattr(LocalStorage, name)))
+    error = failed(*pairs, metastore=metastore, locks=locks_of(metastore), kind=CompactionType.MINOR)
+    assert "Permission denied" in str(error)
+    assert [len(halves(place)) for place in pairs] == [0, 0 if unknown else 2]
+    assert len(exclusive_locks(metastore)) == len(metastore.locks) == unknown
 
 
 def test_an_interrupted_driver_begins_no_further_publication_and_leaves_no_staging(

@@ -59,6 +59,7 @@ class Locks:
         self._table = table
         self._agent = agent
         self._lock: _Lock | None = None
+        self._kept = False
         self._retries: int | None = None
 
     @property
@@ -96,12 +97,21 @@ class Locks:
         """Hold EXCLUSIVE on the partition (or table), and request SHARED_READ on the table again afterwards.
 
         Raises JobError (WaitingForExclusiveLock) naming the conflicting locks; SHARED_READ is requested then, too.
+        After `keep` the lock stays.
         """
         try:
             self._take_exclusive(partition)
             yield
         finally:
-            self._share_again()
+            if not self._kept:
+                self._share_again()
+
+    def keep(self) -> None:
+        """Keep the present lock alive until this process ends: `release` and the end of `exclusive` leave it.
+
+        The caller ends the attempt. Then the controller releases the lock, or the metastore times it out.
+        """
+        self._kept = True
 
     def in_transaction(self, partition: str | None, *, txn: int) -> int:
         """Take SHARED_READ on the partition (or table) in a transaction, whose end releases it; return the lock's id.
@@ -123,7 +133,9 @@ class Locks:
         return state.lock_id
 
     def release(self) -> None:
-        """Release the lock without a transaction, whether acquired or waiting."""
+        """Release the lock without a transaction, whether acquired or waiting, unless it is to be kept."""
+        if self._kept:
+            return
         lock, self._lock = self._lock, None
         if lock:
             lock.heartbeat.stop()

@@ -15,6 +15,7 @@ from compaction_operator.driver.errors import JobError, job_error
 from compaction_operator.driver.hive.checks import TableChanged, changes, refuse_queued
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.overlaps import explained
+from compaction_operator.driver.hive.pair import HalfPublished
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged
 from compaction_operator.driver.hive.publish import leave, needs_exclusive
 from compaction_operator.driver.merge.execute import merge
@@ -42,7 +43,7 @@ class Tally:
 
     def fail(self, error: JobError) -> None:
         """Record a partition's failure; raises it when it ends the whole attempt."""
-        if error.reason in FATAL_REASONS or isinstance(error, TableChanged):
+        if error.reason in FATAL_REASONS or isinstance(error, TableChanged | HalfPublished):
             raise error
         log.warning("%s: %s", error.reason, error)
         self.failures.append(error)

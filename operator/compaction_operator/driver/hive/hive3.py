@@ -1,12 +1,11 @@
 """The compaction protocol of Hive 3.1: a lock without a transaction, and bare names that are visible once renamed."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 
 from compaction_operator.acid.plan import CompactionPlan, Layout, with_guard
 from compaction_operator.api.request import Reason
-from compaction_operator.cleanup.fence import retire
 from compaction_operator.cleanup.places import hive3_refusal
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
@@ -15,10 +14,10 @@ from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.hive.older_snapshots import OlderSnapshots
 from compaction_operator.driver.hive.overlaps import Overlaps, refuse_left_by_worker
+from compaction_operator.driver.hive.pair import publish_pair
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, each, failed_at
 from compaction_operator.driver.hive.publish import needs_exclusive, publish
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared, listed, prepare
-from compaction_operator.storage import StorageError
 
 
 class Hive3(HiveProtocol):
@@ -108,17 +107,15 @@ class Hive3Batch(Held):
         target, locks = item.target, self._hive.locks
         if not item.plan.outputs:
             return
-        pair = needs_exclusive(item)
-        with locks.exclusive(target.partition or None) if pair else nullcontext():
-            if pair and (changed := changes(self._hive.attempt, [target]).get(target.partition)):
+        if not needs_exclusive(item):
+            self._overlaps.refuse_begun(target)
+            publish(item, guard=locks.guard)
+            return
+        with locks.exclusive(target.partition or None):
+            if changed := changes(self._hive.attempt, [target]).get(target.partition):
                 raise changed
             self._overlaps.refuse_begun(target)
-            try:
-                publish(item, guard=locks.guard)
-            except StorageError:
-                # Retire while the EXCLUSIVE lock is still held, not when it is given up: no reader may see half a pair.
-                retire(target.storage, target.location, target.staging_name)
-                raise
+            publish_pair(item, locks)
 
     def look_again(self, published: Sequence[Staged]) -> Iterator[Failed]:
         """Yield each partition where Hive's Worker has published across an output, or still may."""
