@@ -29,7 +29,7 @@ from compaction_operator.metastore import (
     TxnInfo,
     lock_name,
 )
-from compaction_operator.storage import Storage, StorageError
+from compaction_operator.storage import Storage, StorageError, is_passing
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Attempt:
 class Ended:
     """What an attempt had: its lock ids, its queue entries, and the transactions after its own were ended.
 
-    `unreachable` maps each partition whose staging could not be searched to the error.
+    `unreachable` maps each partition whose staging cannot be searched to the error, which a retry would not mend.
     """
 
     locks: frozenset[int]
@@ -93,10 +93,11 @@ def end_attempt(
 
     Without `whole` it ends only what is held for these places themselves: the driver may be working elsewhere.
     Published and committed results stay; afterwards the attempt can publish nothing more there. The staging goes first:
-    under an EXCLUSIVE lock no reader sees a half-published pair until the fence has completed it (hazard H3). An
-    unreachable place blocks no other; the lock on it alone is left to the metastore's timeout. The same holds for a
+    under an EXCLUSIVE lock no reader sees a half-published pair until the fence has completed it (hazard H3). A place
+    with a lasting error blocks no other; the lock on it alone is left to the metastore's timeout. The same holds for a
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
-    point. Raises the metastore client's errors. NB: uploads that journals name are revoked before (`revoke_uploads`).
+    point. Raises the metastore client's errors, and StorageError while the store of a place does not answer: what is
+    held then stays held. NB: uploads that journals name are revoked before (`revoke_uploads`).
     """
     unreachable = _fence(open_storage, attempt, places)
     concerned = {lock_name(place.partition) for place in places}
@@ -141,18 +142,29 @@ def revoke_uploads(open_storage: Callable[[str], Storage], entries: Iterable[Par
 
 
 def _fence(open_storage: Callable[[str], Storage], attempt: Attempt, places: Iterable[Place]) -> dict[str, str]:
-    """Remove the attempt's staging, and complete its half-published pairs; return the errors of unreachable places."""
-    unreachable: dict[str, str] = {}
+    """Remove the attempt's staging, and complete its half-published pairs; return the lasting errors of places.
+
+    Raises the first passing StorageError, after all places.
+    """
+    unreachable: dict[str, StorageError] = {}
     for place in places:
         try:
             report = fence_those(open_storage(place.location), place.location, attempt.staged)
         except StorageError as error:
             log.warning("%s: staging of attempt %s may remain: %s", place.location, attempt, error)
-            unreachable[place.partition] = str(error)
+            unreachable[place.partition] = error
         else:
             if report.rolled_forward:
                 log.info("%s: completed a half-published pair: %s", place.location, ", ".join(report.rolled_forward))
-    return unreachable
+    return lasting(unreachable)
+
+
+def lasting(errors: Mapping[str, StorageError]) -> dict[str, str]:
+    """Return the messages of the partitions' errors; raises the first passing one, since a retry can tell more."""
+    for error in errors.values():
+        if is_passing(error):
+            raise error
+    return {partition: str(error) for partition, error in errors.items()}
 
 
 def _abort_transactions(

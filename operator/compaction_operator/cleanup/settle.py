@@ -7,14 +7,14 @@ from datetime import datetime
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings, revoke_uploads
+from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings, lasting, revoke_uploads
 from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of, what_changed
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.readers import look, take_baseline
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
 from compaction_operator.metastore import MetastoreCalls
-from compaction_operator.storage import NotFoundError, Storage, StorageError, join
+from compaction_operator.storage import NotFoundError, Storage, StorageError, is_passing, join
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Settlement:
     """What is published of each partition, who read at that time, and what happened to partitions that are gone.
 
     `needed` are the recorded names of each partition that were not obsolete then. `unreachable` maps partitions whose
-    directory could not be read to the error: they count as not published, so that nothing of them is deleted.
+    directory cannot be read to the lasting error: they count as not published, so that nothing of them is deleted.
     """
 
     states: Mapping[str, PublishedState]
@@ -53,7 +53,8 @@ def settle(
     Only the fence and the end of its transactions make later answers final. The baseline comes last, so that it
     contains every reader that may have seen the old directories. Can be repeated until its result is stored. `whole` is
     for an attempt whose driver has ended or `is_lost`; without it only the journal's partitions are ended. Raises
-    StorageError if not even the table's directory is there, MetastoreError and UndecidedError: then nothing is settled.
+    StorageError if a store does not answer or not even the table's directory is there, MetastoreError and
+    UndecidedError: then nothing is settled.
     """
     revoke_uploads(open_storage, spec.partitions)
     attempt, table = Attempt(spec.compaction.uid, spec.compaction.attempt), spec.table.ref()
@@ -91,19 +92,21 @@ def _states(
     here: Sequence[PartitionEntry],
     ended: Ended,
 ) -> tuple[dict[str, PublishedState], dict[str, str]]:
-    """Return the state of each partition, and the error for each unreachable one.
+    """Return the state of each partition, and the lasting error for each unreachable one.
 
-    Raises StorageError if none is reachable and the table's directory is missing: its volume may come back.
+    Raises StorageError, after all partitions, if a store does not answer. Also if none is reachable and the table's
+    directory is missing: its volume may come back.
     """
     states: dict[str, PublishedState] = {}
-    unreachable = dict(ended.unreachable)
-    for entry in [entry for entry in here if entry.partition not in unreachable]:
+    errors: dict[str, StorageError] = {}
+    for entry in [entry for entry in here if entry.partition not in ended.unreachable]:
         fated = fate(entry, ended.txns, ended.queue) if entry.outputs else Fate.NONE_NEEDED
         try:
             storage = open_storage(entry.location)
             states[entry.partition] = _state(storage, hold_off, entry, fated, _names(storage, spec, entry))
         except StorageError as error:
-            unreachable[entry.partition] = str(error)
+            errors[entry.partition] = error
+    unreachable = {**ended.unreachable, **lasting(errors)}
     if here and not states and not _is_volume_there(open_storage, spec, here[0]):
         raise StorageError("; ".join(unreachable[entry.partition] for entry in here[:3]))
     return states, unreachable
@@ -126,7 +129,7 @@ def _needed(
 ) -> dict[str, tuple[str, ...]]:
     """Return the recorded names that are not obsolete now: the baseline lacks their later readers.
 
-    If that cannot be determined, these are all recorded names.
+    If that can never be determined, these are all recorded names. Raises StorageError if a store does not answer.
     """
     if not entries:
         return {}
@@ -142,6 +145,8 @@ def _needed_of(storage: Storage, now: Now, entry: PartitionEntry) -> tuple[str, 
         listing = list_directory(storage, entry.location)
         obsolete = now.obsolete(entry, listing)
     except (StorageError, ValueError) as unclear:
+        if is_passing(unclear):
+            raise
         log.warning("%s: deleting nothing: %s", entry.location, unclear)
         return entry.recorded
     return needed_of(entry, there=listing.names, obsolete=obsolete)

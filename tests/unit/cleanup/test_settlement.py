@@ -1,5 +1,7 @@
 """After an attempt's end: what is published is computed, and only then the readers from before are written down."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,19 +193,87 @@ def test_a_journal_is_settled_though_one_partition_cannot_be_reached(tmp_path: P
     assert settled.unreachable["prt=a"].reason == "StorageError"
 
 
+PAIR = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
+
+
+def _half_published(
+    place: Path, *, intent: str = json.dumps({"outputs": PAIR}), **changes: Any
+) -> tuple[CompactionCleanupSpec, FakeMetastore]:
+    """Make partition `prt=a` with half of a pair and its other half in staging, and `prt=b` with a minor's output."""
+    staging = "_compaction_u-1-p"
+    make_directory(place / "a", PAIR[0])
+    make_directory(place / "a" / staging, PAIR[1])
+    (place / "a" / staging / "_intent").write_text(intent)
+    make_directory(place / "b", MINOR)
+    entries = [entry(place / "a", partition="prt=a", outputs=PAIR), entry(place / "b", partition="prt=b")]
+    partitions = tuple(Partition(f"prt={name}", (name,), str(place / name), 100) for name in "ab")
+    return journal(place, *entries), metastore(place, partitions=partitions, **changes)
+
+
 def test_half_of_a_pair_that_cannot_be_completed_holds_up_no_other_partition(tmp_path: Path) -> None:
     """Its staging cannot be taken away: its other half is wherever that is, and is completed when it can be."""
-    pair = ("delta_0000001_0000004", "delete_delta_0000001_0000004")
-    staging = "_compaction_u-1-p"
-    make_directory(tmp_path / "a", pair[0])
-    make_directory(tmp_path / "a" / staging, pair[1])
-    (tmp_path / "a" / staging / "_intent").write_text("no JSON")
-    make_directory(tmp_path / "b", MINOR)
-    entries = [entry(tmp_path / "a", partition="prt=a", outputs=pair), entry(tmp_path / "b", partition="prt=b")]
-    partitions = tuple(Partition(f"prt={name}", (name,), str(tmp_path / name), 100) for name in "ab")
-    settled = _settle(journal(tmp_path, *entries), metastore(tmp_path, partitions=partitions))
+    settled = _settle(*_half_published(tmp_path, intent="no JSON"))
     assert settled.states == {"prt=a": PublishedState.NOT_PUBLISHED, "prt=b": PublishedState.PUBLISHED}
     assert "_intent cannot be read" in settled.unreachable["prt=a"].message
+
+
+def _no_answer(monkeypatch: pytest.MonkeyPatch, method: str, below: Path) -> None:
+    """Let a method of the storage get no answer for paths below a place."""
+    real = getattr(LocalStorage, method)
+
+    def call(self: LocalStorage, path: str, *more: str) -> Any:
+        if Path(path).is_relative_to(below):
+            raise StorageError(f"{path}: no answer from the NameNode", passing=True)
+        return real(self, path, *more)
+
+    monkeypatch.setattr(LocalStorage, method, call)
+
+
+def test_half_of_a_pair_is_settled_only_when_the_store_answers_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3: nothing is given up in an outage, and its EXCLUSIVE lock stays; the other partitions are fenced all the same.
+
+    What is stored once is never determined again.
+    """
+    held = (lock(7, agent=OWN_AGENT, partition="prt=a", type="EXCLUSIVE"),)
+    spec, source = _half_published(tmp_path, locks=held)
+    staging = make_directory(tmp_path / "b", "_compaction_u-1-p")
+    with monkeypatch.context() as outage:
+        _no_answer(outage, "rename", tmp_path / "a")
+        with pytest.raises(StorageError, match="no answer from the NameNode"):
+            _settle(spec, source)
+    assert (source.locks, staging.exists()) == (held, False)
+    settled = _settle(spec, source)
+    assert settled.states == dict.fromkeys(("prt=a", "prt=b"), PublishedState.PUBLISHED)
+    assert (names(tmp_path / "a"), settled.unreachable, source.locks) == (set(PAIR), {}, ())
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_a_partition_whose_store_does_not_answer_is_not_given_up(
+    answers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever listing has no answer: that of the fence, of what is published, or of what is obsolete."""
+    make_directory(tmp_path, MINOR)
+    left = answers
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def method(self: LocalStorage, path: str) -> Any:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise StorageError(f"{path}: no answer from the NameNode", passing=True)
+            return real(self, path)
+
+        return method
+
+    for name in ("list", "list_partition"):
+        monkeypatch.setattr(LocalStorage, name, counted(getattr(LocalStorage, name)))
+    spec, source = journal(tmp_path, entry(tmp_path)), metastore(tmp_path)
+    with pytest.raises(StorageError, match="no answer from the NameNode"):
+        _settle(spec, source)
+    settled = _settle(spec, source)
+    assert (settled.states, settled.needed) == ({"": PublishedState.PUBLISHED}, {"": ()})
 
 
 @pytest.mark.parametrize("volume", [True, False])

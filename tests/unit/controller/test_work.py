@@ -27,6 +27,7 @@ from compaction_operator.metastore import (
     Table,
     TxnInfo,
 )
+from compaction_operator.storage import LocalStorage, StorageError
 from tests.support.metastore import FakeMetastore, unavailable
 from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import make_directory, metastore_with, names
@@ -461,6 +462,25 @@ def test_burial_leaves_other_attempts_locks_alone(tmp_path: Path) -> None:
 
 def test_burial_without_a_metastore_is_to_be_tried_again(tmp_path: Path) -> None:
     assert work(unavailable()).end_attempt(attempt(1)) == REFUSED
+
+
+def test_burial_where_a_store_does_not_answer_is_to_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of a pair may be behind the attempt's lock (hazard H3)."""
+    make_directory(tmp_path, STAGING)
+    metastore = metastore_of(table(tmp_path), locks=(own_lock(7),))
+
+    def rename(_: LocalStorage, source: str, target: str) -> None:
+        raise StorageError(f"{source}: no answer for {target}", passing=True)
+
+    with monkeypatch.context() as outage:
+        outage.setattr(LocalStorage, "rename", rename)
+        trouble = work(metastore).end_attempt(attempt(1))
+    assert isinstance(trouble, Trouble)
+    assert (trouble.reason, "no answer" in trouble.message, metastore.asked("unlock")) == ("StorageError", True, [])
+    assert work(metastore).end_attempt(attempt(1)) is None
+    assert (names(tmp_path), metastore.asked("unlock")) == (set(), [7])
 
 
 def test_burial_of_a_dropped_table_has_nothing_to_do() -> None:
