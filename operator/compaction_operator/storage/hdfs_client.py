@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from hdfs_native import Client
 
@@ -32,7 +33,13 @@ OPTIONS = {
 }
 """hdfs-native tries the NameNodes of a name service in turn. NB: its defaults take three minutes when all are dead.
 This module repeats itself."""
-_NAME_SERVICES = re.compile(r"<name>\s*dfs\.ha\.namenodes\.([^<\s]+)\s*</name>")
+PROVIDER = "dfs.client.failover.proxy.provider"
+ACTIVE_ONLY = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+"""NB: the providers for observers let a client list what an observer, which lags behind, knows. hdfs-native asks the
+active NameNode for its state only before its first change, so a fence could miss the folder of another driver."""
+_NAME_SERVICES = re.compile(
+    r"<name>\s*(?:dfs\.ha\.namenodes|dfs\.client\.failover\.proxy\.provider)\.([^<\s]+)\s*</name>"
+)
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)', re.DOTALL)
@@ -116,9 +123,14 @@ class HdfsClient:
             raise self._translated(error, path, operation) from error
 
     def _connected(self, path: str) -> Client:
+        """Return the client, making one if there is none. NB: outside the lock, which must never be held for long."""
         with self._lock:
-            if self._client is None:
-                self._client = self._connect(path)
+            if self._client is not None:
+                return self._client
+            any_order = self._any_order
+        made = self._connect(path, any_order=any_order)
+        with self._lock:
+            self._client = self._client or made
             return self._client
 
     def _forget(self, client: Client | None) -> None:
@@ -127,7 +139,7 @@ class HdfsClient:
             if self._client is client:
                 self._client, self._any_order = None, True
 
-    def _connect(self, path: str) -> Client:
+    def _connect(self, path: str, *, any_order: bool) -> Client:
         """Raises StorageError, and never NotFoundError: a missing configuration says nothing about the path."""
         folder = self._settings.mount_path if self._settings else os.environ.get("HADOOP_CONF_DIR")
         if folder and not any((Path(folder) / name).exists() for name in _FILES):
@@ -138,7 +150,7 @@ class HdfsClient:
         try:
             return Client(
                 self._uri,
-                OPTIONS | (_any_order(folder) if folder and self._any_order else {}),
+                OPTIONS | self._of_name_services(folder, any_order=any_order),
                 folder,
                 kerberos_principal=login.client_principal if login else None,
                 kerberos_keytab=login.keytab if login else None,
@@ -148,6 +160,12 @@ class HdfsClient:
             raise
         except BaseException as error:
             raise StorageError(f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}") from error
+
+    def _of_name_services(self, folder: str | None, *, any_order: bool) -> dict[str, str]:
+        """Return the settings of each name service that the client may reach, also by viewfs or as the default."""
+        names = {urlsplit(self._uri).netloc.partition(":")[0], *_name_services(folder or _folder_by_default())} - {""}
+        order = {f"dfs.client.failover.random.order.{name}": "true" for name in names} if any_order else {}
+        return {f"{PROVIDER}.{name}": ACTIVE_ONLY for name in names} | order
 
     def _translated(self, error: BaseException, path: str, operation: str) -> StorageError | _Passing:
         """Return the error of the protocol. Only what HDFS itself says is "not there" or "exists already"."""
@@ -168,11 +186,15 @@ class HdfsClient:
         return f" (as {login.client_principal}, by the keytab {login.keytab})" if login else ""
 
 
-def _any_order(folder: str) -> dict[str, str]:
-    """Return the settings that make clients ask the NameNodes of each name service in any order."""
+def _name_services(folder: str) -> set[str]:
+    """Return the name services, and the hosts with a proxy provider, in a folder with Hadoop's configuration."""
     files = (Path(folder) / name for name in _FILES)
-    names = {name for file in files if file.exists() for name in _NAME_SERVICES.findall(file.read_text())}
-    return {f"dfs.client.failover.random.order.{name}": "true" for name in names}
+    return {name for file in files if file.exists() for name in _NAME_SERVICES.findall(file.read_text())}
+
+
+def _folder_by_default() -> str:
+    """Return the folder that hdfs-native reads when none is given."""
+    return str(Path(os.environ.get("HADOOP_HOME", os.devnull)) / "etc/hadoop")
 
 
 def _passes(error: BaseException) -> bool:
