@@ -46,8 +46,21 @@ _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)', r
 _REFUSED = frozenset({"StandbyException", "SafeModeException", "RetriableException"})
 """The NameNode has not carried the call out and may do so later (org.apache.hadoop.ipc, …server.namenode)."""
 _KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "(.*)"\)', re.DOTALL)
-_PASSING = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot contact any KDC")
+_REPEATED = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot contact any KDC")
+"""What is worth a repetition within the call's time."""
+_LASTING = re.compile(
+    r"^\w*(AccessControl|Authorization|Quota\w*Exceeded|QuotaExceeded|NotDirectory|NotEmptyDirectory|InvalidPath|FSLimit"
+    r"|Unresolved|Snapshot|UnsupportedOperation|IllegalArgument|NoSuchMethod|NoSuchProtocol)[\w$]*Exception\b"
+    r"|^(ChecksumError|Invalid(Argument|Path)|Unsupported\w+|UrlParseError|XmlParseError|NoSASLMechanism)\b"
+    r"|^IOException: .*(must both be directories|encryption zone)"
+    r"|SIMPLE authentication|not found in Kerberos database"
+)
+"""What no later call mends by itself. NB: all else may pass: a NameNode says IOException when no DataNode has space or
+time for a block, and a login fails while the clock is wrong or a secret is being replaced."""
 _LOGIN = re.compile(r"^(Kerberos|SASLError|NoSASLMechanism)|GSS|SIMPLE authentication", re.IGNORECASE)
+
+
+_ANSWERS = (FileNotFoundError, FileExistsError, IsADirectoryError)
 
 
 class _Passing(Exception):  # noqa: N818 # it never leaves this module
@@ -143,10 +156,10 @@ class HdfsClient:
         """Raises StorageError, and never NotFoundError: a missing configuration says nothing about the path."""
         folder = self._settings.mount_path if self._settings else os.environ.get("HADOOP_CONF_DIR")
         if folder and not any((Path(folder) / name).exists() for name in _FILES):
-            raise StorageError(f"cannot reach {path}: {folder} has neither {_FILES[0]} nor {_FILES[1]}")
+            raise StorageError(f"cannot reach {path}: {folder} has neither {_FILES[0]} nor {_FILES[1]}", passing=True)
         login = self._settings.kerberos if self._settings else None
         if login and not os.access(login.keytab, os.R_OK):
-            raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}")
+            raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}", passing=True)
         try:
             return Client(
                 self._uri,
@@ -159,7 +172,8 @@ class HdfsClient:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            raise StorageError(f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}") from error
+            message = f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}"
+            raise StorageError(message, passing=_passes(error)) from error
 
     def _of_name_services(self, folder: str | None, *, any_order: bool) -> dict[str, str]:
         """Return the settings of each name service that the client may reach, also by viewfs or as the default."""
@@ -177,9 +191,9 @@ class HdfsClient:
             return AlreadyExistsError(f"{path} exists already")
         if _LOGIN.search(reason):
             message += self._identity()
-        if (refused := reason.partition(":")[0] in _REFUSED) or _passes(error):
+        if (refused := reason.partition(":")[0] in _REFUSED) or _is_repeated(error):
             return _Passing(message, refused=refused)
-        return StorageError(message)
+        return StorageError(message, passing=_passes(error))
 
     def _identity(self) -> str:
         login = self._settings.kerberos if self._settings else None
@@ -197,11 +211,17 @@ def _folder_by_default() -> str:
     return str(Path(os.environ.get("HADOOP_HOME", os.devnull)) / "etc/hadoop")
 
 
-def _passes(error: BaseException) -> bool:
-    """Whether a later call may succeed: a connection broke or could not be made, or a DataNode did not serve."""
+def _is_repeated(error: BaseException) -> bool:
+    """Whether a connection broke or could not be made, or a DataNode did not serve."""
     if isinstance(error, OSError):
-        return not isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError)
-    return _PASSING.search(str(error)) is not None
+        return not isinstance(error, _ANSWERS)
+    return _REPEATED.search(str(error)) is not None
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether a later call may succeed. NB: a panic, and an error of Python, are faults of a program."""
+    may = isinstance(error, OSError | RuntimeError) and not isinstance(error, (*_ANSWERS, NotImplementedError))
+    return may and _LASTING.search(_reason(error)) is None
 
 
 def _reason(error: BaseException) -> str:

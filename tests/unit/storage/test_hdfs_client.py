@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sandbox.hdfs.server import write_properties
 
-from compaction_operator.api.stores import Hdfs
+from compaction_operator.api.stores import Hdfs, KerberosLogin
 from compaction_operator.storage import NotFoundError, StorageError, hdfs_client
 from compaction_operator.storage.hdfs import connect
 
@@ -135,3 +135,82 @@ def test_of_clients_that_are_made_at_once_the_first_is_kept(slow: list[threading
         with suppress(StorageError):
             answers.append(number())
     assert answers[0] <= earlier
+
+
+def _raised(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> StorageError:
+    """Return the error of a change of which hdfs-native raises `error`."""
+    monkeypatch.setattr(hdfs_client, "Client", lambda *_, **_kwargs: None)
+    client = hdfs_client.HdfsClient("hdfs://nn1:8020", None, timeout=0.1)
+
+    def fail(_: object) -> None:
+        raise error
+
+    with pytest.raises(StorageError) as raised:
+        client.change("hdfs://nn1:8020/table", "change", fail)
+    return raised.value
+
+
+def _answered(name: str, message: str) -> RuntimeError:
+    return RuntimeError(f'RPCError("{name}", "{message}\\n\\tat org.apache.hadoop.Some.method(Some.java:1)")')
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _answered("java.io.IOException", "File /f could only be written to 0 of the 1 minReplication nodes."),
+        _answered("org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException", "Not replicated yet: /f"),
+        _answered("org.apache.hadoop.hdfs.server.federation.router.NoNamenodesAvailableException", "No namenodes"),
+        _answered("java.net.ConnectException", "Call From router to nn1:8020 failed on connection exception"),
+        _answered("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create file"),
+        _answered("org.apache.hadoop.security.token.SecretManager$InvalidToken", "token is expired"),
+        RuntimeError('OperationFailed("Failed to complete file in time")'),
+        RuntimeError('DataTransferError("Failed to read block")'),
+        RuntimeError('GSSAPIError(GssMajorCodes(851968), 0, "Clock skew too great")'),
+        RuntimeError('GSSAPIError(GssMajorCodes(851968), 0, "Preauthentication failed")'),
+        ConnectionRefusedError("Connection refused"),
+    ],
+    ids=str,
+)
+def test_a_fault_that_may_pass_is_said_to(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _raised(error, monkeypatch).passing
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _answered("org.apache.hadoop.security.AccessControlException", "Permission denied: user=alice"),
+        _answered("org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException", "Modification on a snapshot"),
+        _answered("org.apache.hadoop.security.authorize.AuthorizationException", "User a is not allowed"),
+        _answered("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota is exceeded"),
+        _answered("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException", "The NameSpace quota is exceeded"),
+        _answered("org.apache.hadoop.hdfs.protocol.QuotaByStorageTypeExceededException", "Quota by storage type"),
+        _answered("org.apache.hadoop.fs.ParentNotDirectoryException", "/f is not a directory"),
+        _answered("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException", "/d is non empty"),
+        _answered("org.apache.hadoop.fs.InvalidPathException", "Invalid path name"),
+        _answered("org.apache.hadoop.hdfs.protocol.UnresolvedPathException", "/link"),
+        _answered("org.apache.hadoop.hdfs.protocol.SnapshotException", "The directory cannot be deleted"),
+        _answered("org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException", "limit"),
+        _answered("java.lang.UnsupportedOperationException", "Symlinks not supported"),
+        _answered("org.apache.hadoop.ipc.RpcNoSuchMethodException", "Unknown method"),
+        _answered("java.io.IOException", "/a can't be moved from an encryption zone."),
+        RuntimeError('InvalidArgument("No NameNode hosts found")'),
+        RuntimeError("ChecksumError"),
+        FileNotFoundError("Path is not a file: /d"),
+        IsADirectoryError("/d"),
+        NotImplementedError("a feature"),
+        TypeError("of a program"),
+    ],
+    ids=str,
+)
+def test_a_fault_that_lasts_is_not_said_to_pass(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not _raised(error, monkeypatch).passing
+
+
+def test_a_configuration_or_keytab_that_is_being_replaced_may_be_there_later(tmp_path: Path) -> None:
+    login = KerberosLogin(client_principal="alice", keytab=str(tmp_path / "keytab"))
+    settings = Hdfs(config_map="hadoop", mount_path=str(tmp_path), kerberos=login)
+    for missing in ("neither core-site.xml", "the keytab cannot be read"):
+        with pytest.raises(StorageError, match=missing) as raised:
+            connect("hdfs", "127.0.0.1:1", settings).exists("hdfs://127.0.0.1:1/table")
+        assert raised.value.passing
+        write_properties(tmp_path / "core-site.xml", {})
