@@ -10,7 +10,7 @@ from sandbox.hdfs.server import write_properties
 
 from compaction_operator.api.stores import Hdfs, KerberosLogin
 from compaction_operator.storage import NotFoundError, StorageError, hdfs_client
-from compaction_operator.storage.hdfs import connect
+from compaction_operator.storage.hdfs import HdfsWriter, connect
 
 
 @pytest.mark.parametrize(
@@ -214,3 +214,24 @@ def test_a_configuration_or_keytab_that_is_being_replaced_may_be_there_later(tmp
             connect("hdfs", "127.0.0.1:1", settings).exists("hdfs://127.0.0.1:1/table")
         assert raised.value.passing
         write_properties(tmp_path / "core-site.xml", {})
+
+
+@pytest.mark.parametrize("operation", ["write", "close"])
+def test_a_refused_piece_is_not_written_again(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """hdfs-native may have taken a part of it, and the NameNode refused the next block."""
+    monkeypatch.setattr(hdfs_client, "Client", lambda *_, **_kwargs: None)
+    pieces: list[bytes] = []
+
+    class Refusing:
+        def write(self, piece: bytes = b"") -> None:
+            pieces.append(piece)
+            raise _answered("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot add block")
+
+        close = write
+
+    client = hdfs_client.HdfsClient("hdfs://nn1:8020", None, timeout=10)
+    writer = HdfsWriter(client, "hdfs://nn1:8020/f", Refusing())
+    with pytest.raises(StorageError, match="SafeModeException") as raised:
+        writer.write(b"rows") if operation == "write" else writer.close()
+    assert raised.value.passing
+    assert len(pieces) == 1
