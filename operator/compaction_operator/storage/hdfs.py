@@ -31,9 +31,9 @@ from compaction_operator.storage.base import (
     Listed,
     NotFoundError,
     StorageError,
-    list_side_by_side,
 )
 from compaction_operator.storage.hdfs_client import HdfsClient
+from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import Location
 
 TIMEOUT_SECONDS = 60.0

@@ -53,6 +53,19 @@ def options(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 OBSERVERS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
 
 
+@pytest.fixture(params=["settings", "HADOOP_CONF_DIR", "HADOOP_HOME"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hdfs | None:
+    """A configuration with two name services, found by the settings or by the environment."""
+    folder = tmp_path / "etc/hadoop"
+    folder.mkdir(parents=True)
+    write_properties(folder / "core-site.xml", {"dfs.ha.namenodes.warehouse": "nn1,nn2"})
+    write_properties(folder / "hdfs-site.xml", {f"{hdfs_client.PROVIDER}.archive": OBSERVERS})
+    if request.param == "settings":
+        return Hdfs(config_map="hadoop", mount_path=str(folder))
+    monkeypatch.setenv(request.param, str(tmp_path if request.param == "HADOOP_HOME" else folder))
+    return None
+
+
 @pytest.mark.parametrize(
     ("uri", "names"),
     [
@@ -62,25 +75,13 @@ OBSERVERS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider
         ("viewfs://all", {"all", "warehouse", "archive"}),
     ],
 )
-@pytest.mark.parametrize("found_by", ["settings", "HADOOP_CONF_DIR", "HADOOP_HOME"])
 def test_no_listing_comes_from_an_observer(
-    uri: str,
-    names: set[str],
-    found_by: str,
-    options: list[dict[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    uri: str, names: set[str], options: list[dict[str, str]], settings: Hdfs | None
 ) -> None:
     """An observer lags behind: a fence would miss the staging folder of another driver."""
-    folder = tmp_path / "etc/hadoop"
-    folder.mkdir(parents=True)
-    write_properties(folder / "core-site.xml", {"dfs.ha.namenodes.warehouse": "nn1,nn2"})
-    write_properties(folder / "hdfs-site.xml", {f"{hdfs_client.PROVIDER}.archive": OBSERVERS})
-    settings = Hdfs(config_map="hadoop", mount_path=str(folder)) if found_by == "settings" else None
-    if settings is None:
-        monkeypatch.setenv(found_by, str(folder if found_by == "HADOOP_CONF_DIR" else tmp_path))
+    scheme, _, authority = uri.partition("://")
     with pytest.raises(StorageError, match="unreachable"):
-        connect(*uri.split("://"), settings).exists(f"{uri}/table")
+        connect(scheme, authority, settings).exists(f"{uri}/table")
     providers = {key: value for key, value in options[0].items() if key.startswith(hdfs_client.PROVIDER)}
     assert providers == {f"{hdfs_client.PROVIDER}.{name}": hdfs_client.ACTIVE_ONLY for name in names}
 
@@ -128,7 +129,7 @@ def test_of_clients_that_are_made_at_once_the_first_is_kept(slow: list[threading
 
     with pytest.raises(StorageError, match="no answer for"):
         number()
-    earlier, answers = len(slow), []
+    earlier, answers = len(slow), list[int]()
     for event in slow:
         event.set()
     while not answers:
