@@ -1,7 +1,6 @@
 """Storage protocol, and its errors."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -102,7 +101,10 @@ class Storage(Protocol):
         ...
 
     def list_partitions(self, paths: Collection[str]) -> "dict[str, Listed]":
-        """Do what `list_partition` does for many directories, side by side; an error is that of its directory alone."""
+        """Do what `list_partition` does for many directories, side by side; an error is that of its directory alone.
+
+        If the store does not answer, the rest is not asked for (`Silence`).
+        """
         ...
 
     def read(self, path: str) -> bytes:
@@ -153,21 +155,6 @@ class Storage(Protocol):
 
 Listed = Listing | StorageError
 """The listing of a directory, or why there is none."""
-
-_AT_ONCE = 16
-
-
-def list_side_by_side(list_partition: Callable[[str], Listing], paths: Collection[str]) -> dict[str, Listed]:
-    """List directories one by one, some of them at the same time."""
-
-    def listed(path: str) -> Listed:
-        try:
-            return list_partition(path)
-        except StorageError as error:
-            return error
-
-    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(paths)))) as threads:
-        return dict(zip(paths, threads.map(listed, paths), strict=True))
 
 
 class Uploads(Protocol):

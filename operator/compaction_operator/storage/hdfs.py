@@ -31,9 +31,9 @@ from compaction_operator.storage.base import (
     Listed,
     NotFoundError,
     StorageError,
-    list_side_by_side,
 )
 from compaction_operator.storage.hdfs_client import HdfsClient
+from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import Location
 
 TIMEOUT_SECONDS = 60.0
@@ -107,11 +107,11 @@ class HdfsWriter:
         self._change("close", lambda writer: writer.close())
 
     def _change(self, operation: str, call: Any) -> None:
-        """NB: a call that was given up may still write; another after it would leave a gap or repeat bytes."""
+        """NB: a call that failed may have written a part; another after it would leave a gap or repeat bytes."""
         if self._writer is None:
             raise StorageError(f"cannot {operation} {self._path}: an earlier write failed")
         writer, self._writer = self._writer, None
-        self._client.change(self._path, operation, lambda _: call(writer))
+        self._client.once(self._path, operation, lambda _: call(writer))
         self._writer = writer
 
 

@@ -1,6 +1,8 @@
 """Calls to HDFS by hdfs-native: time-outs, repetition, and errors that name the location and the operation.
 
-hdfs-native has no time-outs. When the connection breaks, or no answer comes, a change may have been carried out.
+hdfs-native has no time-outs. When the connection breaks, or no answer comes, a change may have been carried out. Then
+hdfs-native 0.14.7 sends it no second time (measured for `rename2` and `delete`), and a look up to six times; 0.14.1
+repeats both.
 """
 
 import os
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from hdfs_native import Client
 
@@ -32,15 +35,34 @@ OPTIONS = {
 }
 """hdfs-native tries the NameNodes of a name service in turn. NB: its defaults take three minutes when all are dead.
 This module repeats itself."""
-_NAME_SERVICES = re.compile(r"<name>\s*dfs\.ha\.namenodes\.([^<\s]+)\s*</name>")
+PROVIDER = "dfs.client.failover.proxy.provider"
+ACTIVE_ONLY = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+"""NB: the providers for observers let a client list what an observer, which lags behind, knows. hdfs-native asks the
+active NameNode for its state only before its first change, so a fence could miss the folder of another driver."""
+_NAME_SERVICES = re.compile(
+    r"<name>\s*(?:dfs\.ha\.namenodes|dfs\.client\.failover\.proxy\.provider)\.([^<\s]+)\s*</name>"
+)
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)', re.DOTALL)
 _REFUSED = frozenset({"StandbyException", "SafeModeException", "RetriableException"})
 """The NameNode has not carried the call out and may do so later (org.apache.hadoop.ipc, …server.namenode)."""
 _KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "(.*)"\)', re.DOTALL)
-_PASSING = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot contact any KDC")
+_REPEATED = re.compile(r"^(DataTransferError|BlocksNotFound|IOError)|Cannot contact any KDC")
+"""What is worth a repetition within the call's time."""
+_LASTING = re.compile(
+    r"^\w*(AccessControl|Authorization|Quota\w*Exceeded|QuotaExceeded|NotDirectory|NotEmptyDirectory|InvalidPath|FSLimit"
+    r"|Unresolved|Snapshot|UnsupportedOperation|IllegalArgument|NoSuchMethod|NoSuchProtocol)[\w$]*Exception\b"
+    r"|^(ChecksumError|Invalid(Argument|Path)|Unsupported\w+|UrlParseError|XmlParseError|NoSASLMechanism)\b"
+    r"|^IOException: .*(must both be directories|encryption zone)"
+    r"|SIMPLE authentication|not found in Kerberos database"
+)
+"""What no later call mends by itself. NB: all else may pass: a NameNode says IOException when no DataNode has space or
+time for a block, and a login fails while the clock is wrong or a secret is being replaced."""
 _LOGIN = re.compile(r"^(Kerberos|SASLError|NoSASLMechanism)|GSS|SIMPLE authentication", re.IGNORECASE)
+
+
+_ANSWERS = (FileNotFoundError, FileExistsError, IsADirectoryError)
 
 
 class _Passing(Exception):  # noqa: N818 # it never leaves this module
@@ -82,6 +104,13 @@ class HdfsClient:
         """
         return self._repeat(path, operation, call, patience=self._timeout, only_refused=True)
 
+    def once(self, path: str, operation: str, call: Callable[[Client], T]) -> T:
+        """Make a call that must not be repeated, even if HDFS refused it. Raises as `change` does."""
+        try:
+            return self._attempt(path, operation, call, self._timeout)
+        except _Passing as passing:
+            raise passing.error from passing.__cause__
+
     def _repeat(
         self, path: str, operation: str, call: Callable[[Client], T], *, patience: float, only_refused: bool
     ) -> T:
@@ -116,9 +145,14 @@ class HdfsClient:
             raise self._translated(error, path, operation) from error
 
     def _connected(self, path: str) -> Client:
+        """Return the client, making one if there is none. NB: outside the lock, which must never be held for long."""
         with self._lock:
-            if self._client is None:
-                self._client = self._connect(path)
+            if self._client is not None:
+                return self._client
+            any_order = self._any_order
+        made = self._connect(path, any_order=any_order)
+        with self._lock:
+            self._client = self._client or made
             return self._client
 
     def _forget(self, client: Client | None) -> None:
@@ -127,18 +161,18 @@ class HdfsClient:
             if self._client is client:
                 self._client, self._any_order = None, True
 
-    def _connect(self, path: str) -> Client:
+    def _connect(self, path: str, *, any_order: bool) -> Client:
         """Raises StorageError, and never NotFoundError: a missing configuration says nothing about the path."""
         folder = self._settings.mount_path if self._settings else os.environ.get("HADOOP_CONF_DIR")
         if folder and not any((Path(folder) / name).exists() for name in _FILES):
-            raise StorageError(f"cannot reach {path}: {folder} has neither {_FILES[0]} nor {_FILES[1]}")
+            raise StorageError(f"cannot reach {path}: {folder} has neither {_FILES[0]} nor {_FILES[1]}", passing=True)
         login = self._settings.kerberos if self._settings else None
         if login and not os.access(login.keytab, os.R_OK):
-            raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}")
+            raise StorageError(f"cannot reach {path}: the keytab cannot be read{self._identity()}", passing=True)
         try:
             return Client(
                 self._uri,
-                OPTIONS | (_any_order(folder) if folder and self._any_order else {}),
+                OPTIONS | self._of_name_services(folder, any_order=any_order),
                 folder,
                 kerberos_principal=login.client_principal if login else None,
                 kerberos_keytab=login.keytab if login else None,
@@ -147,7 +181,14 @@ class HdfsClient:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            raise StorageError(f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}") from error
+            message = f"cannot reach {path}: {self._uri}: {_reason(error)}{self._identity()}"
+            raise StorageError(message, passing=_passes(error)) from error
+
+    def _of_name_services(self, folder: str | None, *, any_order: bool) -> dict[str, str]:
+        """Return the settings of each name service that the client may reach, also by viewfs or as the default."""
+        names = {urlsplit(self._uri).netloc.partition(":")[0], *_name_services(folder or _folder_by_default())} - {""}
+        order = {f"dfs.client.failover.random.order.{name}": "true" for name in names} if any_order else {}
+        return {f"{PROVIDER}.{name}": ACTIVE_ONLY for name in names} | order
 
     def _translated(self, error: BaseException, path: str, operation: str) -> StorageError | _Passing:
         """Return the error of the protocol. Only what HDFS itself says is "not there" or "exists already"."""
@@ -159,27 +200,37 @@ class HdfsClient:
             return AlreadyExistsError(f"{path} exists already")
         if _LOGIN.search(reason):
             message += self._identity()
-        if (refused := reason.partition(":")[0] in _REFUSED) or _passes(error):
+        if (refused := reason.partition(":")[0] in _REFUSED) or _is_repeated(error):
             return _Passing(message, refused=refused)
-        return StorageError(message)
+        return StorageError(message, passing=_passes(error))
 
     def _identity(self) -> str:
         login = self._settings.kerberos if self._settings else None
         return f" (as {login.client_principal}, by the keytab {login.keytab})" if login else ""
 
 
-def _any_order(folder: str) -> dict[str, str]:
-    """Return the settings that make clients ask the NameNodes of each name service in any order."""
+def _name_services(folder: str) -> set[str]:
+    """Return the name services, and the hosts with a proxy provider, in a folder with Hadoop's configuration."""
     files = (Path(folder) / name for name in _FILES)
-    names = {name for file in files if file.exists() for name in _NAME_SERVICES.findall(file.read_text())}
-    return {f"dfs.client.failover.random.order.{name}": "true" for name in names}
+    return {name for file in files if file.exists() for name in _NAME_SERVICES.findall(file.read_text())}
+
+
+def _folder_by_default() -> str:
+    """Return the folder that hdfs-native reads when none is given."""
+    return str(Path(os.environ.get("HADOOP_HOME", os.devnull)) / "etc/hadoop")
+
+
+def _is_repeated(error: BaseException) -> bool:
+    """Whether a connection broke or could not be made, or a DataNode did not serve."""
+    if isinstance(error, OSError):
+        return not isinstance(error, _ANSWERS)
+    return _REPEATED.search(str(error)) is not None
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether a later call may succeed: a connection broke or could not be made, or a DataNode did not serve."""
-    if isinstance(error, OSError):
-        return not isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError)
-    return _PASSING.search(str(error)) is not None
+    """Whether a later call may succeed. NB: a panic, and an error of Python, are faults of a program."""
+    may = isinstance(error, OSError | RuntimeError) and not isinstance(error, (*_ANSWERS, NotImplementedError))
+    return may and _LASTING.search(_reason(error)) is None
 
 
 def _reason(error: BaseException) -> str:

@@ -20,9 +20,9 @@ from compaction_operator.storage.base import (
     Listed,
     NotFoundError,
     StorageError,
-    list_side_by_side,
 )
 from compaction_operator.storage.rename import rename_no_replace
+from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import components, local_path
 
 _NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC

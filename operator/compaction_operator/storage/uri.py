@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from compaction_operator.api.stores import HDFS_SCHEMES, S3_SCHEMES
 from compaction_operator.storage.base import StorageError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
-HDFS_SCHEMES = frozenset({"hdfs", "viewfs"})
 S3_SCHEME = "s3a"
-_S3_SCHEMES = frozenset({S3_SCHEME, "s3", "s3n"})
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]+")
 
@@ -41,14 +40,14 @@ class Location:
         """
         match = _SCHEME.match(uri)
         scheme = match[1].lower() if match else "file"
-        if scheme not in {"file", *HDFS_SCHEMES, *_S3_SCHEMES}:
+        if scheme not in {"file", *HDFS_SCHEMES, *S3_SCHEMES}:
             known = "file:, hdfs:, viewfs:, s3a:, s3: and s3n:"
             raise StorageError(f"{uri}: storage scheme {scheme!r} is not supported; only {known} are")
         path, authority = uri[match.end() :] if match else uri, ""
         if path.startswith("//"):
             authority, _, rest = path[2:].partition("/")
             path = f"/{rest}"
-        if scheme in _S3_SCHEMES:
+        if scheme in S3_SCHEMES:
             scheme = S3_SCHEME
             _check_bucket(authority, path)
         if scheme == "file" and authority:

@@ -52,6 +52,12 @@ class RpcProxy:
             # NB: in the request the name follows its length (Protocol Buffers).
             self._armed = bytes([len(method)]) + method.encode(), fault
 
+    @property
+    def armed(self) -> bool:
+        """Whether the method to spoil was not called yet."""
+        with self._lock:
+            return self._armed is not None
+
     def _accept(self) -> None:
         while True:
             try:

@@ -13,6 +13,7 @@ from compaction_operator.api.stores import Hdfs
 from compaction_operator.storage import StorageError, join
 from compaction_operator.storage.hdfs import HdfsStorage, connect
 from tests.integration.storage.hdfs_users import Hadoop
+from tests.integration.storage.rpc_proxy import Fault, RpcProxy
 
 Configured = Callable[..., HdfsStorage]
 
@@ -117,3 +118,16 @@ def test_nothing_is_renamed_between_mounts(hadoop: Hadoop, place: str, configure
         storage.rename("viewfs://all/one/base_1", "viewfs://all/two/base_1")
     assert [entry.name for entry in storage.list("viewfs://all/one")] == ["base_1"]
     assert storage.list("viewfs://all/two") == []
+
+
+def test_no_observer_is_looked_for(hadoop: Hadoop, place: str, configured: Configured) -> None:
+    """Asked for its state, a NameNode that is an observer would get all listings from then on."""
+    with RpcProxy(hadoop.server.uri) as proxy:
+        properties = _name_service(proxy.authority, proxy.authority)
+        properties["dfs.client.failover.proxy.provider.warehouse"] = (
+            "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
+        )
+        storage = configured(properties, "hdfs", "warehouse")
+        proxy.spoil("getHAServiceState", Fault.LOST)
+        assert storage.list(_as(place, hadoop, "hdfs://warehouse")) == []
+        assert proxy.armed

@@ -225,6 +225,48 @@ def test_a_disk_that_fails_one_partition_leaves_the_others_alone(
     assert [names(place) for place in places] == [set(), {"base_0000003"}]
 
 
+@pytest.fixture
+def many(tmp_path: Path) -> list[Path]:
+    return [Path(shutil.copytree(THREE_INSERTS, tmp_path / f"p{number}")) for number in range(6)]
+
+
+def _silent(monkeypatch: pytest.MonkeyPatch, method: str, unanswered: Callable[[str], bool]) -> list[str]:
+    """Let calls of a method have no answer, if the last path says so; return those paths as they come."""
+    real, asked = getattr(LocalStorage, method), list[str]()
+
+    def call(self: LocalStorage, *paths: str) -> object:
+        if not unanswered(paths[-1]):
+            return real(self, *paths)
+        asked.append(paths[-1])
+        raise StorageError(f"{paths[-1]}: no answer for 60 s", passing=True)
+
+    monkeypatch.setattr(LocalStorage, method, call)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("make_directory", "_compaction"), ("publish", "bucket_00000"), ("rename", "base_0000003")]
+)
+def test_a_storage_that_does_not_answer_is_not_asked_for_each_partition(
+    method: str, name: str, many: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are 500 in a batch, and each would take the whole time-out while the lock is held."""
+    asked = _silent(monkeypatch, method, lambda path: Path(path).name.startswith(name))
+    removed = _silent(monkeypatch, "delete_tree", lambda _: bool(asked))
+    error = failed(*many)
+    assert (error.reason, error.reason in WAITING_REASONS) == (Reason.STORAGE_UNAVAILABLE, True)
+    assert {Path(path).relative_to(many[0].parent).parts[0] for path in asked + removed} == {"p0", "p1"}
+    assert not any((place / "base_0000003").exists() for place in many)
+
+
+def test_a_partition_that_alone_gets_no_answer_keeps_no_other_from_being_compacted(
+    many: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _silent(monkeypatch, "make_directory", lambda path: path.startswith(f"{many[0]}/"))
+    assert failed(*many).reason is Reason.STORAGE_UNAVAILABLE
+    assert [bases(place) for place in many] == [[], *[["base_0000003"]] * (len(many) - 1)]
+
+
 class AsTheCrdSays(Store):
     """Refuses what the names' pattern in the CRD refuses, or in one that was left behind by an older version."""
 

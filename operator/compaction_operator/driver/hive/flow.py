@@ -1,8 +1,9 @@
 """The flow of one compaction of a Hive ACID table: lock, fence, plan, write, journal, publish."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
 from compaction_operator.metastore import Table, Target
-from compaction_operator.storage import StorageError
+from compaction_operator.storage import Silence, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class HiveCompaction:
         self._meter = Meter(report, partitions=0)
         self._begun: dict[OpenTarget, tuple[Upload, ...]] = {}
         self._able: set[int] = set()
+        self._silences: defaultdict[int, Silence] = defaultdict(Silence)
 
     def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
         """Compact the targets and return the result; raises JobError or MetastoreError on failure.
@@ -93,6 +95,7 @@ class HiveCompaction:
                 with self._removing_staging(batch):
                     self._batch(batch, journal)
                 self._begun.clear()
+                self._silences.clear()
                 self._meter.end()
         return self._tally.result()
 
@@ -155,9 +158,10 @@ class HiveCompaction:
         location = target.location
         interruption.check()
         try:
-            self._require_able(target)
-            make_staging(target)
-            report = fence(target.storage, location, keep=target.staging_name)
+            with self._asking(target):
+                self._require_able(target)
+                make_staging(target)
+                report = fence(target.storage, location, keep=target.staging_name)
         except (JobError, StorageError) as error:
             return Failed(target, job_error(error))
         if report.removed:
@@ -176,6 +180,13 @@ class HiveCompaction:
             if why := storage.uploads.probe(target.location):
                 raise JobError(Reason.UNSUPPORTED_TABLE, f"{target.location}: {why}")
             self._able.add(id(storage))
+
+    def _asking(self, target: OpenTarget) -> AbstractContextManager[None]:
+        """Make calls for a partition, or raise a StorageError at once if its storage answered no other of the batch.
+
+        NB: there are hundreds in a batch, one after the other, while its lock is held.
+        """
+        return self._silences[id(target.storage)].asked(target.location)
 
     def _merge(self, prepared: Sequence[Prepared]) -> list[Merged]:
         work = [piece for item in prepared for piece in item.work()]
@@ -196,8 +207,9 @@ class HiveCompaction:
             return Staged.of(prepared)
         interruption.check()
         try:
-            verify(merged)
-            uploads = self._begun[prepared.target] = assemble(merged)
+            with self._asking(prepared.target):
+                verify(merged)
+                uploads = self._begun[prepared.target] = assemble(merged)
         except (JobError, StorageError) as error:
             return Failed(prepared.target, explained(job_error(error), prepared.plan))
         return Staged.of(prepared, totals_of(merged), uploads)
@@ -208,7 +220,8 @@ class HiveCompaction:
         try:
             if refused:
                 raise refused
-            held.publish(item)
+            with self._asking(item.target):
+                held.publish(item)
         except (JobError, StorageError) as error:
             return Failed(item.target, job_error(error))
         if item.plan.outputs:
@@ -224,9 +237,10 @@ class HiveCompaction:
         If that fails too, the controller does it after the attempt has ended.
         """
         try:
-            if target.storage.uploads is not None:
-                target.storage.uploads.abort(target.location, self._begun.get(target, ()))
-            retire(target.storage, target.location, target.staging_name)
+            with self._asking(target):
+                if target.storage.uploads is not None:
+                    target.storage.uploads.abort(target.location, self._begun.get(target, ()))
+                retire(target.storage, target.location, target.staging_name)
         except StorageError as error:
             log.warning("staging was not removed: %s", error)
 

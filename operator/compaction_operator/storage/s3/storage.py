@@ -11,7 +11,6 @@ from compaction_operator.storage.base import (
     Listed,
     NotFoundError,
     StorageError,
-    list_side_by_side,
 )
 from compaction_operator.storage.s3 import tree
 from compaction_operator.storage.s3.client import Pace
@@ -19,6 +18,7 @@ from compaction_operator.storage.s3.files import S3Reader, S3Writer
 from compaction_operator.storage.s3.objects import Bucket, Object, batches
 from compaction_operator.storage.s3.scan import objects_below
 from compaction_operator.storage.s3.uploads import S3Uploads
+from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import Location
 
 
