@@ -17,6 +17,7 @@ and UnknownWarehouse, and the names of other exceptions.
             WaitingForInstantError      WaitingForInstant
         Incompatible (ValueError)       UnreadableFile
         JobError                        (its own)
+            HalfPublished               (its own)
             JournalRefused              DriverFailed
             OvertakenError              WaitingForInstant
             RepeatedRow                 UnreadableFile, or OverlappingCompaction
