@@ -46,7 +46,6 @@ KNOWN: Mapping[str, Known] = {
     "4.0.1-minio": Known("4.0.1", storage="minio", properties=FORGETTING),
     "4.0.1-minio-versioned": Known("4.0.1", storage="minio-versioned", properties={**FORGETTING, **CLEANER}),
     "4.0.1-versitygw": Known("4.0.1", storage="versitygw", properties=FORGETTING),
-    "4.0.1-versitygw-versioned": Known("4.0.1", storage="versitygw-versioned", properties=FORGETTING),
 }
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 

@@ -30,8 +30,7 @@ STEPS = ("begun", "journal", *(f"{number} complete" for number in range(FILES + 
 right before the commit."""
 CASES = [
     *(("4.0.1-minio", step) for step in STEPS),
-    *(("4.0.1-versitygw", step) for step in ("0 complete", "1 complete", f"{FILES} complete")),
-    ("4.0.1-versitygw-versioned", "1 complete"),
+    *(("4.0.1-minio-versioned", step) for step in ("0 complete", "1 complete", f"{FILES} complete")),
 ]
 
 
