@@ -1,6 +1,7 @@
 """Publication where the store cannot rename: uploads that the journal names, completed only behind the guard."""
 
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from compaction_operator.api.cleanup import CompactionCleanupSpec, Upload
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive import publish
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.journal import Journal
@@ -85,6 +87,23 @@ def test_a_transaction_that_is_lost_before_the_guard_completes_nothing(place: Pa
     assert lost.value.reason is Reason.TRANSACTION_LOST
     assert (visible(place), objects.own_uploads.pending) == (set(), {})
     assert "complete" not in objects.own_uploads.steps
+
+
+def test_a_transaction_that_is_lost_between_uploads_completes_no_more(
+    place: Path, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "UPLOADS_PER_CHECK", 1)
+    metastore, complete = metastore_of(hive=Generation.HIVE4, highest=3), objects.own_uploads.complete
+
+    def lose(location: str, uploads: Sequence[Upload]) -> None:
+        complete(location, uploads)
+        _abort(metastore)
+
+    monkeypatch.setattr(objects.own_uploads, "complete", lose)
+    with pytest.raises(JobError) as lost:
+        run(metastore, place, Store())
+    assert lost.value.reason is Reason.TRANSACTION_LOST
+    assert objects.own_uploads.steps.count("complete") == 1
 
 
 def test_an_upload_that_was_aborted_meanwhile_ends_the_attempt_before_the_commit(

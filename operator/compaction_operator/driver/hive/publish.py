@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from compaction_operator.acid.plan import check_still_publishable
@@ -14,6 +14,9 @@ from compaction_operator.driver.merge.partition import Prepared, make_output
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, StorageError, join
 
 log = logging.getLogger(__name__)
+
+UPLOADS_PER_CHECK = 32
+"""How many uploads are completed before the guard is asked again: one that is late must find few to complete."""
 
 Guard = Callable[[], None]
 """Raises JobError when this attempt may no longer publish, because its lock or transaction is lost."""
@@ -54,11 +57,11 @@ def leave(prepared: Prepared) -> None:
         log.warning("staging was not removed: %s", error)
 
 
-def move_outputs(prepared: Prepared, *, uploads: Iterable[Upload], guard: Guard) -> None:
+def move_outputs(prepared: Prepared, *, uploads: Sequence[Upload], guard: Guard) -> None:
     """Put a partition's output directories into place; they become visible when their transaction commits.
 
-    Where the store cannot rename, it completes their uploads. NB: an upload that is completed late, after the guard,
-    is one that the journal names: whoever ends this attempt aborts it. Raises as `publish` does.
+    Where the store cannot rename, it completes their uploads, a few behind each check of the guard. NB: an upload that
+    is completed late is one that the journal names: whoever ends this attempt aborts it. Raises as `publish` does.
     """
     _check(prepared)
     target = prepared.target
@@ -66,8 +69,9 @@ def move_outputs(prepared: Prepared, *, uploads: Iterable[Upload], guard: Guard)
         if target.storage.uploads is None:
             _rename(prepared, guard)
         else:
-            guard()
-            target.storage.uploads.complete(target.location, uploads)
+            for start in range(0, len(uploads), UPLOADS_PER_CHECK):
+                guard()
+                target.storage.uploads.complete(target.location, uploads[start : start + UPLOADS_PER_CHECK])
 
 
 def _rename(prepared: Prepared, guard: Guard) -> None:
