@@ -18,7 +18,7 @@ from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.main import protocol_of
 from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.metastore import Generation, Target, TransactionLost
+from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable, Target, TransactionLost
 from tests.support.metastore import ABORTED, COMMITTED, FakeMetastore
 from tests.support.object_store import ObjectStore
 from tests.unit.driver.support import IDENTITY, REQUEST, Reports, Store, know_partitions, metastore_of, queue_states
@@ -104,6 +104,19 @@ def test_a_transaction_that_is_lost_between_uploads_completes_no_more(
         run(metastore, place, Store())
     assert lost.value.reason is Reason.TRANSACTION_LOST
     assert objects.own_uploads.steps.count("complete") == 1
+
+
+def test_a_metastore_that_fails_before_the_journal_leaves_no_uploads(place: Path, objects: ObjectStore) -> None:
+    """No other process knows their ids."""
+    metastore, store = metastore_of(hive=Generation.HIVE4, highest=3), Store()
+
+    def fail(*_: object) -> None:
+        raise MetastoreUnavailable("connection refused")
+
+    metastore.on("heartbeat_txn", fail)
+    with pytest.raises(MetastoreError):
+        run(metastore, place, store)
+    assert (objects.own_uploads.begun, objects.own_uploads.pending, store.resources) == (2, {}, {})
 
 
 def test_an_upload_that_was_aborted_meanwhile_ends_the_attempt_before_the_commit(

@@ -24,7 +24,7 @@ from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepa
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
-from compaction_operator.metastore import Table, Target
+from compaction_operator.metastore import MetastoreError, Table, Target
 from compaction_operator.storage import Silence, StorageError
 
 log = logging.getLogger(__name__)
@@ -137,13 +137,18 @@ class HiveCompaction:
     def _removing_staging(self, batch: Sequence[OpenTarget]) -> Iterator[None]:
         """Remove the batch's own staging when an error (such as SIGTERM) ends the attempt for all partitions.
 
-        NB: if the table was renamed meanwhile, no other process would find the staging folders.
+        NB: if the table was renamed meanwhile, no other process would find the staging folders. And no other process
+        knows the uploads before the journal is written; one that is completed stays as it is.
         """
         try:
             yield
         except JobError:
             for target in batch:
                 self._retire(target)
+            raise
+        except MetastoreError:
+            for target in batch:
+                self._abort_uploads(target)
             raise
 
     def _unchanged(self, targets: Sequence[OpenTarget]) -> Iterator[OpenTarget | Failed]:
@@ -236,13 +241,21 @@ class HiveCompaction:
 
         If that fails too, the controller does it after the attempt has ended.
         """
+        self._abort_uploads(target)
         try:
             with self._asking(target):
-                if target.storage.uploads is not None:
-                    target.storage.uploads.abort(target.location, self._begun.get(target, ()))
                 retire(target.storage, target.location, target.staging_name)
         except StorageError as error:
             log.warning("staging was not removed: %s", error)
+
+    def _abort_uploads(self, target: OpenTarget) -> None:
+        begun = self._begun.get(target, ())
+        try:
+            with self._asking(target):
+                if begun and target.storage.uploads is not None:
+                    target.storage.uploads.abort(target.location, begun)
+        except StorageError as error:
+            log.warning("%s: uploads were not aborted: %s", target.location, error)
 
 
 def identity_of(table: Table) -> TableIdentity:
