@@ -10,6 +10,7 @@ from sandbox.s3.server import S3Server
 
 from compaction_operator.storage import AlreadyExistsError, NotFoundError, Storage, StorageError, join
 from compaction_operator.storage.s3 import S3Storage
+from compaction_operator.storage.s3.files import END_BYTES
 from tests.integration.storage.s3.conftest import PARAMETERS, QUICK, STORES, storage_at
 
 by_one_server = pytest.mark.parametrize(PARAMETERS, [STORES["minio"]], scope="session", ids=[""])
@@ -35,6 +36,8 @@ LASTING = {
     "empty": empty,
     "instead": instead,
 }
+
+LARGE = b"content" * END_BYTES
 
 OPERATIONS = ("list", "get", "head", "put", "delete")
 
@@ -108,12 +111,14 @@ def test_a_write_whose_answer_was_lost_knows_its_own_object(
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_an_error(storage: S3Storage, filled: str):
-    reader = storage.reader(join(filled, "file"))
+    """The end came when it was opened: what is before it is read later."""
+    storage.write(join(filled, "large"), LARGE)
+    reader = storage.reader(join(filled, "large"))
     assert reader.read(0, 4) == b"cont"
-    storage.delete_tree(join(filled, "file"))
+    storage.delete_tree(join(filled, "large"))
     with pytest.raises(NotFoundError):
         reader.read(0, 4)
-    storage.write(join(filled, "file"), b"CONTENT")
+    storage.write(join(filled, "large"), LARGE.upper())
     with pytest.raises(StorageError, match="replaced"):
         reader.read(0, 4)
 
@@ -126,10 +131,13 @@ def test_a_range_of_another_length_is_an_error(behind_proxy: S3Storage, proxy: M
         whole = forward()
         return Answer(whole.status, whole.headers, whole.body[:-1])
 
-    reader = behind_proxy.reader(join(filled, "file"))
+    behind_proxy.write(join(filled, "large"), LARGE)
+    reader = behind_proxy.reader(join(filled, "large"))
     proxy.behave(get=shorter)
     with pytest.raises(StorageError, match="3 bytes came instead of 4"):
         reader.read(0, 4)
+    with pytest.raises(StorageError, match=f"{END_BYTES - 1} bytes came of the last {END_BYTES} of {len(LARGE)}"):
+        behind_proxy.reader(join(filled, "large"))
 
 
 @by_one_server
