@@ -8,11 +8,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from sandbox.harness.ports import free_ports
+from sandbox.harness.server import Server
 from sandbox.harness.wait import wait_until
 
 if TYPE_CHECKING:  # the plane imports this module, and the KDC the plane
@@ -45,7 +45,7 @@ def fetch() -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
-class HdfsServer:
+class HdfsServer(Server):
     """One NameNode and one DataNode; data, configuration and logs are in `folder`.
 
     The user who starts it is HDFS's superuser; with `kdc` it requires Kerberos and encrypts all traffic, and the
@@ -66,15 +66,6 @@ class HdfsServer:
     def uri(self) -> str:
         """The address; it stays the same over restarts."""
         return f"hdfs://127.0.0.1:{self._ports['rpc']}"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start both, with an empty file system the first time, and return when files can be written."""

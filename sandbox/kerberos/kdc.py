@@ -5,10 +5,9 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sandbox.harness.ports import free_ports
+from sandbox.harness.server import Server
 from sandbox.harness.wait import wait_until
 from sandbox.plane.processes import Program
 
@@ -43,7 +42,7 @@ _SERVER = """[kdcdefaults]
 """
 
 
-class Kdc:
+class Kdc(Server):
     """One realm; database, configuration, keytabs and log are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,15 +55,6 @@ class Kdc:
     def environment(self) -> Mapping[str, str]:
         """What a client's environment needs. NB: the libraries read it in the process itself."""
         return {"KRB5_CONFIG": str(self.config_file)}
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start it, with an empty realm the first time, and return when it listens."""

@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore import MetastoreClient, MetastoreError, TableNotFound
 from sandbox.harness.places import Place, location_of
 from sandbox.harness.ports import free_ports
+from sandbox.harness.server import Server
 from sandbox.metastore.postgres import PostgresServer
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ def fetch(hive: Hive) -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
-class MetastoreServer:
+class MetastoreServer(Server):
     """One metastore process; Derby, configuration and log are in `folder`.
 
     Tables lie in `warehouse`, by default `folder/warehouse`.
@@ -83,15 +83,6 @@ class MetastoreServer:
     def settings(self, *, timeout: float = 20.0) -> Metastore:
         """Return what a client needs to know."""
         return Metastore(uris=(self.uri,), timeout=timeout, **self._connection)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start the metastore and return when it answers; raises RuntimeError with the end of its log."""

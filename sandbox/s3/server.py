@@ -9,11 +9,11 @@ import urllib.request
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from compaction_operator.api.stores import S3Connection
 from sandbox.harness.ports import free_ports
+from sandbox.harness.server import Server
 from sandbox.harness.wait import wait_until
 
 HERE = Path(__file__).parent
@@ -28,7 +28,7 @@ def fetch(kind: Kind) -> Path:
     return Path(done.stdout.strip().splitlines()[-1]) / kind
 
 
-class S3Server:
+class S3Server(Server):
     """One server; its data, log and credentials are in `folder`. `stop` keeps the data, and `start` the address.
 
     MinIO may have `tls`, with a certificate that only who is given it trusts. With `versions`, versitygw's buckets can
@@ -75,15 +75,6 @@ class S3Server:
             "directory.marker.retention": "keep" if self.kind == "versitygw" else "delete",
         }
         return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in properties.items()}
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start it and return when it answers."""
