@@ -114,7 +114,7 @@ class MisbehavingProxy:
         self._server.server_close()
 
     def behave(self, **faults: Fault) -> None:
-        """Let the operations have these faults, each time, and all others none; begin to count anew."""
+        """Let the operations have these faults, each time, and all others none; count from 0 again."""
         self.misbehave(1 << 30, **faults)
 
     def misbehave(self, times: int, **faults: Fault) -> None:

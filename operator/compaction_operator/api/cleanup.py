@@ -51,7 +51,7 @@ class ObsoleteEntry(ReadModel):
 class Upload(ReadModel):
     """An upload to S3 that only its publisher completes: the object's name below the partition, and the upload's id.
 
-    Whoever aborts the id revokes the publication: no later call can complete it.
+    Aborting the id revokes the publication: no later call can complete it.
     """
 
     name: str

@@ -71,7 +71,7 @@ class Attempt:
 class Ended:
     """What an attempt had: its lock ids, its queue entries, and the transactions after its own were ended.
 
-    `unreachable` maps each partition whose staging cannot be searched to the error, which a retry would not mend.
+    `unreachable` maps each partition whose staging cannot be searched to the error. A retry would not help.
     """
 
     locks: frozenset[int]

@@ -138,7 +138,7 @@ class Leases:
 
 
 class Pod:
-    """A pod that nothing is told about."""
+    """A pod without reports."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self.name = f"{namespace}/{name}"

@@ -139,7 +139,7 @@ def test_of_clients_that_are_made_at_once_the_first_is_kept(slow: list[threading
 
 
 def _raised(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> StorageError:
-    """Return the error of a change of which hdfs-native raises `error`."""
+    """Return the error of a change for which hdfs-native raises `error`."""
     monkeypatch.setattr(hdfs_client, "Client", lambda *_, **_kwargs: None)
     client = hdfs_client.HdfsClient("hdfs://nn1:8020", None, timeout=0.1)
 

@@ -1,4 +1,4 @@
-"""The client of S3 asks with the credentials of now, and shows them to nobody."""
+"""The client of S3 asks with the credentials of now, and never shows them."""
 
 import os
 from datetime import UTC, datetime

@@ -61,7 +61,7 @@ def move_outputs(prepared: Prepared, *, uploads: Sequence[Upload], guard: Guard)
     """Put a partition's output directories into place; they become visible when their transaction commits.
 
     Where the store cannot rename, it completes their uploads, a few behind each check of the guard. NB: an upload that
-    is completed late is one that the journal names: whoever ends this attempt aborts it. Raises as `publish` does.
+    is completed late is one that the journal names: the end of this attempt aborts it. Raises as `publish` does.
     """
     _check(prepared)
     target = prepared.target

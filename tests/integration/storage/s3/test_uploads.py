@@ -61,7 +61,7 @@ def test_another_process_completes_by_the_ids_alone(server: S3Server, storage: S
 
 
 def test_a_large_object_is_copied_in_parts(storage: S3Storage, place: str, monkeypatch: pytest.MonkeyPatch):
-    """Of which the last is never too small."""
+    """The last one is never too small."""
     monkeypatch.setattr(multipart, "COPY_BYTES", 5 << 20)
     content = bytes(range(256)) * (43 << 10)
     storage.write(join(place, "_staged"), content)
