@@ -20,6 +20,7 @@ from compaction_operator.controller.kube.times import Clock, backed_off
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.services import Services
+from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Controller:
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         metrics.watch(self._cache, clock)
+        self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
         self._sweeping: set[str] = set()
@@ -104,6 +106,7 @@ class Controller:
         while (key := self._queue.pop(now)) is not None:
             due.append(self._reconcile(key))
         due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
+        due += self._store_check.start_due(now)
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
             rested = [name for name in self._warehouses if name not in self._sweeping]
@@ -115,7 +118,12 @@ class Controller:
 
     def next_due(self) -> float:
         """Return the time at which something is due next."""
-        dues = (self._queue.next_due(), self._reader_watch.next_due(), self._sweep_due)
+        dues = (
+            self._queue.next_due(),
+            self._reader_watch.next_due(),
+            self._store_check.next_due(),
+            self._sweep_due,
+        )
         return min(due for due in dues if due is not None)
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -39,6 +39,12 @@ class Metrics:
         self.bytes_deleted = counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
         self.deletions_refused = counter("deletions_refused", "Recorded entries that a pass did not delete", "reason")
         self.attempts = counter("attempts", "Attempts of compactions that have ended", "outcome")
+        self.store_unfit = Gauge(
+            f"{PREFIX}_store_unfit",
+            "1 if tables in a warehouse's folder cannot be published to safely, 0 if they can",
+            ["warehouse", "location"],
+            registry=self.registry,
+        )
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
             "Duration of a look at a warehouse's readers",

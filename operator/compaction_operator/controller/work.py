@@ -185,6 +185,13 @@ class Work:
             where = f"table {table.database}.{table.name} at {table.location}"
             raise Refused(Reason.UNSUPPORTED_TABLE, f"{where}: {why}")
 
+    @_answering
+    def check_store(self, warehouse: str, location: str) -> str | None:
+        """Return why no table at a location can be published to safely, None if it can, or why that is unknown."""
+        storage = self._open_storage(warehouse)(location)
+        storage.exists(location)
+        return self._shortcoming(warehouse, storage, location)
+
     def _shortcoming(self, warehouse: str, storage: Storage, location: str) -> str | None:
         """Return what a store lacks for uploads. A bucket that lacks nothing is not probed again by this process."""
         key = warehouse, Location.parse(location).authority

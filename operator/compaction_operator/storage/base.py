@@ -186,7 +186,7 @@ class Uploads(Protocol):
         ...
 
     def probe(self, location: str) -> str | None:
-        """Return why this store can never publish safely below a location, or None; found out on hidden files there.
+        """Return why this store can never publish safely below a location, or None. It tries on hidden files there.
 
         For example, a store may ignore that a name must not exist, or complete an upload that was aborted.
         """

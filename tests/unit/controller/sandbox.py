@@ -383,6 +383,11 @@ class FakeWork(Work):
     kept: dict[str, str] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
     during_preflight: Callable[[], None] = lambda: None
+    store: str | Trouble | None = None
+
+    def check_store(self, warehouse: str, location: str) -> str | Trouble | None:
+        self.calls.append(f"check {location}")
+        return self.store
 
     def preflight(self, compaction: Compaction) -> Preflight:
         self.calls.append("preflight")

@@ -116,7 +116,7 @@ def test_on_a_store_without_renames_hive_3_is_refused_before_a_pod_is_made(tmp_p
     assert preflight_with(lambda _: LocalStorage(), tmp_path, Generation.HIVE3).reason is None
 
 
-def test_what_a_store_must_be_able_to_do_is_found_out_before_a_pod_is_made(tmp_path: Path) -> None:
+def test_a_store_that_lacks_what_publication_needs_costs_no_pod(tmp_path: Path) -> None:
     """Once for each bucket: whatever is wrong is said at the first compaction, not in the middle of one."""
     objects = ObjectStore()
     metastore = metastore_of(table(tmp_path), hive=Generation.HIVE4)

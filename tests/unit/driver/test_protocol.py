@@ -1,4 +1,4 @@
-"""Which protocol a driver follows is found out, not configured."""
+"""The driver detects the protocol that it follows; it is not configured."""
 
 import pytest
 

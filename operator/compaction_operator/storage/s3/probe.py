@@ -1,4 +1,4 @@
-"""What a store must be able to do before outputs are published on it, found out by doing it."""
+"""Probe: does a store do all that publication needs? It tries each step on hidden objects."""
 
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a store must be able to do is found out by doing it."""
+"""The probe recognizes what a real store does and what it lacks."""
 
 import pytest
 from sandbox.s3.server import Kind, S3Server

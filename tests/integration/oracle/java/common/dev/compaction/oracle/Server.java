@@ -49,7 +49,7 @@ public final class Server {
     }
   }
 
-  /** The innermost cause says what happened; the trace is for whoever has to find out why. */
+  /** The innermost cause says what happened; the trace says where. */
   private static JsonObject describe(Throwable error) {
     Throwable cause = error;
     while (cause.getCause() != null) cause = cause.getCause();
