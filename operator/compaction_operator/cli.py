@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -137,7 +138,12 @@ def job() -> None:
 
     _log(logging.INFO)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    sys.exit(run_driver())
+    code = run_driver()
+    logging.shutdown()
+    sys.stdout.flush()
+    # NB: a call to a store that was given up may return while Python shuts down, and abort the process. The driver has
+    # said how it ended, so nothing may change its exit code.
+    os._exit(code)
 
 
 def _request(

@@ -221,3 +221,25 @@ def test_a_schema_or_size_that_does_not_fit_changes_nothing(
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert tree(three_inserts) == before
+
+
+DRIVER_THAT_ABORTS = """
+import atexit, os, sys
+import compaction_operator.driver.main as driver
+from compaction_operator.cli import main
+
+def compacted():
+    atexit.register(os.abort)
+    print("compacted")
+    return 0
+
+driver.main = compacted
+sys.argv = ["compaction-operator", "job"]
+main()
+"""
+
+
+def test_what_happens_after_a_drivers_end_does_not_change_its_exit_code() -> None:
+    """A call to a store that was given up may return while Python shuts down, and abort the process."""
+    ended = subprocess.run([sys.executable, "-c", DRIVER_THAT_ABORTS], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "compacted\n")
