@@ -14,7 +14,7 @@ from compaction_operator.storage.base import (
 )
 from compaction_operator.storage.files import copy_range
 from compaction_operator.storage.local import LocalStorage
-from compaction_operator.storage.silence import Silence
+from compaction_operator.storage.silence import Silences
 from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
 from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
 
@@ -26,7 +26,7 @@ __all__ = [
     "Listed",
     "LocalStorage",
     "NotFoundError",
-    "Silence",
+    "Silences",
     "Storage",
     "StorageError",
     "Stores",

@@ -1,12 +1,13 @@
 """A storage that does not answer is not asked for each of many paths: each would take a call's whole time-out."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.storage.base import Listed, StorageError, is_passing
+from compaction_operator.storage.base import Listed, Storage, StorageError, is_passing
 
 _AT_ONCE = 16
 ENOUGH = 2
@@ -48,6 +49,17 @@ class Silence:
                 self._errors.clear()
             else:
                 self._errors[path] = error
+
+
+class Silences:
+    """The silence of each storage that a series of steps uses: another bucket may answer."""
+
+    def __init__(self) -> None:
+        self._silences: defaultdict[int, Silence] = defaultdict(Silence)
+
+    def asked(self, storage: Storage, path: str) -> AbstractContextManager[None]:
+        """Make calls for a path of a storage; see `Silence.asked`."""
+        return self._silences[id(storage)].asked(path)
 
 
 def list_side_by_side(list_partition: Callable[[str], Listing], paths: Collection[str]) -> dict[str, Listed]:

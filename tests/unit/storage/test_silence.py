@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from compaction_operator.acid.listing import Listing
-from compaction_operator.storage import Silence, StorageError
-from compaction_operator.storage.silence import _AT_ONCE, ENOUGH, list_side_by_side
+from compaction_operator.storage import StorageError
+from compaction_operator.storage.silence import _AT_ONCE, ENOUGH, Silence, list_side_by_side
 
 PATHS = [f"hdfs://nn1/p{number}" for number in range(200)]
 NOTHING = Listing(directories=(), files=())

@@ -1,7 +1,6 @@
 """The flow of one compaction of a Hive ACID table: lock, fence, plan, write, journal, publish."""
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
 from compaction_operator.metastore import MetastoreError, Table, Target
-from compaction_operator.storage import Silence, StorageError
+from compaction_operator.storage import Silences, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class HiveCompaction:
         self._meter = Meter(report, partitions=0)
         self._begun: dict[OpenTarget, tuple[Upload, ...]] = {}
         self._able: set[int] = set()
-        self._silences: defaultdict[int, Silence] = defaultdict(Silence)
+        self._silences = Silences()
 
     def run(self, targets: Sequence[Target], journal: Journal, *, refused: Sequence[JobError] = ()) -> DriverResult:
         """Compact the targets and return the result; raises JobError or MetastoreError on failure.
@@ -95,7 +94,7 @@ class HiveCompaction:
                 with self._removing_staging(batch):
                     self._batch(batch, journal)
                 self._begun.clear()
-                self._silences.clear()
+                self._silences = Silences()
                 self._meter.end()
         return self._tally.result()
 
@@ -191,7 +190,7 @@ class HiveCompaction:
 
         NB: there are hundreds in a batch, one after the other, while its lock is held.
         """
-        return self._silences[id(target.storage)].asked(target.location)
+        return self._silences.asked(target.storage, target.location)
 
     def _merge(self, prepared: Sequence[Prepared]) -> list[Merged]:
         work = [piece for item in prepared for piece in item.work()]

@@ -12,6 +12,7 @@ from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_loc
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
 from compaction_operator.driver.merge.partition import OpenTarget, Prepared
+from compaction_operator.storage import Silences
 
 T = TypeVar("T")
 
@@ -30,11 +31,15 @@ def failed_at(target: OpenTarget, error: Exception) -> Failed:
 
 
 def each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:
-    """Do a step for each target; yield those for which it fails and return the results of the others."""
-    done = []
+    """Do a step for each target; yield those for which it fails and return the results of the others.
+
+    NB: a target fails without its step once its storage has stopped to answer: each call would take its time-out.
+    """
+    done, silences = [], Silences()
     for target in targets:
         try:
-            done.append(step(target))
+            with silences.asked(target.storage, target.location):
+                done.append(step(target))
         except (JobError, *PARTITION_ERRORS) as error:
             yield failed_at(target, error)
     return done
