@@ -22,7 +22,9 @@ from compaction_operator.cleanup.staging import StagingFolder
 from compaction_operator.metastore import (
     Generation,
     LockInfo,
+    LockKind,
     MetastoreCalls,
+    MetastoreError,
     QueueEntry,
     QueueJob,
     QueueState,
@@ -97,9 +99,14 @@ def end_attempt(
     with a lasting error blocks no other; the lock on it alone is left to the metastore's timeout. The same holds for a
     lock on a partition that is none of the places, because a pair behind it may be incomplete. Can be repeated from any
     point. Raises the metastore client's errors, and StorageError while the store of a place does not answer: what is
-    held then stays held. NB: uploads that journals name are revoked before (`revoke_uploads`).
+    held then stays held, and the EXCLUSIVE locks get a heartbeat. NB: uploads that journals name are revoked before
+    (`revoke_uploads`).
     """
-    unreachable = _fence(open_storage, attempt, places)
+    try:
+        unreachable = _fence(open_storage, attempt, places)
+    except StorageError:
+        _keep_hiding(metastore, attempt, table)
+        raise
     concerned = {lock_name(place.partition) for place in places}
     locks = [
         lock
@@ -119,6 +126,19 @@ def end_attempt(
         if not lock.txn and (lock.partition in completed if lock.partition else "" not in unreachable):
             metastore.unlock(lock.lock_id)
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
+
+
+def _keep_hiding(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> None:
+    """Send a heartbeat for the attempt's EXCLUSIVE locks: behind one half of a pair may be published (hazard H3).
+
+    NB: otherwise a lock ends after hive.txn.timeout, and the next reader may come before the store answers here again.
+    """
+    for lock in metastore.show_locks(table.database, table.name):
+        if attempt.holds(lock.agent) and lock.type == LockKind.EXCLUSIVE and not lock.txn:
+            try:
+                metastore.heartbeat(lock.lock_id)
+            except MetastoreError as error:
+                log.warning("lock %d of attempt %s got no heartbeat: %s", lock.lock_id, attempt, error)
 
 
 def revoke_uploads(open_storage: Callable[[str], Storage], entries: Iterable[PartitionEntry]) -> None:

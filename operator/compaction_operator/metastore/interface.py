@@ -37,6 +37,9 @@ class MetastoreCalls(Protocol):
     def check_lock(self, lock_id: int, /) -> bool:
         """Return whether a lock is acquired."""
 
+    def heartbeat(self, lock_id: int, /) -> None:
+        """Keep a lock alive. Raises LockLost."""
+
     def unlock(self, lock_id: int, /) -> None:
         """Release a lock. A lock that is gone is not an error."""
 
@@ -65,7 +68,7 @@ class MetastoreCalls(Protocol):
 class HeartbeatCalls(Protocol):
     """What a heartbeat uses."""
 
-    def heartbeat(self, lock_id: int) -> None:
+    def heartbeat(self, lock_id: int, /) -> None:
         """Keep a lock alive. Raises LockLost or another MetastoreError."""
 
     def heartbeat_txn(self, txn: int) -> None:

@@ -10,8 +10,16 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import agent_info, queue_pool
 from compaction_operator.cleanup import attempt as module
 from compaction_operator.cleanup.attempt import Attempt, Ended
-from compaction_operator.metastore import Generation, MetastoreError, OpenTransactions, QueueState, Target, TxnInfo
-from compaction_operator.storage import LocalStorage
+from compaction_operator.metastore import (
+    Generation,
+    LockLost,
+    MetastoreError,
+    OpenTransactions,
+    QueueState,
+    Target,
+    TxnInfo,
+)
+from compaction_operator.storage import Entry, LocalStorage, StorageError
 from tests.support.metastore import COMMITTED, FakeMetastore
 from tests.unit.cleanup.support import NOON, OWN_AGENT, failed, lock, make_directory, metastore, names, queued
 
@@ -245,3 +253,32 @@ def test_of_a_driver_that_is_at_work_elsewhere_only_what_is_about_these_places_i
     ended = end_attempt(source, OWN, TABLE, here, whole=False)
     assert (source.asked("unlock"), source.asked("abort_txn"), failed(source)) == ([8], [50], [5])
     assert ended.locks == {8}
+
+
+class Silent(LocalStorage):
+    """A store that does not answer."""
+
+    def list(self, path: str) -> list[Entry]:
+        raise StorageError(f"{path}: no answer", passing=True)
+
+
+def test_while_a_store_does_not_answer_the_lock_before_half_a_pair_is_kept(tmp_path: Path) -> None:
+    """H3: without a heartbeat it would end, and the first reader after the outage might come before the controller."""
+    hiding = lock(7, agent=OWN_AGENT, type="EXCLUSIVE", partition="p=1")
+    others = (lock(8, agent=OWN_AGENT), lock(9, agent="hive", type="EXCLUSIVE"))
+    source = metastore(tmp_path, locks=(hiding, *others))
+    with pytest.raises(StorageError, match="no answer"):
+        module.end_attempt(lambda _: Silent(), source, OWN, TABLE, [Target("p=1", str(tmp_path), 1)])
+    assert (source.asked("heartbeat"), source.asked("unlock")) == ([7], [])
+
+
+def test_a_lock_that_is_lost_does_not_hide_why_the_attempt_cannot_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: FakeMetastore, lock_id: int) -> None:
+        raise LockLost(f"lock {lock_id} is gone")
+
+    source = metastore(tmp_path, locks=(lock(7, agent=OWN_AGENT, type="EXCLUSIVE"),))
+    monkeypatch.setattr(FakeMetastore, "heartbeat", lost)
+    with pytest.raises(StorageError, match="no answer"):
+        module.end_attempt(lambda _: Silent(), source, OWN, TABLE, [Target("", str(tmp_path), 1)])
