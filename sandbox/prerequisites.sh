@@ -39,7 +39,7 @@ check_go() {
 
 # What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive and its database; Kerberos; lint.
 PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrack ethtool socat
-  mmdebstrap buildah openssl procps util-linux maven postgresql krb5-kdc krb5-admin-server
+  mmdebstrap buildah openssl procps util-linux maven postgresql krb5-kdc krb5-admin-server python3-gssapi
   python3-venv python3-pip shellcheck)
 
 missing_packages() {

@@ -7,6 +7,7 @@ set -euo pipefail
 PYTHON_ID=$("$HOST_PYTHON" -c 'import platform; print(platform.python_version())')
 WHEELS=$(wheels_folder)
 LIBRARY=$CACHE/python-$PYTHON_ID-$(content_hash requirements.lock)
+MADE_OF="$ROOT $LIBRARY $(content_hash sandbox/python.sh)"
 
 download_wheels() { # output folder
   nice "$HOST_PYTHON" -m pip wheel -q --require-hashes -r "$ROOT/requirements.lock" -w "$1"
@@ -30,6 +31,10 @@ link_clone() {
   rm -rf "$venv"
   "$HOST_PYTHON" -m venv --without-pip "$venv"
   printf '%s\n' "$LIBRARY/lib/python3.11/site-packages" "$ROOT/operator" "$ROOT" > "$venv/lib/python3.11/site-packages/clone.pth"
+  # gssapi comes from Debian's package python3-gssapi, as in the image: the package index has its source only, and building that
+  # needs a compiler and libkrb5-dev. NB: links to this package and what it imports alone, so that .venv sees no other one of the
+  # system's. They are there before the package is, which tests without Kerberos do not need.
+  ln -s /usr/lib/python3/dist-packages/{gssapi,decorator.py} "$venv/lib/python3.11/site-packages/"
   for script in pytest mypy lint-imports kopf; do
     { first_lines && tail -n +2 "$LIBRARY/bin/$script"; } > "$venv/bin/$script"
   done
@@ -37,9 +42,9 @@ link_clone() {
   { first_lines && printf '%s\n' "import sys" "from compaction_operator.cli import main" "sys.exit(main())"; } \
     > "$venv/bin/compaction-operator"
   chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator}
-  echo "$ROOT $LIBRARY" > "$venv/made-of"
+  echo "$MADE_OF" > "$venv/made-of"
 }
 
 [ -d "$WHEELS" ] || step "Python packages: download" into_cache "$WHEELS" download_wheels
 [ -d "$LIBRARY" ] || step "Python packages: install" into_cache "$LIBRARY" install_wheels
-[ "$(cat "$ROOT/.venv/made-of" 2> /dev/null)" = "$ROOT $LIBRARY" ] || step "Python packages: this clone's .venv" link_clone
+[ "$(cat "$ROOT/.venv/made-of" 2> /dev/null)" = "$MADE_OF" ] || step "Python packages: this clone's .venv" link_clone
