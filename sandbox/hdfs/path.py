@@ -7,13 +7,16 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from hdfs_native import Client, WriteOptions
 
 OPEN_TO_ALL = 0o777
 """Permissions of directories. Hive's metastore acts as the user of each connection."""
+
+_LOGINS: dict[str, tuple[Path, str, Path]] = {}
+"""Hadoop's configuration, principal and keytab by server: a path does not say who reads it."""
 
 
 class HdfsPath(PurePosixPath):
@@ -45,6 +48,10 @@ class HdfsPath(PurePosixPath):
     def size(self) -> int:
         """Return the bytes of a file. Raises FileNotFoundError."""
         return int(self._status.length)
+
+    def owner(self) -> str:
+        """Return the user who owns it. Raises FileNotFoundError."""
+        return str(self._status.owner)
 
     def read_bytes(self) -> bytes:
         """Return a file's content."""
@@ -87,6 +94,21 @@ class HdfsPath(PurePosixPath):
         return _client(self.parts[1])
 
 
+def log_in(uri: str, *, configuration: Path, principal: str, keytab: Path) -> None:
+    """Let this process's paths on a server with Kerberos act as that principal, with tickets of their own."""
+    _LOGINS[uri.removeprefix("hdfs://")] = configuration, principal, keytab
+
+
 @cache
 def _client(server: str) -> Any:
-    return Client(f"hdfs://{server}")
+    if server not in _LOGINS:
+        return Client(f"hdfs://{server}")
+    configuration, principal, keytab = _LOGINS[server]
+    return Client(
+        f"hdfs://{server}",
+        None,
+        str(configuration),
+        kerberos_principal=principal,
+        kerberos_keytab=str(keytab),
+        kerberos_cache=f"MEMORY:paths on {server}",
+    )

@@ -22,7 +22,7 @@ _CLIENT = """[libdefaults]
   dns_canonicalize_hostname = false
   rdns = false
   udp_preference_limit = 1
-  default_ccache_name = FILE:{folder}/cache
+  default_ccache_name = FILE:{folder}/default-cache
 [realms]
   {realm} = {{
     kdc = 127.0.0.1:{port}
@@ -50,6 +50,8 @@ class Kdc(Server):
         self._values = {"realm": REALM, "folder": folder, "port": free_ports(1)[0]}
         self._program: Program | None = None
         self.config_file = folder / "krb5.conf"
+        self.default_cache = folder / "default-cache"
+        """Where a client that does not say where to keep its tickets has them."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -74,17 +76,31 @@ class Kdc(Server):
             self._program.stop()
         self._program = None
 
+    def pause(self) -> None:
+        """Make it hang: it accepts connections, but does not answer."""
+        if self._program:
+            self._program.pause()
+
+    def resume(self) -> None:
+        """End a pause."""
+        if self._program:
+            self._program.resume()
+
     def principal(self, name: str) -> str:
         """Return a name with the realm."""
         return f"{name}@{REALM}"
 
     def keytab(self, *names: str, max_life: str = "1h") -> Path:
         """Create principals with random keys, whose tickets are valid for `max_life`; return a keytab with the keys."""
-        path = self._folder / f"{names[0].replace('/', '.')}.keytab"
+        path = self._keytab(names[0])
         for name in names:
             self._run("kadmin.local", "-q", f'addprinc -randkey -maxlife "{max_life}" {name}')
             self._run("kadmin.local", "-q", f"ktadd -k {path} {name}")
         return path
+
+    def renew_keytab(self, name: str) -> None:
+        """Give a principal another key, and its keytab too."""
+        self._run("kadmin.local", "-q", f"ktadd -k {self._keytab(name)} {name}")
 
     def new_key(self, name: str) -> None:
         """Give a principal another key, which no keytab has."""
@@ -96,6 +112,9 @@ class Kdc(Server):
         return sum(
             "AS_REQ" in line and ": ISSUE:" in line and f" {self.principal(name)} for " in line for line in lines
         )
+
+    def _keytab(self, name: str) -> Path:
+        return self._folder / f"{name.replace('/', '.')}.keytab"
 
     def _listens(self) -> bool:
         with socket.socket() as probe:

@@ -1,6 +1,7 @@
 """Starts and stops a real Hive metastore: `with MetastoreServer(folder, hive="4.0.1") as server: server.uri`."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -31,6 +32,8 @@ ON_S3: tuple[Hive, ...] = ("4.0.1",)
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
 """Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
 
+HADOOP_FILES = ("core-site.xml", "hdfs-site.xml")
+
 FORGETTING = {"metastore.acid.txn.cleaner.interval": "1s"}
 """Properties with which a metastore (4.0.1) soon forgets an aborted transaction that has nothing left anywhere."""
 
@@ -46,7 +49,8 @@ class MetastoreServer(Server):
 
     Tables lie in `warehouse`, by default `folder/warehouse`.
     `properties` are more of Hive's; where these want it, `address` and `connection` say how clients connect.
-    `overrides` are those that have a value in `run.sh`.
+    `overrides` are those that have a value in `run.sh`, and other properties of Java's. `hadoop` is a folder with
+    Hadoop's configuration, core-site.xml and hdfs-site.xml.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class MetastoreServer(Server):
         txn_timeout_seconds: int = 300,
         properties: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
+        hadoop: Path | None = None,
         address: str = "thrift://127.0.0.1:{port}",
         connection: Mapping[str, Any] | None = None,
     ) -> None:
@@ -71,6 +76,7 @@ class MetastoreServer(Server):
         self._txn_timeout = txn_timeout_seconds
         self._properties = properties or {}
         self._overrides = overrides or {}
+        self._hadoop = hadoop
         self._address = address
         self._connection = connection or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,6 +150,9 @@ class MetastoreServer(Server):
             for name, value in self._properties.items()
         )
         (configuration / "hivemetastore-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+        if self._hadoop:
+            for name in HADOOP_FILES:
+                shutil.copy(self._hadoop / name, configuration)
 
     def _environment(self) -> dict[str, str]:
         own = {

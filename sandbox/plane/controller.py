@@ -1,6 +1,6 @@
 """The real controller as a local process, which can be killed, paused and started again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sandbox.plane.processes import Entry, Launch, PythonProcess
@@ -9,11 +9,20 @@ from sandbox.plane.processes import Entry, Launch, PythonProcess
 class Controller:
     """`compaction-operator run`, started by `start`; all its lives write into one log."""
 
-    def __init__(self, *, folder: Path, config: Path, launch: Callable[..., Launch], entry: Entry) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        config: Path,
+        launch: Callable[..., Launch],
+        entry: Entry,
+        environment: Mapping[str, str],
+    ) -> None:
         self.entry = entry
         self._folder = folder
         self._config = config
         self._launch = launch
+        self._environment = environment
         self._process: PythonProcess | None = None
         self._lost: list[PythonProcess] = []
         folder.mkdir()
@@ -33,7 +42,7 @@ class Controller:
         if self.running:
             return
         arguments = ["compaction-operator", "run", "--config", str(self._config)]
-        launch = self._launch(arguments=arguments, environment={}, folder=self._folder)
+        launch = self._launch(arguments=arguments, environment=self._environment, folder=self._folder)
         self._process = PythonProcess(self.entry, launch)
 
     def kill(self) -> None:

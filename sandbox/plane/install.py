@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ ESTABLISHED_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Installed:
-    """Where the controller finds its configuration, and each of the two its token."""
+    """Where the controller finds its configuration, and each of the two its token; the controller's environment."""
 
     config: Path
+    controller_environment: Mapping[str, str]
     controller_secrets: Path
     driver_secrets: Path
 
@@ -47,6 +48,7 @@ def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, 
     plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_SECONDS:g}s", "crd", *crds)
     return Installed(
         config=config,
+        controller_environment=_controller_environment(objects),
         controller_secrets=_secrets(plane, SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT, folder),
         driver_secrets=_secrets(plane, NAMESPACE, DRIVER_ACCOUNT, folder),
     )
@@ -70,10 +72,11 @@ def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
 
 
-def _without_metrics(config: str) -> str:
-    """Return the configuration without the endpoint for metrics: all controllers here share one network."""
-    changed = yaml.safe_load(config)
-    return yaml.safe_dump(changed | {"metrics": {"enabled": False}})
+def _controller_environment(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what the chart's Deployment gives the controller."""
+    (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable["value"] for variable in container.get("env", ())}
 
 
 def _namespace(name: str) -> dict[str, Any]:

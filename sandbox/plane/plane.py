@@ -56,7 +56,7 @@ class Plane:
         *,
         hive: Hive = "3.1.3",
         database: Database = "derby",
-        storage: StorageKind = "file",
+        storage: StorageKind | Store = "file",
         entry: Entry = pod.run,
         environment: Environment = _nothing_more,
         spark: bool = True,
@@ -66,7 +66,7 @@ class Plane:
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self.hive = hive
-        self.store: Store | None = STORES[storage](folder / "store") if storage in STORES else None
+        self.store = storage if isinstance(storage, Store) else _store(storage, folder / "store")
         self.metastore = MetastoreServer(
             folder / "metastore",
             hive=hive,
@@ -74,7 +74,7 @@ class Plane:
             warehouse=self.store.warehouse if self.store else None,
             properties=self.store.hadoop if self.store else None,
             txn_timeout_seconds=txn_timeout_seconds,
-            overrides=overrides,
+            **{"overrides": overrides, **(self.store.metastore if self.store else {})},
         )
         self._folder = folder
         self._entry = entry
@@ -223,7 +223,7 @@ class Plane:
             self.store.start()
         self.metastore.start()
         self._control.await_ready()
-        main = {"metastore": {"uris": [self.metastore.uri]}, **self._stores(), **self._warehouse}
+        main = {"metastore": self.metastore.settings().to_json(), **self._stores(), **self._warehouse}
         installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
         api = self._control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
@@ -246,6 +246,7 @@ class Plane:
             folder=self._folder / "controller",
             config=installed.config,
             launch=self._launcher(installed.controller_secrets),
+            environment=installed.controller_environment,
             entry=self._entry,
         )
         self.drivers = Kubelet(
@@ -271,6 +272,10 @@ class Plane:
             )
 
         return launch
+
+
+def _store(storage: StorageKind, folder: Path) -> Store | None:
+    return STORES[storage](folder) if storage in STORES else None
 
 
 def _by_name(table: str) -> dict[str, str]:

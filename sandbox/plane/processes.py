@@ -46,6 +46,15 @@ class Program:
         self._process.kill()
         self._process.wait()
 
+    def pause(self) -> None:
+        """Make it hang (SIGSTOP)."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._process.send_signal(signal.SIGCONT)
+
 
 @dataclass(frozen=True)
 class Launch:

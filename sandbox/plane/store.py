@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from sandbox.s3.server import S3Server
 class Store:
     """A store that is not started yet, and what others must know of it.
 
-    `hadoop` are Hadoop's properties by which Hive reaches it, `values` the chart's `stores`. `kill` ends it at once, if
+    `hadoop` are Hadoop's properties by which Hive reaches it, `values` the chart's `stores`. A metastore is made with
+    `metastore`, too: more arguments of `MetastoreServer`. `kill` ends it at once, if
     it runs; `start` brings it back with its data. `pause` makes it hang, `resume` ends that.
     """
 
@@ -29,6 +30,7 @@ class Store:
     kill: Callable[[], None]
     pause: Callable[[], None]
     resume: Callable[[], None]
+    metastore: Mapping[str, Any] = field(default_factory=dict)
 
 
 def hdfs_store(folder: Path) -> Store:

@@ -130,14 +130,23 @@ class FixtureTable:
         return [txn.txn for txn in opened if (txn.agent or "").startswith(AGENT_PREFIX)]
 
 
-def make_table(admin: MetastoreAdmin, server: MetastoreServer, database: str, fixture: str) -> FixtureTable:
+def make_table(
+    admin: MetastoreAdmin,
+    server: MetastoreServer,
+    database: str,
+    fixture: str,
+    parameters: dict[str, str] | None = None,
+) -> FixtureTable:
     """Make a table of a fixture of the server's version: its files, its partitions, and no write ids yet."""
     source = FIXTURES / f"hive-{server.hive}" / fixture
     directory = server.warehouse / f"{database}.db" / fixture
     partitions = PARTITIONS.get(fixture, ())
     keys = (("prt", "string"),) if partitions else ()
     location = location_of(directory)
-    admin.create_table(database, fixture, location=location, columns=_columns(source), partition_keys=keys)
+    columns = _columns(source)
+    admin.create_table(
+        database, fixture, location=location, columns=columns, partition_keys=keys, parameters=parameters
+    )
     if partitions:
         admin.add_partitions(database, fixture, [[value] for value in partitions])
     copy_tree(source / "before", directory)
