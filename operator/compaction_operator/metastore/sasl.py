@@ -1,5 +1,7 @@
 """Thrift transport with SASL GSSAPI. Kerberos comes from the library gssapi (the extra "kerberos")."""
 
+import os
+import re
 from enum import IntEnum, IntFlag
 from importlib import import_module
 from typing import Any
@@ -17,6 +19,10 @@ LARGEST_FRAME = 2**24 - 1
 MECHANISM = b"GSSAPI"
 REFUSAL_LIMIT = 500
 """Maximum bytes of a refusal in an error message."""
+_MINOR = re.compile(r"^.*, Minor \(\d+\): ", re.DOTALL)
+"""What comes before Kerberos's own message. NB: only the thread in which an error was raised could ask for it alone."""
+NO_CACHE = 0x96C73AC3
+"""KRB5_FCC_NOFILE. MIT's library says so when it found no key in the keytab and so looked for a ticket."""
 
 
 class _Status(IntEnum):
@@ -43,6 +49,7 @@ class SaslTransport(StreamTransport):
     def __init__(self, channel: Channel, settings: Kerberos, *, host: str) -> None:
         """Negotiate. Raises OSError, EOFError, or TTransportException if either end rejects the other."""
         super().__init__(channel)
+        self._settings = settings
         self._received = b""
         self._unsent = bytearray()
         try:
@@ -50,10 +57,15 @@ class SaslTransport(StreamTransport):
         except ImportError as error:
             raise TTransportException(message="Kerberos needs the package gssapi, which is not installed") from error
         try:
-            self._context = bounded(lambda: self._initiate(settings, host), channel.deadline)
-            self._negotiate()
+            self._context, token = bounded(lambda: self._initiate(host), channel.deadline)
+        except TimeoutError as error:
+            raise self._failure("the KDC gave no answer in time") from error
         except self._gssapi.exceptions.GSSError as error:
-            raise TTransportException(message=f"Kerberos: {error}") from error
+            raise self._translated(error) from error
+        try:
+            self._negotiate(token)
+        except self._gssapi.exceptions.GSSError as error:
+            raise self._translated(error) from error
 
     def is_reusable(self) -> bool:
         """Whether another call may use it."""
@@ -76,7 +88,7 @@ class SaslTransport(StreamTransport):
             try:
                 self._received = frame if self._protection == _Protection.NONE else self._context.unwrap(frame).message
             except self._gssapi.exceptions.GSSError as error:
-                raise TTransportException(message=f"Kerberos: {error}") from error
+                raise self._translated(error) from error
         data, self._received = self._received[:size], self._received[size:]
         return data
 
@@ -86,9 +98,27 @@ class SaslTransport(StreamTransport):
             raise TTransportException(message=f"a SASL frame of {size} bytes exceeds the limit")
         return self.channel.read_all(size)
 
-    def _initiate(self, settings: Kerberos, host: str) -> Any:
-        """Get a ticket for the service. The library keeps tickets in memory and renews them from the keytab."""
-        gssapi, kerberos = self._gssapi, self._gssapi.MechType.kerberos
+    def _translated(self, error: Any) -> TTransportException:
+        """Return an error of the library with Kerberos's own message alone."""
+        if not os.access(self._settings.keytab, os.R_OK):
+            return self._failure("the keytab cannot be read")
+        if error.min_code == NO_CACHE:
+            return self._failure("the keytab has no key of the principal")
+        return self._failure(_MINOR.sub("", str(error)))
+
+    def _failure(self, reason: str) -> TTransportException:
+        """Return an error that says who logs in: that is where most reasons lie."""
+        login = self._settings
+        return TTransportException(
+            message=f"Kerberos: {reason} (as {login.client_principal}, by the keytab {login.keytab})"
+        )
+
+    def _initiate(self, host: str) -> tuple[Any, bytes]:
+        """Get a ticket for the service; return the context and its first token.
+
+        The library keeps tickets in memory and renews them from the keytab.
+        """
+        gssapi, kerberos, settings = self._gssapi, self._gssapi.MechType.kerberos, self._settings
         principal = gssapi.NameType.kerberos_principal
         credentials = gssapi.Credentials(
             name=gssapi.Name(settings.client_principal, principal),
@@ -98,12 +128,12 @@ class SaslTransport(StreamTransport):
         )
         service = gssapi.Name(settings.principal.replace("/_HOST@", f"/{host.lower()}@"), principal)
         context = gssapi.SecurityContext(name=service, creds=credentials, mech=kerberos, usage="initiate")
-        self._send(_Status.START, MECHANISM)
-        self._send(_Status.OK, context.step() or b"")
-        return context
+        return context, context.step() or b""
 
-    def _negotiate(self) -> None:
+    def _negotiate(self, token: bytes) -> None:
         """Complete the context, then negotiate the protection. The server confirms last."""
+        self._send(_Status.START, MECHANISM)
+        self._send(_Status.OK, token)
         while not self._context.complete:
             self._send(_Status.OK, self._context.step(self._answer()) or b"")
         offered = self._context.unwrap(self._answer()).message
