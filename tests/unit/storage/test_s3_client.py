@@ -3,6 +3,7 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,10 @@ def test_times_are_those_of_botocore(text: str) -> None:
     assert _timestamp(text) == datetime(2026, 11, 23, 8, 0, 0, 123_000, UTC)
 
 
-def test_other_times_are_left_to_botocore() -> None:
+def test_times_of_headers_are_those_of_botocore() -> None:
     assert _timestamp("Mon, 23 Nov 2026 08:00:00 GMT") == datetime(2026, 11, 23, 8, tzinfo=UTC)
-    assert _timestamp(0) == datetime(1970, 1, 1, tzinfo=UTC)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["1795420800", 1795420800])
+def test_other_times_are_left_to_botocore(value: Any) -> None:
+    assert _timestamp(value) == datetime(2026, 11, 23, 8, tzinfo=UTC)

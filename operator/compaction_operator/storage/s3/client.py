@@ -4,10 +4,12 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
+import botocore
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import (
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 32
 """Most calls at the same time."""
+
+USER_AGENT = f"compaction-operator Botocore/{botocore.__version__}"
+"""What a request says of its sender. NB: botocore makes its own twice for each request, in a tenth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
         retries={"mode": "standard", "total_max_attempts": pace.attempts},
         max_pool_connections=CONNECTIONS,
         s3={"addressing_style": "path" if settings.path_style else "auto"},
+        user_agent=USER_AGENT,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -72,11 +78,15 @@ def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
 
 
 def _timestamp(value: str) -> datetime:
-    """Return the time of an answer, as botocore does: its own parser takes most of the time of a listing."""
-    with suppress(ValueError, TypeError):
-        found = datetime.fromisoformat(value)
-        if found.tzinfo:
-            return found
+    """Return the time of an answer, as botocore does: its own parser takes most of the time of a listing.
+
+    Listings have the form of ISO 8601, headers that of RFC 9110.
+    """
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, TypeError, AttributeError):
+            found = parse(value)
+            if found.tzinfo:
+                return found
     return parse_timestamp(value)
 
 
