@@ -22,7 +22,7 @@ from compaction_operator.storage import (
     StorageError,
     join,
 )
-from compaction_operator.storage.files import FileStorage, created, opened
+from compaction_operator.storage.files import FileStorage, RemoteFile, created
 
 PUBLISHERS = 8
 
@@ -265,7 +265,7 @@ class FilesContract:
             for start in range(0, len(content), 1_000_000):
                 file.write(content[start : start + 1_000_000])
             assert file.tell() == len(content)
-        with opened(storage, join(place, "file")) as file:
+        with RemoteFile(storage, join(place, "file")).open() as file:
             assert file.seek(-10, io.SEEK_END) == len(content) - 10
             assert (file.read(100), file.read(1)) == (content[-10:], b"")
             for offset, length in ((0, 5), (4_999_999, 1_500_000), (17, 0)):
@@ -274,7 +274,7 @@ class FilesContract:
 
     def test_an_empty_file_is_read(self, storage: FileStorage, place: str):
         created(storage, join(place, "file")).close()
-        with opened(storage, join(place, "file")) as file:
+        with RemoteFile(storage, join(place, "file")).open() as file:
             assert file.read() == b""
 
     def test_a_file_that_exists_is_kept(self, storage: FileStorage, place: str):
@@ -282,12 +282,12 @@ class FilesContract:
             file.write(b"first")
         with pytest.raises(FileExistsError), created(storage, join(place, "file")) as file:
             file.write(b"second")
-        with opened(storage, join(place, "file")) as file:
+        with RemoteFile(storage, join(place, "file")).open() as file:
             assert file.read() == b"first"
 
     def test_a_file_that_is_not_there_is_not_opened(self, storage: FileStorage, place: str):
         with pytest.raises(FileNotFoundError, match="missing"):
-            opened(storage, join(place, "missing"))
+            RemoteFile(storage, join(place, "missing")).open()
 
 
 def _publisher(storage: Storage, source: str, target: str) -> Callable[[], bool]:

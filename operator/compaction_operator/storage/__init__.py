@@ -12,10 +12,10 @@ from compaction_operator.storage.base import (
     Uploads,
     is_passing,
 )
-from compaction_operator.storage.files import copy_range
+from compaction_operator.storage.files import StoredFile, copy_range
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.silence import Silences
-from compaction_operator.storage.stores import Stores, create_file, discard, make_durable, open_file, open_storage
+from compaction_operator.storage.stores import Stores, create_file, discard, look_up, make_durable, open_storage
 from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Silences",
     "Storage",
     "StorageError",
+    "StoredFile",
     "Stores",
     "Uploads",
     "copy_range",
@@ -38,9 +39,9 @@ __all__ = [
     "is_passing",
     "join",
     "local_path",
+    "look_up",
     "make_durable",
     "normal",
-    "open_file",
     "open_storage",
     "place_of",
     "resolve_location",

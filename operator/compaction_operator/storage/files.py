@@ -3,6 +3,8 @@
 import errno
 import io
 import os
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
@@ -12,9 +14,11 @@ from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, 
 READ_AHEAD = 32 << 10
 """Minimum bytes of one request for a range. NB: stripes are read, and copied, by large requests of their own."""
 
-
 WRITE_BUFFER = 1 << 20
 """Minimum bytes of one request that appends to a file."""
+
+_FILES, _PIECES = 64, 8
+"""Most files, and most pieces of READ_AHEAD bytes of each, that a process remembers."""
 
 
 class RangedReader(Protocol):
@@ -26,11 +30,15 @@ class RangedReader(Protocol):
         """Return a range that lies within the file."""
         ...
 
+    def take_end(self) -> bytes:
+        """Return the end of the file, as far as it came when it was opened. It is given once."""
+        ...
+
 
 class SequentialWriter(Protocol):
     """A new file of a store, which exists whole once it is closed, and never if it is not. Raises StorageError."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
         ...
 
@@ -64,10 +72,30 @@ class FileStorage(Protocol):
         ...
 
 
-def opened(storage: FileStorage, path: str, *, read_ahead: bool = True) -> BinaryIO:
-    """Open a file to read at random, with or without reading on in advance. Raises OSError."""
-    file = _RangedFile(storage, path)
-    return cast(BinaryIO, io.BufferedReader(file, READ_AHEAD) if read_ahead else file)
+class StoredFile(Protocol):
+    """A file that is read as often as needed."""
+
+    def open(self, *, read_ahead: bool = True) -> BinaryIO:
+        """Open it to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
+        ...
+
+
+class RemoteFile:
+    """A file of a store as it was when it was looked up: opening it makes no request. Raises OSError.
+
+    NB: a task may look up thousands of files, so what was read of them in advance is kept for the last of them only.
+    """
+
+    def __init__(self, storage: FileStorage, path: str) -> None:
+        self.path = path
+        with _os_errors(path):
+            self.reader = storage.reader(path)
+        if end := self.reader.take_end():
+            _lately.keep(self.reader, self.reader.size - len(end), end)
+
+    def open(self, *, read_ahead: bool = True) -> BinaryIO:
+        """Open it to read at random."""
+        return cast(BinaryIO, _RangedFile(self, least=READ_AHEAD if read_ahead else 0))
 
 
 def created(storage: FileStorage, path: str) -> BinaryIO:
@@ -80,11 +108,11 @@ def copy_range(source: BinaryIO, target: BinaryIO, *, offset: int, length: int) 
 
     Raises OSError.
     """
-    old, new = getattr(source, "raw", None), getattr(target, "raw", None)
-    if not (isinstance(old, _RangedFile) and isinstance(new, _NewFile)):
+    new = getattr(target, "raw", None)
+    if not (isinstance(source, _RangedFile) and isinstance(new, _NewFile)):
         return False
     target.flush()
-    return new.copy(old.reader, offset, length)
+    return new.copy(source.reader, offset, length)
 
 
 def abandon(target: BinaryIO) -> bool:
@@ -93,14 +121,42 @@ def abandon(target: BinaryIO) -> bool:
     return isinstance(new, _NewFile) and new.abandon()
 
 
-class _RangedFile(io.RawIOBase):
-    """A file that is read by ranges."""
+class _Lately:
+    """The last pieces that were read of the last files. Thread-safe."""
 
-    def __init__(self, storage: FileStorage, path: str) -> None:
-        self._path = path
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: OrderedDict[RangedReader, deque[tuple[int, bytes]]] = OrderedDict()
+
+    def keep(self, file: RangedReader, start: int, data: bytes) -> None:
+        """Remember a piece."""
+        with self._lock:
+            self._files.setdefault(file, deque(maxlen=_PIECES)).append((start, data))
+            self._files.move_to_end(file)
+            while len(self._files) > _FILES:
+                self._files.popitem(last=False)
+
+    def find(self, file: RangedReader, start: int, end: int) -> bytes | None:
+        """Return a range, if it lies in a piece."""
+        with self._lock:
+            for begin, data in self._files.get(file, ()):
+                if begin <= start and end <= begin + len(data):
+                    self._files.move_to_end(file)
+                    return data[start - begin : end - begin]
+        return None
+
+
+_lately = _Lately()
+
+
+class _RangedFile(io.BufferedIOBase):
+    """A file that is read by ranges, of at least so many bytes."""
+
+    def __init__(self, file: RemoteFile, *, least: int) -> None:
+        self._path = file.path
+        self.reader = file.reader
+        self._least = least
         self._position = 0
-        with _os_errors(path):
-            self.reader = storage.reader(path)
 
     def readable(self) -> bool:
         """Whether it can be read."""
@@ -116,14 +172,30 @@ class _RangedFile(io.RawIOBase):
         self._position = start + offset
         return self._position
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with the next bytes; return how many there were."""
-        length = max(0, min(len(buffer), self.reader.size - self._position))
-        if length:
-            with _os_errors(self._path):
-                buffer[:length] = self.reader.read(self._position, length)
-            self._position += length
-        return length
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes: so many, or all that follow, but none behind the end."""
+        start, rest = self._position, max(0, self.reader.size - self._position)
+        end = start + (rest if size is None or size < 0 else min(size, rest))
+        if end == start:
+            return b""
+        found = _lately.find(self.reader, start, end)
+        if found is None:
+            found = self._fetched(start, end)
+        self._position = end
+        return found
+
+    def _fetched(self, start: int, end: int) -> bytes:
+        """Ask for a range. A small one comes with what follows, or stands before it if it is at the end."""
+        first, last = start, end
+        if end - start < self._least:
+            last = min(self.reader.size, start + self._least)
+            first = max(0, min(start, last - self._least))
+        with _os_errors(self._path):
+            data = self.reader.read(first, last - first)
+        if (first, last) == (start, end):
+            return data
+        _lately.keep(self.reader, first, data)
+        return data[start - first : end - first]
 
 
 class _NewFile(io.RawIOBase):
@@ -161,7 +233,7 @@ class _NewFile(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Append bytes."""
         with _os_errors(self._path):
-            self._writer.write(bytes(data))
+            self._writer.write(data)
         self._position += len(data)
         return len(data)
 

@@ -37,8 +37,10 @@ from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import Location
 
 TIMEOUT_SECONDS = 60.0
-PIECE = 8 << 20
-"""Maximum bytes of one read or write, since its time-out does not depend on its size."""
+READ_PIECE = 8 << 20
+WRITE_PIECE = 1 << 20
+"""Maximum bytes of one read or write, since its time-out does not depend on its size. What is written is copied twice:
+more does not fit into a processor's cache."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +78,22 @@ class HdfsReader:
         """Return a range that lies within the file."""
         pieces = [
             self._client.ask(self._path, "read", partial(self._range, start=start, end=end))
-            for start, end in _pieces(offset, offset + length)
+            for start, end in _pieces(offset, offset + length, READ_PIECE)
         ]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def take_end(self) -> bytes:
+        """Return nothing: HDFS opens a file without reading it."""
+        return b""
 
     def _range(self, hdfs: Client, *, start: int, end: int) -> bytes:
         reader, self._reader = self._reader or hdfs.read(self._name), None
         if len(reader) != self.size:
             raise StorageError(f"{self._path} was replaced while it was read")
-        data = bytes(reader.read_range(start, end - start))
+        # NB: `read_range` puts the packets together in memory that is new each time, which takes most of its time.
+        data = b"".join(reader.read_range_stream(start, end - start))
+        if len(data) != end - start:
+            raise StorageError(f"{len(data)} bytes of {self._path} came instead of {end - start}", passing=True)
         self._reader = reader
         return data
 
@@ -97,10 +106,13 @@ class HdfsWriter:
         self._path = path
         self._writer = writer
 
-    def write(self, data: bytes) -> None:
-        """Append bytes. After an error the file cannot be completed."""
-        for start, end in _pieces(0, len(data)):
-            self._change("write", lambda writer, piece=data[start:end]: writer.write(piece))
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes. After an error the file cannot be completed.
+
+        NB: of a memoryview hdfs-native copies one byte after the other.
+        """
+        for start, end in _pieces(0, len(data), WRITE_PIECE):
+            self._change("write", lambda writer, piece=bytes(data[start:end]): writer.write(piece))
 
     def close(self) -> None:
         """Complete the file."""
@@ -317,9 +329,9 @@ class HdfsStorage:
         return reader.read(0, min(reader.size, CONTENT_BYTES))
 
 
-def _pieces(start: int, end: int) -> list[tuple[int, int]]:
+def _pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
     """Cut a range into pieces; an empty one is one piece. NB: reading past the end is a panic in hdfs-native."""
-    return [(begin, min(begin + PIECE, end)) for begin in range(start, max(end, start + 1), PIECE)]
+    return [(begin, min(begin + size, end)) for begin in range(start, max(end, start + 1), size)]
 
 
 def _entry(status: Status) -> Entry:

@@ -14,10 +14,22 @@ from typing import BinaryIO
 from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
 from compaction_operator.storage import files, hdfs, s3
 from compaction_operator.storage.base import Storage
+from compaction_operator.storage.files import StoredFile
 from compaction_operator.storage.hdfs import HdfsStorage
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.s3 import S3Storage
 from compaction_operator.storage.uri import S3_SCHEME, Location
+
+
+class LocalFile:
+    """A file of a mounted volume. Whether it is there is known when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self, *, read_ahead: bool = True) -> BinaryIO:  # noqa: ARG002 - the kernel reads ahead
+        """Open it to read at random. Raises OSError."""
+        return self._path.open("rb")
 
 
 class Stores:
@@ -33,11 +45,11 @@ class Stores:
         """Return the storage for a location. Raises StorageError, naming the scheme, if it is not supported."""
         return self._remote_of(Location.parse(uri)) or self._local
 
-    def open_file(self, path: str, *, read_ahead: bool = True) -> BinaryIO:
-        """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
+    def look_up(self, path: str) -> StoredFile:
+        """Return a file to read as often as needed: a remote one as it is now. Raises OSError."""
         location = Location.parse(path)
         storage = self._remote_of(location)
-        return files.opened(storage, path, read_ahead=read_ahead) if storage else Path(location.path).open("rb")
+        return files.RemoteFile(storage, path) if storage else LocalFile(Path(location.path))
 
     def create_file(self, path: str) -> BinaryIO:
         """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
@@ -65,9 +77,9 @@ def open_storage(uri: str) -> Storage:
     return _own_stores().open(uri)
 
 
-def open_file(path: str, *, read_ahead: bool = True) -> BinaryIO:
-    """Open a file to read at random; without read-ahead a store moves no more than what is read. Raises OSError."""
-    return _own_stores().open_file(path, read_ahead=read_ahead)
+def look_up(path: str) -> StoredFile:
+    """Return a file to read as often as needed: a remote one as it is now. Raises OSError."""
+    return _own_stores().look_up(path)
 
 
 def create_file(path: str) -> BinaryIO:

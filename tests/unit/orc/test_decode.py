@@ -19,6 +19,7 @@ from compaction_operator.orc import OrcError
 from compaction_operator.orc.file import StripeReader, Tail, read_tail
 from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
 from compaction_operator.orc.spec.messages import Footer, PostScript, StripeFooter
+from compaction_operator.storage import look_up
 from tests.unit.orc.build import DATA, FIXTURES
 from tests.unit.orc.columns import LONG, STRING, tree
 from tests.unit.orc.meaning import comparable, meaning
@@ -60,7 +61,7 @@ class HandMade:
             offset=3, index_length=0, data_length=len(body), footer_length=len(end), number_of_rows=self.rows
         )
         file = io.BytesIO(b"ORC" + body + end)
-        return StripeReader(file, Tail("bucket_00000", 0, PostScript(), tail, b""), 0)
+        return StripeReader(file, Tail("bucket_00000", look_up("/bucket_00000"), 0, PostScript(), tail, b""), 0)
 
     def column(self, column: int) -> list[Any]:
         array = self.open().column(column)

@@ -10,7 +10,7 @@ from sandbox.hdfs.server import write_properties
 
 from compaction_operator.api.stores import Hdfs, KerberosLogin
 from compaction_operator.storage import NotFoundError, StorageError, hdfs_client
-from compaction_operator.storage.hdfs import HdfsWriter, connect
+from compaction_operator.storage.hdfs import HdfsReader, HdfsWriter, connect
 
 
 @pytest.mark.parametrize(
@@ -236,3 +236,23 @@ def test_a_refused_piece_is_not_written_again(operation: str, monkeypatch: pytes
         writer.write(b"rows") if operation == "write" else writer.close()
     assert raised.value.passing
     assert len(pieces) == 1
+
+
+def test_a_range_of_another_length_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that ends too early looks like its end."""
+
+    class Short:
+        def read(self, _name: str) -> "Short":
+            return self
+
+        def __len__(self) -> int:
+            return 10
+
+        def read_range_stream(self, _offset: int, _length: int) -> Iterator[bytes]:
+            return iter([b"r", b"o"])
+
+    monkeypatch.setattr(hdfs_client, "Client", lambda *_, **_kwargs: Short())
+    reader = HdfsReader(hdfs_client.HdfsClient("hdfs://nn1:8020", None, timeout=10), "hdfs://nn1:8020/f")
+    with pytest.raises(StorageError, match="2 bytes of hdfs://nn1:8020/f came instead of 4") as raised:
+        reader.read(0, 4)
+    assert raised.value.passing

@@ -13,7 +13,6 @@ from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import Compression, OrcError, StreamKind, schema
 from compaction_operator.orc.spec.messages import Metadata, StripeFooter
-from compaction_operator.storage import open_file
 
 JAVA = 0
 """The writer code of ORC's Java writer. Other writers number their versions differently; the output claims Java's."""
@@ -76,7 +75,7 @@ def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> 
 def _stripe_footer(tail: Tail, index: int) -> Any:
     stripe = tail.footer.stripes[index]
     try:
-        with open_file(tail.path, read_ahead=False) as file:
+        with tail.file.open(read_ahead=False) as file:
             file.seek(stripe.offset + stripe.index_length + stripe.data_length)
             section = file.read(stripe.footer_length)
         return StripeFooter.FromString(decompress(section, codec=tail.compression, block_size=tail.block_size))

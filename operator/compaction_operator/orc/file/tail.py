@@ -13,7 +13,7 @@ from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
 from compaction_operator.orc.spec import Compression, OrcError
 from compaction_operator.orc.spec.messages import Footer, PostScript
-from compaction_operator.storage import open_file
+from compaction_operator.storage import StoredFile, look_up
 
 MAGIC = b"ORC"
 """The first bytes of a file, repeated in its postscript."""
@@ -27,10 +27,11 @@ class Tail:
     """The parsed tail of one file.
 
     `postscript` and `footer` are messages of the ORC specification. `metadata` holds the stripes' statistics as
-    stored, not decoded.
+    stored, not decoded. All that is read of `file` is of the version that has this tail.
     """
 
     path: str
+    file: StoredFile
     size: int
     postscript: Any
     footer: Any
@@ -74,9 +75,9 @@ def read_tail(path: str) -> Tail:
     of an unsupported version.
     """
     try:
-        with open_file(path) as file:
-            size = file.seek(0, io.SEEK_END)
-            return _parse(path, size, file)
+        stored = look_up(path)
+        with stored.open() as file:
+            return _parse(path, stored, file)
     except (OSError, ValueError, zlib.error, DecodeError, pa.ArrowException) as error:
         raise OrcError(path, f"not a readable ORC file: {_one_line(error)}") from error
 
@@ -88,7 +89,8 @@ def _one_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def _parse(path: str, size: int, file: BinaryIO) -> Tail:
+def _parse(path: str, stored: StoredFile, file: BinaryIO) -> Tail:
+    size = file.seek(0, io.SEEK_END)
     postscript, length = _read_postscript(size, file)
     compression = Compression(postscript.compression)
     if compression is Compression.LZO:
@@ -103,7 +105,7 @@ def _parse(path: str, size: int, file: BinaryIO) -> Tail:
     section = file.read(postscript.footer_length)
     footer = Footer.FromString(decompress(section, codec=compression, block_size=block_size))
     _check_footer(footer, metadata_start)
-    return Tail(path, size, postscript, footer, metadata)
+    return Tail(path, stored, size, postscript, footer, metadata)
 
 
 def _read_postscript(size: int, file: BinaryIO) -> tuple[Any, int]:

@@ -19,7 +19,6 @@ from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, 
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.spec import Integers, OrcError, schema
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
-from compaction_operator.storage import open_file
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 """The values of `operation` (Hive's AcidInputFormat); only Hive before 3 wrote UPDATE."""
@@ -216,7 +215,7 @@ class Stripe:
     def _file(self) -> Iterator[BinaryIO]:
         """Open the file; a small stripe is read into memory instead, as thousands may be open at once."""
         with ExitStack() as stack:
-            file = stack.enter_context(open_file(self.path))
+            file = stack.enter_context(self.source.tail.file.open())
             if self.bytes > SMALL_BYTES:
                 yield file
                 return

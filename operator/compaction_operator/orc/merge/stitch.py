@@ -6,7 +6,6 @@ from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
 from compaction_operator.orc.merge.events import MergeResult
 from compaction_operator.orc.spec import OrcError
-from compaction_operator.storage import open_file
 
 
 def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
@@ -30,7 +29,7 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
     )
     with OrcWriter(output, layout) as writer:
         for tail in tails:
-            with open_file(tail.path) as file:
+            with tail.file.open() as file:
                 for index in range(len(tail.footer.stripes)):
                     if not can_copy(tail, index, layout):
                         raise OrcError(

@@ -31,8 +31,12 @@ class S3Reader:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return a range that lies within the object."""
-        inside = offset - (self.size - len(self._end))
-        return self._end[inside : inside + length] if inside >= 0 else self.bucket.get(self.found, offset, length)
+        return self.bucket.get(self.found, offset, length)
+
+    def take_end(self) -> bytes:
+        """Return the end that came with the object."""
+        end, self._end = self._end, b""
+        return end
 
 
 class S3Writer:
@@ -52,7 +56,7 @@ class S3Writer:
         self._parts: list[Part] = []
         self._failed: BaseException | None = None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
         with self._unless_failed():
             self._settle()
@@ -129,7 +133,9 @@ class S3Writer:
                 self._parts.append(self._begun().copy(len(self._parts) + 1, piece))
 
     def _put(self, size: int) -> None:
-        self._parts.append(self._begun().put(len(self._parts) + 1, bytes(self._written[:size])))
+        with memoryview(self._written) as written:
+            part = bytes(written[:size])
+        self._parts.append(self._begun().put(len(self._parts) + 1, part))
         del self._written[:size]
 
     def _begun(self) -> Multipart:

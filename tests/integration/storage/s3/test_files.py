@@ -16,7 +16,7 @@ from compaction_operator.api.stores import S3, StoreSettings
 from compaction_operator.orc import InputFile, MergeResult, OrcError, merge_bucket, stitch_parts
 from compaction_operator.orc.file import OrcWriter, read_tail
 from compaction_operator.storage import AlreadyExistsError, Stores, copy_range, join, stores
-from compaction_operator.storage.files import created, opened
+from compaction_operator.storage.files import RemoteFile, created
 from compaction_operator.storage.s3 import S3Storage
 from compaction_operator.storage.s3.files import S3Writer
 from tests.integration.storage.s3.conftest import PARAMETERS, STORES
@@ -44,7 +44,7 @@ def test_written_and_copied_pieces_are_in_their_order(storage: S3Storage, place:
     """Small and large ones, neighbours and not, so that each kind of part arises."""
     chance = random.Random(seed)
     expected = bytearray(SOURCE[:3])
-    with opened(storage, source) as old, created(storage, join(place, "new")) as new:
+    with RemoteFile(storage, source).open() as old, created(storage, join(place, "new")) as new:
         new.write(SOURCE[:3])
         start = 3
         for _ in range(12):
@@ -63,13 +63,13 @@ def test_written_and_copied_pieces_are_in_their_order(storage: S3Storage, place:
 
 
 def test_a_range_that_is_not_there_is_not_copied(storage: S3Storage, place: str, source: str) -> None:
-    with opened(storage, source) as old, created(storage, join(place, "new")) as new:
+    with RemoteFile(storage, source).open() as old, created(storage, join(place, "new")) as new:
         assert not copy_range(old, new, offset=len(SOURCE) - 5, length=6)
         assert new.tell() == 0
 
 
 def test_a_range_of_an_object_that_was_replaced_is_an_error(storage: S3Storage, place: str, source: str) -> None:
-    with opened(storage, source) as old:
+    with RemoteFile(storage, source).open() as old:
         storage.delete_tree(source)
         storage.write(source, SOURCE[::-1])
         new = created(storage, join(place, "new"))
@@ -109,7 +109,7 @@ def test_a_file_that_fails_leaves_neither_object_nor_upload(
     behind_proxy: S3Storage, proxy: MisbehavingProxy, place: str, source: str, operation: str
 ) -> None:
     proxy.behave(**{operation: refused(403, "AccessDenied")})
-    with opened(behind_proxy, source) as old:
+    with RemoteFile(behind_proxy, source).open() as old:
         new = created(behind_proxy, join(place, "new"))
         assert copy_range(old, new, offset=0, length=6 * MIB)
         new.write(b"the end")

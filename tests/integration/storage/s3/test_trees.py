@@ -132,7 +132,7 @@ def test_a_warehouse_reaches_each_bucket_by_its_own_settings(server: S3Server, p
     assert [entry.name for entry in stores.open(place).list(place)] == ["file-s3", "file-s3a", "file-s3n"]
     with stores.create_file(join(place, "new")) as file:
         file.write(b"content")
-    with stores.open_file(join(place, "new")) as file:
+    with stores.look_up(join(place, "new")).open() as file:
         assert file.read() == b"content"
 
 
