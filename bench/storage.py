@@ -4,6 +4,10 @@ A local disk, a real HDFS and MinIO, side by side in one run. Listing: all parti
 lists them. Compaction: one partition with large stripes, by the steps of a driver on Hive 4, in this process: CPU time
 against the local disk's, and for S3 the requests and the bytes that went through the process. The result is
 `bench/out/storage.json`; the exit code is 1 when a target is missed.
+
+Compaction is measured on two sizes of one partition's bucket, and every target holds for both. In the smaller table (64
+MB) a fixed cost, that of each file and request, shows most: it is the harder one. The larger one (256 MB, a stripe of a
+block in each file) is what users compact.
 """
 
 import argparse
@@ -47,7 +51,9 @@ TARGETS = {
     "major_cpu_against_local": 1.5,
     "requests_for_an_output_file": 12,
 }
-DELTAS, ROWS = 4, 200_000
+DELTAS = 4
+ROWS = {"64 MB": 200_000, "256 MB": 800_000}
+"""Rows of each delta, by the size of the table."""
 TXN = 7
 AT_ONCE = 16
 
@@ -57,7 +63,9 @@ def main() -> int:
     options = _options()
     with _places() as places:
         listing = {name: list_table(place / "listed", options.partitions) for name, place in places.items()}
-        compaction = compact_everywhere(places, runs=options.runs)
+        compaction = {
+            size: compact_everywhere(places, size=size, rows=rows, runs=options.runs) for size, rows in ROWS.items()
+        }
     result = judged(listing, compaction)
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +95,12 @@ def list_table(table: Place, partitions: int) -> dict[str, float]:
     return figures
 
 
-def compact_everywhere(places: Mapping[str, Place], *, runs: int) -> dict[str, dict[str, Any]]:
+def compact_everywhere(places: Mapping[str, Place], *, size: str, rows: int, runs: int) -> dict[str, dict[str, Any]]:
     """Compact the same table on each store, minor and major, so many times in turn."""
     with tempfile.TemporaryDirectory(prefix="bench-storage-") as folder:
-        make_table(Path(folder) / "t", deltas=DELTAS, rows=ROWS)
-        tables = {name: copy_tree(Path(folder) / "t", place / "compacted") for name, place in places.items()}
+        make_table(Path(folder) / "t", deltas=DELTAS, rows=rows)
+        name_of_table = size.replace(" ", "_")
+        tables = {name: copy_tree(Path(folder) / "t", place / name_of_table) for name, place in places.items()}
     found: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in tables}
     for kind in (CompactionType.MINOR, CompactionType.MAJOR):
         for _ in range(runs + 1):
@@ -127,25 +136,31 @@ def compact(location: str, kind: CompactionType) -> dict[str, Any]:
 
 
 def judged(listing: Mapping[str, Mapping[str, float]], compaction: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return all figures and what misses its target."""
+    """Return all figures, of compaction by the table's size, and what misses its target."""
     missed = [
         f"listing on {name}: {figures['directories_per_second']} directories a second"
         for name, figures in listing.items()
         if figures["directories_per_second"] < TARGETS["directories_per_second"]
     ]
-    local = compaction["file"]["Major"]["cpu_seconds"]
-    for name, kinds in compaction.items():
+    for size, stores in compaction.items():
+        missed += [f"{miss} ({size})" for miss in _missed(stores)]
+    return {"listing": dict(listing), "compaction": dict(compaction), "missed": missed}
+
+
+def _missed(stores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield which targets the compactions of one table miss."""
+    local = stores["file"]["Major"]["cpu_seconds"]
+    for name, kinds in stores.items():
         times = kinds["Major"]["cpu_seconds"] / local
         if times > TARGETS["major_cpu_against_local"]:
-            missed.append(f"a major on {name} takes {times:.2f} times the CPU of a local one")
-    minor = compaction["s3"]["Minor"]
+            yield f"a major on {name} takes {times:.2f} times the CPU of a local one"
+    minor = stores["s3"]["Minor"]
     share = minor["bytes_through"] / minor["bytes_in"]
     if share > TARGETS["minor_share_of_bytes_through_the_process"]:
-        missed.append(f"a minor on s3 moves {share:.1%} of the bytes")
+        yield f"a minor on s3 moves {share:.1%} of the bytes"
     requests = (minor["requests"] - minor["reads"]) / minor["files_out"]
     if requests > TARGETS["requests_for_an_output_file"]:
-        missed.append(f"a minor on s3 makes {requests:.1f} requests for each output file")
-    return {"listing": dict(listing), "compaction": dict(compaction), "missed": missed}
+        yield f"a minor on s3 makes {requests:.1f} requests for each output file"
 
 
 def _medians(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,10 @@ def _listing(**rates: int) -> dict[str, Any]:
 
 
 def _compaction(*, cpu: float = 1.0, through: int = 10, requests: int = 20) -> dict[str, Any]:
+    return {"64 MB": _stores(cpu=cpu, through=through, requests=requests), "256 MB": _stores()}
+
+
+def _stores(*, cpu: float = 1.0, through: int = 10, requests: int = 20) -> dict[str, Any]:
     minor = {"bytes_in": 1000, "bytes_through": through, "requests": requests, "reads": 8, "files_out": 1}
     return {
         "file": {"Minor": minor, "Major": {"cpu_seconds": 1.0}},
@@ -39,6 +43,12 @@ def test_what_meets_all_targets_misses_none() -> None:
 def test_each_miss_is_said(listing: dict[str, Any], compaction: dict[str, Any], missed: str) -> None:
     (said,) = judged(listing, compaction)["missed"]
     assert said.startswith(missed)
+
+
+def test_each_size_of_the_table_is_judged() -> None:
+    compaction = {"64 MB": _stores(), "256 MB": _stores(cpu=1.6)}
+    (said,) = judged(_listing(), compaction)["missed"]
+    assert said == "a major on s3 takes 1.60 times the CPU of a local one (256 MB)"
 
 
 def test_the_stripes_of_the_table_can_be_copied(tmp_path: Path) -> None:
