@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from compaction_operator.api.stores import S3Connection
 from compaction_operator.storage import StorageError
@@ -81,6 +82,13 @@ def test_without_settings_a_bucket_is_that_of_aws(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     bucket = connect("lake", None).bucket
     assert bucket.client.meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
+
+
+def test_the_clients_of_many_buckets_share_what_botocore_knows_of_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 12 MB, and a warehouse may have a bucket for each team."""
+    make_client(S3Connection(region="eu-central-1"), Pace())
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _, path: pytest.fail(f"{path} is read again"))
+    make_client(S3Connection(region="us-east-1"), Pace())
 
 
 @pytest.mark.parametrize(
