@@ -27,7 +27,7 @@ class Tail:
     """The parsed tail of one file.
 
     `postscript` and `footer` are messages of the ORC specification. `metadata` holds the stripes' statistics as
-    stored, not decoded. All that is read of `file` is of the version that has this tail.
+    stored, not decoded. `file` is the one that was looked up: on S3 all its ranges are of the version with this tail.
     """
 
     path: str
