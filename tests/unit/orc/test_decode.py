@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from compaction_operator.orc import OrcError
 from compaction_operator.orc.file import StripeReader, Tail, read_tail
-from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
+from compaction_operator.orc.spec import Compression, Encoding, Kind, StreamKind, physical_type
 from compaction_operator.orc.spec.messages import Footer, PostScript, StripeFooter
 from compaction_operator.storage import look_up
 from tests.unit.orc.build import DATA, FIXTURES
-from tests.unit.orc.columns import LONG, STRING, tree
+from tests.unit.orc.columns import LONG, STRING, layout, tree, write
 from tests.unit.orc.meaning import comparable, meaning
 
 PRESENT, DATA_, LENGTH, WORDS, SECONDARY = (
@@ -359,3 +359,26 @@ def test_damage_is_refused_or_gives_as_many_valid_rows(victim: HandMade, data: s
         return
     array.validate(full=True)
     assert len(array) == rows
+
+
+class Counting(io.BytesIO):
+    """A file that counts its reads."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize(("item_bytes", "reads"), [(10, 1), (1 << 20, 4)])
+def test_the_streams_of_a_small_column_are_read_at_once(tmp_path: Path, item_bytes: int, reads: int) -> None:
+    """Those of a large one by themselves, so that not all of them are in memory."""
+    types = tree((Kind.LIST, (STRING,)))
+    arrays = {1: pa.array([None, [b"x" * item_bytes]], physical_type(types, 1))}
+    path = write(tmp_path / "file", layout(types, compression=Compression.NONE), arrays)
+    file = Counting(path.read_bytes())
+    stripe = StripeReader(file, read_tail(str(path)), 0)
+    file.reads = 0
+    assert stripe.column(1).to_pylist() == arrays[1].to_pylist()
+    assert file.reads == reads

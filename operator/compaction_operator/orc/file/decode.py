@@ -17,6 +17,9 @@ from compaction_operator.orc.spec.schema import column_names, problem, subtree_e
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
 
+_TOGETHER = 1 << 20
+"""Most bytes of a column's streams that are read at once."""
+
 
 class StripeReader:
     """The columns of one stripe, each read and decoded on demand.
@@ -30,6 +33,7 @@ class StripeReader:
         self._tail = tail
         self._index = index
         self._types = tail.types
+        self._read_ahead = (0, b"")
         information = tail.footer.stripes[index]
         self.rows = int(information.number_of_rows)
         with self._errors("its footer"):
@@ -47,14 +51,31 @@ class StripeReader:
         with self._errors(f"column {self._names[column]}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
-            return decode_column(self._decodable, column, self.rows)
+            with self._streams_at_once(column):
+                return decode_column(self._decodable, column, self.rows)
 
     def column_bytes(self, column: int) -> int:
         """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""
+        return sum(length for _, length in self._places(column))
+
+    def _places(self, column: int) -> list[tuple[int, int]]:
+        """Return (offset, length) of each stream of a column and its descendants, without indexes."""
         columns = range(column, subtree_end(self._types, column))
-        return sum(
-            length for (of, kind), (_, length) in self._streams.items() if of in columns and kind not in _INDEXES
-        )
+        return [place for (of, kind), place in self._streams.items() if of in columns and kind not in _INDEXES]
+
+    @contextmanager
+    def _streams_at_once(self, column: int) -> Iterator[None]:
+        """Read the streams of a small column by one request: remote storage takes longer to answer than to send."""
+        places = self._places(column)
+        start = min((offset for offset, _ in places), default=0)
+        size = max((offset + length for offset, length in places), default=0) - start
+        if len(places) > 1 and size <= _TOGETHER:
+            self._file.seek(start)
+            self._read_ahead = (start, self._file.read(size))
+        try:
+            yield
+        finally:
+            self._read_ahead = (0, b"")
 
     def bloom_filters(self, column: int) -> list[Any]:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
@@ -80,8 +101,12 @@ class StripeReader:
         return {child: parent for parent, type_ in enumerate(self._types) for child in type_.subtypes}
 
     def _read(self, offset: int, length: int) -> bytes:
-        self._file.seek(offset)
-        data = self._file.read(length)
+        start, ahead = self._read_ahead
+        if start <= offset and offset + length <= start + len(ahead):
+            data = ahead[offset - start : offset - start + length]
+        else:
+            self._file.seek(offset)
+            data = self._file.read(length)
         if len(data) < length:
             raise ValueError("the file is truncated")
         return decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
