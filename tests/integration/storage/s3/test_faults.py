@@ -29,9 +29,12 @@ LASTING = {
     **ONCE,
     "forbidden": refused(403, "AccessDenied"),
     "key-unknown": refused(403, "InvalidAccessKeyId"),
+    "expired": refused(400, "ExpiredToken"),
     "no-bucket": refused(404, "NoSuchBucket"),
     "nothing-there": refused(404, "PageNotFound"),
     "conflict": refused(409, "ConditionalRequestConflict"),
+    "precondition": refused(412, "PreconditionFailed"),
+    "full": refused(507, "XMinioStorageFull"),
     "redirected": refused(301, "PermanentRedirect"),
     "empty": empty,
     "instead": instead,
@@ -39,9 +42,15 @@ LASTING = {
 
 LARGE = b"content" * END_BYTES
 
-OPERATIONS = ("list", "get", "head", "put", "delete")
+OPERATIONS = ("list", "get", "head", "put", "delete", "begin", "copy_part", "list_parts", "complete", "abort")
 
 Use = Callable[[S3Storage, str], object]
+
+
+def publish(storage: S3Storage, place: str) -> None:
+    uploads = storage.uploads.begin(place, {"new": join(place, "file")})
+    storage.uploads.complete(place, uploads)
+
 
 USES: dict[str, Use] = {
     "list": lambda storage, place: storage.list(place),
@@ -52,6 +61,7 @@ USES: dict[str, Use] = {
     "exists": lambda storage, place: storage.exists(join(place, "file")),
     "sync": lambda storage, place: storage.sync(join(place, "file")),
     "delete_tree": lambda storage, place: storage.delete_tree(join(place, "file")),
+    "publish": publish,
 }
 
 
@@ -70,7 +80,7 @@ def test_what_passes_is_not_noticed(
     """Each call fails once. The answer is that of a good day."""
     proxy.misbehave(1, **dict.fromkeys(OPERATIONS, ONCE[fault]))
     USES[use](behind_proxy, filled)
-    assert behind_proxy.exists(join(filled, "new")) == (use == "write")
+    assert behind_proxy.exists(join(filled, "new")) == (use in {"write", "publish"})
     assert behind_proxy.exists(join(filled, "file")) == (use != "delete_tree")
 
 
