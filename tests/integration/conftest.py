@@ -52,13 +52,13 @@ def bucket_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
                 server = S3Server(tmp_path_factory.mktemp(name), kind=kind, versions=versioned)
                 root = make_bucket(stack.enter_context(server), f"lake-{name}", versioned=versioned)
                 made[name] = TestBucket(root, server)
-                _tell_product({one.name: one.server.settings() for one in made.values()}, patch)
+                tell_product({one.name: one.server.settings() for one in made.values()}, patch)
             return made[name]
 
         yield bucket
 
 
-def _tell_product(buckets: dict[str, S3Connection], patch: pytest.MonkeyPatch) -> None:
+def tell_product(buckets: dict[str, S3Connection], patch: pytest.MonkeyPatch) -> None:
     settings = StoreSettings.model_validate_json(os.environ.get(STORES_VARIABLE, "{}"))
     with_buckets = settings.model_copy(update={"s3": S3(buckets=buckets)})
     patch.setenv(STORES_VARIABLE, with_buckets.model_dump_json(by_alias=True))

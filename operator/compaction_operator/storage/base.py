@@ -1,5 +1,6 @@
 """Storage protocol, and its errors."""
 
+import errno
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,8 +17,8 @@ CONTENT_BYTES = 4096
 class StorageError(OperatorError):
     """A path cannot be read or changed. The message names the path and the reason.
 
-    `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now. Whether the
-    call was carried out is not known then.
+    `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now, such as
+    without space. Whether the call was carried out is not known then.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -26,7 +27,9 @@ class StorageError(OperatorError):
 
 
 def is_passing(error: BaseException | None) -> bool:
-    """Whether an error, or one of those that caused it, is a passing StorageError."""
+    """Whether an error, or one of those that caused it, is a passing StorageError, or says that a disk is full."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return True
     return error is not None and (getattr(error, "passing", False) is True or is_passing(error.__cause__))
 
 

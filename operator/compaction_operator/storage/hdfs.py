@@ -243,10 +243,14 @@ class HdfsStorage:
         return HdfsReader(self._client, path)
 
     def writer(self, path: str) -> HdfsWriter:
-        """Create a file in an existing directory. Raises AlreadyExistsError."""
+        """Create a file in an existing directory. Raises AlreadyExistsError.
+
+        NB: `inner`, because hdfs-native's own wrapper completes a file when it is garbage, also after a failed write,
+        and waits for the NameNode then, without a time-out and in any thread.
+        """
         name, above = _below_root(path), self._directory_above(path)
         options = WriteOptions(permission=above.permission & 0o666, overwrite=False, create_parent=False)
-        writer = self._client.change(path, "create", lambda hdfs: hdfs.create(name, options))
+        writer = self._client.change(path, "create", lambda hdfs: hdfs.inner.create(name, options))
         self._give_to(above.owner, path)
         return HdfsWriter(self._client, path, writer)
 

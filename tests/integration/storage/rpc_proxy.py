@@ -64,7 +64,11 @@ class RpcProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()  # as the dead NameNode would
+                continue
             self._connections.append(_Connection(client, server, self._fault_for))
             self._connections[-1].start()
 

@@ -1,5 +1,6 @@
 """HDFS that does not answer, or dies: errors in bounded time that name what is wrong, and never "not there"."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -200,6 +201,19 @@ def test_a_lost_answer_to_a_write_is_never_taken_for_a_file_of_another(
         connect("hdfs", proxy.authority, None).write(join(there, "intent"), b"content")
     assert not isinstance(raised.value, NotFoundError | AlreadyExistsError)
     assert hadoop.storage.list(place) == [] or hadoop.storage.read(join(place, "intent")) == b"content"
+
+
+def test_a_file_that_was_not_written_whole_is_never_completed(hadoop: Hadoop, place: str, proxy: RpcProxy) -> None:
+    """Not even by the library, when its writer is garbage: that waits for the NameNode without a time-out."""
+    there = place.replace(hadoop.server.uri, f"hdfs://{proxy.authority}")
+    writer = connect("hdfs", proxy.authority, None).writer(join(there, "new"))
+    proxy.spoil("addBlock", Fault.LOST)
+    with pytest.raises(StorageError, match=rf"cannot write {there}/new"):
+        writer.write(CONTENT)
+    proxy.spoil("complete", Fault.LOST)
+    del writer
+    gc.collect()
+    assert proxy.armed
 
 
 @pytest.mark.parametrize("fault", list(Fault))

@@ -10,7 +10,7 @@ from random import SystemRandom
 from typing import get_args
 
 from sandbox.harness.places import StorageKind
-from sandbox.metastore.server import ON_S3
+from sandbox.metastore.server import ON_S3, Hive
 
 from tests.soak.storm.season import VERSIONS, Figures, side_by_side
 
@@ -29,7 +29,8 @@ def main() -> int:
         flush=True,
     )
     start, total, errors = time.monotonic(), Figures(), 0
-    results = side_by_side(folder, hives, storage=options.storage, seed=options.seed, seconds=options.minutes * 60)
+    kinds: dict[Hive, StorageKind] = dict.fromkeys(hives, options.storage)
+    results = side_by_side(folder, kinds, seed=options.seed, seconds=options.minutes * 60)
     for hive, result in results.items():
         if isinstance(result, Figures):
             total += result

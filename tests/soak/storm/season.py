@@ -1,6 +1,6 @@
 """One storm from its first process to its figures: a plane, its tables, the storm, and the calm after it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,21 +59,18 @@ class Figures:
 
 
 def side_by_side(
-    folder: Path,
-    hives: Sequence[Hive],
-    *,
-    seed: int,
-    seconds: float,
-    storage: StorageKind = "file",
-    pace: float = 1.0,
+    folder: Path, kinds: Mapping[Hive, StorageKind], *, seed: int, seconds: float, pace: float = 1.0
 ) -> dict[Hive, Figures | BaseException]:
-    """Storm on each of these generations at the same time; return each one's figures, or its first error."""
-    with ThreadPoolExecutor(len(hives)) as threads:
+    """Storm on each of these generations at the same time; return each one's figures, or its first error.
+
+    `kinds` says where the tables of each lie.
+    """
+    with ThreadPoolExecutor(len(kinds)) as threads:
         runs = {
             hive: threads.submit(
                 run, folder / f"hive-{hive}", hive=hive, storage=storage, seed=seed, seconds=seconds, pace=pace
             )
-            for hive in hives
+            for hive, storage in kinds.items()
         }
         return {hive: future.exception() or future.result() for hive, future in runs.items()}
 
@@ -156,13 +153,16 @@ def make_table(client: SessionClient, table: StormTable) -> StormTable:
 
 
 def require_settled(scene: Scene, table: StormTable) -> None:
-    """Raise StormError unless each partition is one base with the right rows, and nothing is held in the metastore."""
+    """Raise StormError unless each partition is one base with the right rows, and nothing is held in the metastore.
+
+    One without a write is empty. If it ever had rows, the last reader misses them.
+    """
     client = scene.sessions.client
     snapshot = Snapshot(client.valid_write_ids(DATABASE, table.name), client.valid_txns())
     for place in table.places:
         names = sorted(child.name for child in table.path(place).iterdir())
         kinds = [found.kind if (found := parse_directory(name)) else None for name in names]
-        if kinds != [DirectoryKind.BASE]:
+        if kinds not in ([DirectoryKind.BASE], []):
             raise StormError(f"{table.name} {place}: after the last major compaction and its cleanup there are {names}")
         for vectorized in (True, False):
             PlannedRead(scene.hives[0], table, place, snapshot, who="the last reader", vectorized=vectorized).rows()

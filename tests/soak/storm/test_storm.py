@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from sandbox.harness.places import StorageKind
+from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 
 from compaction_operator.api.cleanup import CleanupPhase
@@ -11,7 +13,7 @@ from tests.soak.storm.compactor import Compactor
 from tests.soak.storm.readers import read_locks
 from tests.soak.storm.reading import PlannedRead, Snapshot, StormError
 from tests.soak.storm.scene import Scene
-from tests.soak.storm.season import VERSIONS, Figures, side_by_side, staged
+from tests.soak.storm.season import Figures, side_by_side, staged
 from tests.soak.storm.session import Transaction
 from tests.soak.storm.tables import DATABASE, StormTable
 from tests.soak.storm.writers import Verb, Writer
@@ -19,8 +21,13 @@ from tests.soak.storm.writers import Verb, Writer
 SECONDS = 30.0
 
 
-def test_no_reader_is_hurt_while_tables_change_are_compacted_and_cleaned_up(tmp_path: Path) -> None:
-    results = side_by_side(tmp_path, list(VERSIONS), seed=1, seconds=SECONDS, pace=0.5)
+@pytest.mark.parametrize(
+    "kinds", [{"3.1.3": "file", "4.0.1": "file"}, {"3.1.3": "hdfs", "4.0.1": "s3"}], ids=["on disk", "on HDFS and S3"]
+)
+def test_no_reader_is_hurt_while_tables_change_are_compacted_and_cleaned_up(
+    tmp_path: Path, kinds: dict[Hive, StorageKind]
+) -> None:
+    results = side_by_side(tmp_path, kinds, seed=1, seconds=SECONDS, pace=0.5)
     for result in results.values():
         if isinstance(result, BaseException):
             raise result

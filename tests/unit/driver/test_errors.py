@@ -1,5 +1,8 @@
 """Which reason a partition's error becomes: it decides whether another attempt is made."""
 
+import errno
+import os
+
 import pytest
 
 from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
@@ -31,6 +34,14 @@ def test_a_file_of_a_store_that_does_not_answer_is_waited_for() -> None:
     unreadable.__cause__, failed.__cause__ = failed, StorageError("no answer", passing=True)
     assert job_error(unreadable).reason is Reason.STORAGE_UNAVAILABLE
     assert Reason.STORAGE_UNAVAILABLE in WAITING_REASONS
+
+
+def test_a_full_disk_is_waited_for_and_a_quota_counts() -> None:
+    """Space comes back without a change of the table. A quota is a decision, which only a person can change."""
+    for code, reason in ((errno.ENOSPC, Reason.STORAGE_UNAVAILABLE), (errno.EDQUOT, Reason.UNREADABLE_FILE)):
+        for error in (OrcError("f", "cannot be written"), StorageError("f: cannot be written")):
+            error.__cause__ = OSError(code, os.strerror(code), "f")
+            assert job_error(error).reason is reason
 
 
 def test_an_open_write_is_waited_for() -> None:

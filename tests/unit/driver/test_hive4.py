@@ -2,12 +2,13 @@
 
 import shutil
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox.harness.places import Place
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import DriverResult, Reason
@@ -55,7 +56,7 @@ def hive4_metastore(*, highest: int = 3) -> FakeMetastore:
     return metastore
 
 
-def run(metastore: FakeMetastore, places: list[Path], *, store: Store | None = None) -> DriverResult:
+def run(metastore: FakeMetastore, places: Sequence[Place], *, store: Store | None = None) -> DriverResult:
     request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from compaction_operator.orc.file.statistics import column_statistics, merge
 from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
-from compaction_operator.orc.file.tail import MAGIC, Tail
+from compaction_operator.orc.file.tail import MAGIC, Tail, one_line
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
 from compaction_operator.storage import copy_range, create_file, discard, make_durable
@@ -63,7 +63,7 @@ class OrcWriter:
         except OSError as failure:
             error = error or failure
         if isinstance(error, OSError | ValueError | pa.ArrowException):
-            raise OrcError(self._path, f"cannot be written: {str(error).partition(chr(10))[0]}") from error
+            raise OrcError(self._path, f"cannot be written: {one_line(error)}") from error
 
     @contextmanager
     def stripe(self, rows: int) -> Iterator[StripeBuilder]:

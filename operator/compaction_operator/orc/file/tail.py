@@ -79,10 +79,10 @@ def read_tail(path: str) -> Tail:
         with stored.open() as file:
             return _parse(path, stored, file)
     except (OSError, ValueError, zlib.error, DecodeError, pa.ArrowException) as error:
-        raise OrcError(path, f"not a readable ORC file: {_one_line(error)}") from error
+        raise OrcError(path, f"not a readable ORC file: {one_line(error)}") from error
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Return the first line of an error's text without the path, which OrcError already contains."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

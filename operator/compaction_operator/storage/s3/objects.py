@@ -9,7 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+)
 
 from compaction_operator.api.stores import S3Connection
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
@@ -32,6 +38,20 @@ NO_RANGE = 416
 TAKEN = {409, 412}
 """Status of a creation that found the name taken, or another call working on it."""
 
+UNKNOWN_CALLER = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    }
+)
+"""Codes for keys and tokens that are old, or not known yet. They are replaced while we run, so the call may succeed
+later. NB: who is known and may not (AccessDenied) may not later, either."""
+
 _LAST = chr(0x10FFFF)
 """The last of all characters, to begin a listing behind a directory."""
 
@@ -40,7 +60,8 @@ class S3Error(StorageError):
     """S3 refused a call, or did not answer: whether it was carried out is not known. `code` is S3's."""
 
     def __init__(self, message: str, *, code: str = "", status: int = 0, passing: bool = False) -> None:
-        super().__init__(message, passing=passing or status >= 500 or status in {408, 429})
+        may_pass = passing or code in UNKNOWN_CALLER or status >= 500 or status in {408, 429}
+        super().__init__(message, passing=may_pass)
         self.code = code
         self.status = status
 
@@ -60,7 +81,7 @@ def naming(uri: str, operation: str) -> Iterator[None]:
         raise S3Error(f"{uri}: {operation}: S3 answered {code}: {message}", code=code, status=status) from error
     except (BotoCoreError, RecursionError) as error:  # botocore follows a redirection that leads nowhere for ever
         message, code = str(error).partition("\n")[0], type(error).__name__
-        passing = isinstance(error, HTTPClientError)
+        passing = isinstance(error, HTTPClientError | CredentialRetrievalError)
         raise S3Error(f"{uri}: {operation}: {message}", code=code, passing=passing) from error
     except KeyError as error:
         raise S3Error(f"{uri}: {operation}: the answer is not S3's: it lacks {error}") from error
@@ -144,14 +165,17 @@ class Bucket:
         return next(self.below(prefix, limit=1), None)
 
     def head(self, key: str) -> Object | None:
-        """Return the object of a key, or None. NB: an answer to HEAD has no reason, so a listing must confirm a 404."""
+        """Return the object of a key, or None.
+
+        NB: a refusal of HEAD has no reason, so a listing must confirm a 404, and tells whether the keys are too old.
+        """
         try:
             return self._head(key)[0]
         except S3Error as error:
-            if error.status != 404:
+            if error.status not in {400, 403, 404}:
                 raise
             found = self.first(key)
-            if found and found.key == key:
+            if error.status != 404 or (found and found.key == key):
                 raise
             return None
 

@@ -1,5 +1,6 @@
 """Probe: does a store do all that publication needs? It tries each step on hidden objects."""
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,8 @@ from compaction_operator.storage.s3.objects import TAKEN, Bucket, S3Error
 from compaction_operator.storage.uri import Location, join
 
 _CONTENT = b"probe"
+
+_log = logging.getLogger(__name__)
 
 
 def probe(bucket: Bucket, uri: str) -> str | None:
@@ -37,6 +40,7 @@ def _reasons(bucket: Bucket, source: str, target: str) -> Iterator[str]:
     if _accepts(lambda: bucket.create(source, _CONTENT + _CONTENT)):
         yield "If-None-Match does not keep an object from being replaced by a PUT"
     with _upload(bucket, source, target) as (upload, parts):
+        _look_for(upload)
         upload.complete(parts)
     if bucket.content(target) != _CONTENT:
         yield "an upload of a copied part makes another object than its source"
@@ -44,6 +48,20 @@ def _reasons(bucket: Bucket, source: str, target: str) -> Iterator[str]:
         if _accepts(lambda: upload.complete(parts)):
             yield "If-None-Match does not keep an object from being replaced by CompleteMultipartUpload"
     yield from _revoked(bucket, source, target)
+
+
+def _look_for(upload: Multipart) -> None:
+    """Log what stays if the store does not list an upload by the directory of its key.
+
+    It is safe, as nothing completes such an upload. Raises StorageError if the store refuses the listing.
+    """
+    directory = f"{upload.key.rpartition('/')[0]}/"
+    if upload not in Multipart.begun_below(upload.bucket, directory):
+        _log.warning(
+            "%s lists uploads by their whole key only: those of a driver that died early stay until the store or a "
+            "lifecycle rule removes them",
+            upload.bucket.uri(""),
+        )
 
 
 def _revoked(bucket: Bucket, source: str, target: str) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 from itertools import product
+from types import TracebackType
+from typing import Self
 
 import pytest
 from sandbox.s3.proxy import Answer, Call, Forward, MisbehavingProxy, empty, half, instead, lost, refused
@@ -29,9 +31,12 @@ LASTING = {
     **ONCE,
     "forbidden": refused(403, "AccessDenied"),
     "key-unknown": refused(403, "InvalidAccessKeyId"),
+    "expired": refused(400, "ExpiredToken"),
     "no-bucket": refused(404, "NoSuchBucket"),
     "nothing-there": refused(404, "PageNotFound"),
     "conflict": refused(409, "ConditionalRequestConflict"),
+    "precondition": refused(412, "PreconditionFailed"),
+    "full": refused(507, "XMinioStorageFull"),
     "redirected": refused(301, "PermanentRedirect"),
     "empty": empty,
     "instead": instead,
@@ -39,9 +44,15 @@ LASTING = {
 
 LARGE = b"content" * END_BYTES
 
-OPERATIONS = ("list", "get", "head", "put", "delete")
+OPERATIONS = ("list", "get", "head", "put", "delete", "begin", "copy_part", "list_parts", "complete", "abort")
 
 Use = Callable[[S3Storage, str], object]
+
+
+def publish(storage: S3Storage, place: str) -> None:
+    uploads = storage.uploads.begin(place, {"new": join(place, "file")})
+    storage.uploads.complete(place, uploads)
+
 
 USES: dict[str, Use] = {
     "list": lambda storage, place: storage.list(place),
@@ -52,6 +63,7 @@ USES: dict[str, Use] = {
     "exists": lambda storage, place: storage.exists(join(place, "file")),
     "sync": lambda storage, place: storage.sync(join(place, "file")),
     "delete_tree": lambda storage, place: storage.delete_tree(join(place, "file")),
+    "publish": publish,
 }
 
 
@@ -70,7 +82,7 @@ def test_what_passes_is_not_noticed(
     """Each call fails once. The answer is that of a good day."""
     proxy.misbehave(1, **dict.fromkeys(OPERATIONS, ONCE[fault]))
     USES[use](behind_proxy, filled)
-    assert behind_proxy.exists(join(filled, "new")) == (use == "write")
+    assert behind_proxy.exists(join(filled, "new")) == (use in {"write", "publish"})
     assert behind_proxy.exists(join(filled, "file")) == (use != "delete_tree")
 
 
@@ -170,34 +182,63 @@ def test_a_server_that_hangs_is_an_error_in_time(
     assert own_storage.exists(own_place)
 
 
-@pytest.mark.parametrize("kind", ["minio"], scope="session", ids=[""])
-@pytest.mark.parametrize("stop", [S3Server.kill, S3Server.pause])
-@pytest.mark.parametrize("step", ["copy_part", "list_parts", "complete", "head"])
+class StoppedServer:
+    """A server that is killed, or hangs, when a call comes to it by `proxy`; a context manager until it is back."""
+
+    def __init__(self, server: S3Server, stop: Callable[[S3Server], None]) -> None:
+        self.proxy = MisbehavingProxy(server.endpoint)
+        self._server = server
+        self._stop = stop
+        self._lock, self._stopped, self._back = threading.Lock(), threading.Event(), threading.Event()
+
+    def at(self, step: str) -> None:
+        """Stop it at the next call of this operation; from then on the operation has no answer."""
+        self.proxy.behave(**{step: self._stop_once})
+
+    def come_back(self) -> None:
+        """End what has stopped it."""
+        self._server.resume() if self._stop is S3Server.pause else self._server.start()
+        self._back.set()
+
+    def _stop_once(self, _call: Call, forward: Forward) -> Answer | None:
+        with self._lock:
+            if not self._stopped.is_set():
+                self._stop(self._server)
+                self._stopped.set()
+        return forward() if self._back.is_set() else None
+
+    def __enter__(self) -> Self:
+        self.proxy.__enter__()
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.proxy.__exit__(type_, error, traceback)
+        if self._stopped.is_set() and not self._back.is_set():
+            self.come_back()
+
+
+by_own_server = pytest.mark.parametrize("kind", ["minio"], scope="session", ids=[""])
+each_stop = pytest.mark.parametrize("stop", [S3Server.kill, S3Server.pause])
+
+
+@by_own_server
+@each_stop
+@pytest.mark.parametrize("step", ["begin", "copy_part", "list_parts", "complete", "head"])
 def test_a_publication_goes_on_when_the_server_is_back(
     own_server: S3Server, own_storage: S3Storage, own_place: str, step: str, stop: Callable[[S3Server], None]
 ):
     """Killed or hung right at a step: nothing is there too early, and in the end all is."""
     names = {f"base_1_v7/bucket_{number:05}": join(own_place, "file") for number in range(3)}
     target = join(own_place, "base_1_v7")
-
-    lock, stopped, back = threading.Lock(), threading.Event(), threading.Event()
-
-    def stop_once(_call: Call, forward: Forward) -> Answer | None:
-        with lock:
-            if not stopped.is_set():
-                stop(own_server)
-                stopped.set()
-        return forward() if back.is_set() else None
-
-    with MisbehavingProxy(own_server.endpoint) as proxy:
-        driver = storage_at(own_server, own_storage.bucket.name, pace=QUICK, endpoint=proxy.endpoint)
-        own_storage.delete_tree(target)
-        uploads = () if step == "copy_part" else driver.uploads.begin(own_place, names)
-        proxy.behave(**{step: stop_once})
+    with StoppedServer(own_server, stop) as stopped:
+        driver = storage_at(own_server, own_storage.bucket.name, pace=QUICK, endpoint=stopped.proxy.endpoint)
+        uploads = () if step in {"begin", "copy_part"} else driver.uploads.begin(own_place, names)
+        stopped.at(step)
         with pytest.raises(StorageError):
             driver.uploads.complete(own_place, uploads or driver.uploads.begin(own_place, names))
-        own_server.resume() if stop is S3Server.pause else own_server.start()
-        back.set()
+        stopped.come_back()
         if not uploads:
             assert not driver.exists(target)
             uploads = driver.uploads.begin(own_place, names)
@@ -205,12 +246,44 @@ def test_a_publication_goes_on_when_the_server_is_back(
     assert len(own_storage.list(target)) == len(names)
 
 
-def test_a_deletion_goes_on_when_the_server_is_back(own_server: S3Server, own_storage: S3Storage, own_place: str):
-    for number in range(3):
-        own_storage.write(join(own_place, "delta_1_1", f"bucket_{number:05}"), b"rows")
-    own_server.kill()
-    with pytest.raises(StorageError):
-        own_storage.delete_tree(join(own_place, "delta_1_1"))
-    own_server.start()
-    assert own_storage.delete_tree(join(own_place, "delta_1_1")) == 12
-    assert not own_storage.exists(join(own_place, "delta_1_1"))
+@by_own_server
+@each_stop
+@pytest.mark.parametrize("step", ["abort", "list_parts"])
+def test_a_revocation_goes_on_when_the_server_is_back(
+    own_server: S3Server, own_storage: S3Storage, own_place: str, step: str, stop: Callable[[S3Server], None]
+):
+    """Until it has succeeded it is an error, and after that nothing can be completed."""
+    names = {f"base_1_v7/bucket_{number:05}": join(own_place, "file") for number in range(3)}
+    with StoppedServer(own_server, stop) as stopped:
+        controller = storage_at(own_server, own_storage.bucket.name, pace=QUICK, endpoint=stopped.proxy.endpoint)
+        uploads = own_storage.uploads.begin(own_place, names)
+        stopped.at(step)
+        with pytest.raises(StorageError):
+            controller.uploads.abort(own_place, uploads)
+        stopped.come_back()
+        controller.uploads.abort(own_place, uploads)
+    with pytest.raises(NotFoundError, match="aborted"):
+        own_storage.uploads.complete(own_place, uploads)
+    assert not own_storage.exists(join(own_place, "base_1_v7"))
+
+
+@by_own_server
+@each_stop
+@pytest.mark.parametrize("step", ["list", "delete"])
+def test_a_deletion_goes_on_when_the_server_is_back(
+    own_server: S3Server, own_storage: S3Storage, own_place: str, step: str, stop: Callable[[S3Server], None]
+):
+    """Nothing else is deleted, not even what has a longer name."""
+    for name in ("delta_1_1", "delta_1_10"):
+        for number in range(3):
+            own_storage.write(join(own_place, name, f"bucket_{number:05}"), b"rows")
+    with StoppedServer(own_server, stop) as stopped:
+        controller = storage_at(own_server, own_storage.bucket.name, pace=QUICK, endpoint=stopped.proxy.endpoint)
+        stopped.at(step)
+        with pytest.raises(StorageError):
+            controller.delete_tree(join(own_place, "delta_1_1"))
+        stopped.come_back()
+        # NB: the call that hung has reached no server.
+        assert controller.delete_tree(join(own_place, "delta_1_1")) == 12
+    assert [entry.name for entry in own_storage.list(own_place)] == ["delta_1_10", "file"]
+    assert len(own_storage.list(join(own_place, "delta_1_10"))) == 3

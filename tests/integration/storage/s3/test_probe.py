@@ -16,6 +16,14 @@ def test_a_probe_says_what_a_store_lacks_and_leaves_nothing(kind: Kind, storage:
     assert storage.list(place) == []
 
 
+def test_a_probe_says_whether_uploads_are_found_by_their_directory(
+    kind: Kind, storage: S3Storage, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On MinIO those of a driver that died before its journal are left to MinIO."""
+    storage.uploads.probe(place)
+    assert ("lists uploads by their whole key only" in caplog.text) == (kind == "minio")
+
+
 @pytest.mark.parametrize(("kind", "bucket"), [("minio", PLAIN)], scope="session")
 def test_a_store_that_does_not_answer_the_question_is_no_answer(server: S3Server, bucket: str) -> None:
     """The error is that of the first step, not of what tidies up after it."""
