@@ -30,8 +30,6 @@ from sandbox.plane.processes import Entry, Launch, inherited
 from sandbox.plane.store import STORES, Store
 
 Answer = TypeVar("Answer")
-ADMIN_SECONDS = 150.0
-"""NB: Derby ends a wait of two transactions for each other's rows after a minute; a test's own calls outlast that."""
 SPARK = {"driver": {"cores": 1, "memory": "512m"}}
 
 
@@ -113,7 +111,7 @@ class Plane:
 
     def admin(self, *, user: str = "test") -> MetastoreAdmin:
         """Return a client of the metastore that can also make tables and play writers; it is closed with the plane."""
-        self._admins.append(MetastoreAdmin(self.metastore.settings(timeout=ADMIN_SECONDS), user=user))
+        self._admins.append(MetastoreAdmin(self.metastore.settings(), user=user))
         return self._admins[-1]
 
     def restart_metastore(self) -> None:
