@@ -46,10 +46,10 @@ bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted
 bench-storage: venv ## Listing PARTITIONS=10000 and compacting on HDFS and S3 against a local disk: bench/out/storage.json
 	@.venv/bin/python -m bench.storage --partitions $(or $(PARTITIONS),10000)
 
-demo: ## The whole story on the sandbox (STORAGE=file or hdfs), or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
+demo: ## The whole story on the sandbox (STORAGE=file, hdfs or s3), or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
 	@STORAGE=$(STORAGE) sandbox/demo/demo.sh
 
-sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (STORAGE=file or hdfs; as root)
+sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (STORAGE=file, hdfs or s3; as root)
 	@STORAGE=$(STORAGE) sandbox/cluster/up.sh
 
 sandbox-down: ## End the sandbox and forget its data

@@ -22,7 +22,10 @@ METASTORE_SERVICE_IP=10.79.0.20
 # Where the kubelet keeps its pods' control groups: two sandboxes on one machine must not share it.
 CGROUP=compaction-sandbox-$(sha256sum <<< "$STATE" | cut -c1-8)
 
-HDFS_URI=hdfs://hdfs-namenode.hdfs.svc:8020 # of a sandbox that was started with STORAGE=hdfs
+# The servers of a cluster that has tables on HDFS or S3.
+HDFS_URI=hdfs://hdfs-namenode.hdfs.svc:8020
+S3_ENDPOINT=http://minio.minio.svc:9000
+S3_BUCKET=lake
 
 # The user and group of every pod that touches the warehouse.
 POD_UID=185
@@ -53,6 +56,17 @@ step() {
     fail "failed: $title (after $((SECONDS - start)) s; log: $log)"
   fi
   printf 'sandbox: %-70s %4d s\n' "$title" $((SECONDS - start)) >&2
+}
+
+# await SECONDS COMMAND...: until it succeeds; fails when it does not in time, or when the node ends.
+await() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" > /dev/null 2>&1; do
+    node_runs || { echo "the node ended; its logs: $STATE/logs" && return 1; }
+    [ $SECONDS -lt $end ] || { echo "gave up waiting for: $*; logs: $STATE/logs" && return 1; }
+    sleep 0.2
+  done
 }
 
 # content_hash PATH...: a short hash of names and contents of files, given relative to the repository.
@@ -94,7 +108,26 @@ wheels_folder() { echo "$CACHE/wheels-$(content_hash requirements.lock operator/
 
 sandbox_kubectl() { "$(cat "$STATE/binaries")/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 
-# Where the tables of the running sandbox lie, file or hdfs; without one it is file.
+# images_of STORAGE: the images of the servers behind tables on a local disk, HDFS or S3, a metastore's among them.
+images_of() {
+  case $1 in
+    file) echo metastore-3.1.3 ;;
+    hdfs) echo metastore-3.1.3 hdfs ;;
+    s3) echo metastore-4.0.1 s3 ;; # the operator refuses Hive 3.1 on S3
+    *) fail "STORAGE is $1: set it to file, hdfs or s3" ;;
+  esac
+}
+
+# location_of STORAGE: the warehouse's folder as its metastore has it.
+location_of() {
+  case $1 in
+    file) echo file:///warehouse ;;
+    hdfs) echo "$HDFS_URI/warehouse" ;;
+    s3) echo "s3a://$S3_BUCKET/warehouse" ;;
+  esac
+}
+
+# Where the tables of the running sandbox lie, file, hdfs or s3; without one it is file.
 sandbox_storage() { cat "$STATE/storage" 2> /dev/null || echo file; }
 
 # NB: after a restart of the machine another process may have the recorded number.

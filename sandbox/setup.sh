@@ -24,7 +24,7 @@ setsid "$CLUSTER/binaries.sh" > "$CACHE/binaries.log" 2>&1 < /dev/null &
 builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
-"$CLUSTER/images.sh" build operator metastore
+"$CLUSTER/images.sh" build operator metastore-3.1.3
 "$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null

@@ -8,6 +8,8 @@ cd "$ROOT"
 
 borrow_sandbox
 "$SANDBOX/setup.sh"
+# What tests/e2e/test_stores.py starts in the cluster besides.
+"$CLUSTER/images.sh" build hdfs s3 metastore-4.0.1
 "$SANDBOX/lint.sh"
 STORAGE="file" "$CLUSTER/up.sh" --borrowed > /dev/null
 status=0

@@ -27,5 +27,5 @@ remove_control_groups() {
 rm -f "$STATE/env" "$STATE/started" "$STATE/borrowed" "$STATE/storage"
 for name in api-port metastore-port node; do end_process "$name"; done
 remove_control_groups
-rm -rf "$STATE"/{etcd,kubelet,cni,pods,warehouse,metastore,blobs,load.lock} "$STATE"/*.sock
+rm -rf "$STATE"/{etcd,kubelet,cni,pods,warehouse,metastore,s3-key,blobs,load.lock} "$STATE"/*.sock
 [ "${1:-}" = --quiet ] || echo "sandbox: down" >&2

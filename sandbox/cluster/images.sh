@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# images.sh build NAME...  makes images without a Docker daemon (operator, metastore, hdfs, pause, coredns), in the cache
+# images.sh build NAME...  makes images without a Docker daemon, in the cache (operator, metastore-3.1.3, metastore-4.0.1, hdfs, s3,
+#                          pause, coredns)
 # images.sh name NAME      prints the full name of this clone's image
-# images.sh load           gives the running node those that it lacks
+# images.sh load NAME...   gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
@@ -15,8 +16,9 @@ image_name() {
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
     operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
-    metastore) echo "localhost/hive-metastore:3.1.3-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,pom-3.1.3.xml})" ;;
+    metastore-*) echo "localhost/hive-${1/-/:}-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,"pom-${1#metastore-}.xml"})" ;;
     hdfs) echo "localhost/hdfs:3.4.1-$(content_hash sandbox/hdfs/{Dockerfile,fetch.sh,pom.xml})" ;;
+    s3) echo "localhost/minio:$(content_hash sandbox/s3/{Dockerfile,build.sh,minio})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/cluster/kubernetes sandbox/cluster/coredns sandbox/cluster/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;
   esac
@@ -70,15 +72,19 @@ build_operator() { # IMAGE
   bud "$1" "${options[@]}"
 }
 
-build_one() { # NAME IMAGE
+build_server() { # IMAGE PACKAGE COMMAND...: of what the command puts into the folder that it prints
   local folder
+  folder=$("${@:3}")
+  bud "$1" -f "$SANDBOX/$2/Dockerfile" "$folder"
+  seed_layers "$1"
+}
+
+build_one() { # NAME IMAGE
   case $1 in
     operator) build_operator "$2" ;;
-    metastore | hdfs)
-      folder=$("$SANDBOX/$1/fetch.sh")
-      bud "$2" -f "$SANDBOX/$1/Dockerfile" "$folder"
-      seed_layers "$2"
-      ;;
+    metastore-*) build_server "$2" metastore "$SANDBOX/metastore/fetch.sh" "${1#metastore-}" ;;
+    hdfs) build_server "$2" hdfs "$SANDBOX/hdfs/fetch.sh" ;;
+    s3) build_server "$2" s3 "$SANDBOX/s3/build.sh" minio ;;
     *) bud "$2" -f "$CLUSTER/program.Dockerfile" --build-arg "PROGRAM=$1" "$(binaries_folder)" ;;
   esac
   "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"
@@ -106,12 +112,11 @@ import() { # IMAGE
   "$HOST_PYTHON" "$CLUSTER/oci_archive.py" "$LAYOUT" "$1" "$STATE/blobs" | in_node ctr --namespace k8s.io images import -
 }
 
-load() {
-  local name image names=(pause coredns metastore operator)
-  [ "$(sandbox_storage)" = file ] || names+=("$(sandbox_storage)")
+load() { # NAME...
+  local name image
   exec 8> "$STATE/load.lock"
   flock 8
-  for name in "${names[@]}"; do
+  for name in "$@"; do
     image=$(image_name "$name")
     in_node ctr --namespace k8s.io images ls -q | grep -qxF "$image" || step "import of $image" import "$image"
   done
@@ -120,6 +125,6 @@ load() {
 case ${1:-} in
   build) build "${@:2}" ;;
   name) image_name "${2:?which image}" ;;
-  load) load ;;
-  *) fail "usage: images.sh build NAME... | name NAME | load" ;;
+  load) load "${@:2}" ;;
+  *) fail "usage: images.sh build NAME... | name NAME | load NAME..." ;;
 esac

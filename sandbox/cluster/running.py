@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from sandbox.harness.places import StorageKind
 
@@ -49,9 +50,13 @@ class Sandbox:
         )
         return done.stdout
 
-    def claim_warehouse(self, namespace: str) -> None:
-        """Give a namespace, made when missing, the claim `warehouse` and the restricted pod profile."""
-        subprocess.run([HERE / "warehouse-claim.sh", namespace], check=True)
+    def claim_warehouse(self, namespace: str, storage: StorageKind) -> None:
+        """Give a namespace, made when missing, what its pods need to reach tables, and the restricted pod profile."""
+        subprocess.run([HERE / "warehouse-claim.sh", namespace, storage], check=True)
+
+    def start_warehouse(self, storage: StorageKind, namespace: str) -> None:
+        """Start the store, unless it runs, and in a namespace a metastore for tables on it."""
+        subprocess.run([HERE / "warehouse.sh", storage, namespace], check=True)
 
     def put(self, tree: Path, location: str) -> Path:
         """Copy a folder into the warehouse, owned by the pods' user; FileExistsError when the location is taken.
@@ -83,7 +88,7 @@ def running_sandbox() -> Sandbox:
     return Sandbox(
         kubeconfig=Path(settings["KUBECONFIG"]),
         binaries=Path(settings["SANDBOX_BIN"]),
-        storage="hdfs" if settings["SANDBOX_STORAGE"] == "hdfs" else "file",
+        storage=cast("StorageKind", settings["SANDBOX_STORAGE"]),
         warehouse=Path(settings["SANDBOX_WAREHOUSE"]),
         metastore_uri=settings["SANDBOX_METASTORE"],
         metastore_uri_in_cluster=settings["METASTORE_URI"],

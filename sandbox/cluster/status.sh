@@ -8,7 +8,7 @@ if ! node_runs || [ ! -e "$STATE/env" ]; then
   echo "sandbox: down"
   exit 1
 fi
-echo "sandbox: up since $(date -r "$STATE/started" '+%F %T')"
+echo "sandbox: up since $(date -r "$STATE/started" '+%F %T'), with tables at $(location_of "$(sandbox_storage)")"
 echo "export KUBECONFIG=$STATE/admin.kubeconfig PATH=$(cat "$STATE/binaries"):\$PATH"
 sed 's/^/  /' "$STATE/env"
 echo "  this clone's operator image: $("$CLUSTER/images.sh" name operator)"

@@ -1,20 +1,10 @@
 #!/usr/bin/env bash
 # up.sh [--borrowed]: starts the sandbox with a fresh cluster and an empty warehouse, or, when it runs already, gives it this clone's
-# operator image. What was started with --borrowed ends with the test or demo that borrowed it. STORAGE=hdfs in the environment puts
-# the warehouse on an HDFS of the cluster.
+# operator image. What was started with --borrowed ends with the test or demo that borrowed it. STORAGE=hdfs or s3 in the environment
+# puts the warehouse on a store of the cluster.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"
-
-await() { # SECONDS COMMAND...
-  local end=$((SECONDS + $1))
-  shift
-  until "$@" > /dev/null 2>&1; do
-    node_runs || { echo "the node ended; its logs: $STATE/logs" && return 1; }
-    [ $SECONDS -lt $end ] || { echo "gave up waiting for: $*; logs: $STATE/logs" && return 1; }
-    sleep 0.2
-  done
-}
 
 # detached NAME COMMAND...: a daemon that outlives this script, its number in NAME.pid; it must keep no lock of its callers.
 detached() {
@@ -56,29 +46,6 @@ start_dns() {
   await 120 "$CLUSTER/in-node.sh" "$HOST_PYTHON" "$CLUSTER/resolve.py" kubernetes.default.svc.cluster.local "$DNS_SERVICE_IP"
 }
 
-hdfs_serves() {
-  sandbox_kubectl get --raw "/api/v1/namespaces/hdfs/services/hdfs-namenode:http/proxy/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState" \
-    | grep '"NumLiveDataNodes" : 1'
-}
-
-start_hdfs() {
-  "$CLUSTER/apply.sh" namespace NAMESPACE=hdfs
-  "$CLUSTER/apply.sh" hadoop-conf NAMESPACE=hdfs "HDFS_URI=$HDFS_URI"
-  "$CLUSTER/apply.sh" hdfs "HDFS_IMAGE=$("$CLUSTER/images.sh" name hdfs)" "POD_UID=$POD_UID"
-  await 180 hdfs_serves
-}
-
-start_metastore() {
-  local namespace warehouse=file:///warehouse
-  [ "$STORAGE" = file ] || warehouse=$HDFS_URI/warehouse
-  for namespace in hive compaction-system demo; do "$CLUSTER/warehouse-claim.sh" "$namespace"; done
-  "$CLUSTER/apply.sh" metastore-volume "METASTORE_STATE=$STATE/metastore"
-  await 60 sandbox_kubectl --namespace hive wait --for=jsonpath='{.status.phase}'=Bound persistentvolumeclaim/metastore-state --timeout=2s
-  "$CLUSTER/apply.sh" metastore "METASTORE_IMAGE=$("$CLUSTER/images.sh" name metastore)" "POD_UID=$POD_UID" \
-    "METASTORE_SERVICE_IP=$METASTORE_SERVICE_IP" "WAREHOUSE=$warehouse"
-  await 180 sandbox_kubectl --namespace hive rollout status deployment/hive-metastore --timeout=2s
-}
-
 # For shells and sandbox/cluster/running.py. Written last: it is there when all else is.
 write_settings() {
   cat > "$STATE/env.new" <<-ENV
@@ -97,34 +64,32 @@ write_settings() {
 stop_after_failure() { [ $? = 0 ] || "$CLUSTER/down.sh" 7>&- || true; }
 
 start_all() {
+  local namespace
   trap stop_after_failure EXIT
   "$CLUSTER/down.sh" --quiet
   rm -rf "$STATE/logs"
   make_volumes
   echo "$STORAGE" > "$STATE/storage"
   step "cluster: control plane" start_node
-  "$CLUSTER/images.sh" load
+  "$CLUSTER/images.sh" load pause coredns operator
   step "cluster: node and DNS" start_dns
-  [ "$STORAGE" = file ] || step "HDFS" start_hdfs
-  step "Hive metastore" start_metastore
+  "$CLUSTER/warehouse.sh" "$STORAGE" hive "$METASTORE_SERVICE_IP"
+  for namespace in compaction-system demo; do "$CLUSTER/warehouse-claim.sh" "$namespace" "$STORAGE"; done
   write_settings
 }
 
 mkdir -p "$STATE"
-case ${STORAGE:=$(sandbox_storage)} in
-  file | hdfs) ;;
-  *) fail "STORAGE is $STORAGE: set it to file or hdfs" ;;
-esac
+STORAGE=${STORAGE:-$(sandbox_storage)}
+images_of "$STORAGE" > /dev/null
 SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
 export SANDBOX_IMAGE
 "$SANDBOX/setup.sh"
-[ "$STORAGE" = file ] || "$CLUSTER/images.sh" build "$STORAGE"
 exec 7> "$CACHE/cluster.lock"
 flock 7
 if node_runs && [ -e "$STATE/env" ]; then
   [ "$(sandbox_storage)" = "$STORAGE" ] || fail "its tables are on $(sandbox_storage); run: make sandbox-down"
   echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
-  "$CLUSTER/images.sh" load
+  "$CLUSTER/images.sh" load operator
   write_settings
   [ "${1:-}" = --borrowed ] || rm -f "$STATE/borrowed"
 else

@@ -81,7 +81,7 @@ def picture(table: Path) -> str:
 
 def read_back(table: Path) -> list[str]:
     """Return the rows that a reader sees, with their ROW__IDs, sorted."""
-    found = rows.rows(table, rows.visible(WRITE_IDS))
+    found = rows.rows(table, rows.every, rows.visible(WRITE_IDS))
     return sorted(_line(*key, row) for key, row in found.items())
 
 

@@ -1,4 +1,4 @@
-"""The operator on the cluster: installed with its Helm chart for one warehouse, `main`."""
+"""The operator on the cluster: installed with its Helm chart for one warehouse, or more."""
 
 import json
 from collections.abc import Sequence
@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.harness.cluster import Cluster
-from sandbox.harness.settings import CLAIM, HADOOP_CONF, MOUNT, Settings
+from sandbox.harness.settings import CLAIM, HADOOP_CONF, MOUNT, S3_CLIENT, S3_CLIENT_MOUNT, S3_ENDPOINT, Settings
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "compaction-operator"
 RELEASE = "compaction-operator"
-WAREHOUSE = "main"
 
 
-def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[str, Any]:
-    """Return a warehouse for the chart's values; more of its fields are given as they are written in YAML."""
+def warehouse(settings: Settings, name: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return a warehouse for the chart's values, by default with the settings' name.
+
+    More of its fields are given as they are written in YAML.
+    """
     return {
-        "name": name,
+        "name": name or settings.warehouse,
         "metastore": {"uris": [settings.metastore_uri]},
         "namespaces": [settings.namespace],
         **_storage(settings),
@@ -27,9 +29,20 @@ def warehouse(settings: Settings, name: str = WAREHOUSE, **more: Any) -> dict[st
 
 
 def _storage(settings: Settings) -> dict[str, Any]:
-    if settings.storage == "hdfs":
-        return {"locations": [settings.warehouse_location], "stores": {"hdfs": {"configMap": HADOOP_CONF}}}
-    return {"volume": {"claimName": CLAIM, "mountPath": MOUNT}}
+    """Where the tables are and how pods reach them, as docs/install.md tells it for each store."""
+    stores: dict[str, Any] = {
+        "hdfs": {"configMap": HADOOP_CONF},
+        "s3": {
+            "endpoint": S3_ENDPOINT,
+            "region": "us-east-1",
+            "pathStyle": True,
+            "credentialsFile": f"{S3_CLIENT_MOUNT}/credentials",
+            "secret": {"name": S3_CLIENT, "mountPath": S3_CLIENT_MOUNT},
+        },
+    }
+    if settings.storage == "file":
+        return {"volume": {"claimName": CLAIM, "mountPath": MOUNT}}
+    return {"locations": [settings.warehouse_location], "stores": {settings.storage: stores[settings.storage]}}
 
 
 def profile(name: str = "default", **more: Any) -> dict[str, Any]:
@@ -48,7 +61,7 @@ class Operator:
     def install(self, *, warehouses: Sequence[Any] = (), profiles: Sequence[Any] = ()) -> str:
         """Install or upgrade the chart, wait until the controller is ready, and return the command.
 
-        There is the warehouse `main` and the profile `default`; more of both may be given.
+        There is the settings' warehouse and the profile `default`; more of both may be given.
         """
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]

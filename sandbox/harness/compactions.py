@@ -7,8 +7,8 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID, CompactionClea
 from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.model import GROUP, VERSION
-from sandbox.harness.chart import WAREHOUSE
 from sandbox.harness.cluster import Cluster
+from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.tables import HiveTable, HudiTable
 from sandbox.harness.wait import wait_until
 
@@ -20,7 +20,10 @@ class UnexpectedEndError(AssertionError):
 
 
 def manifest(name: str, table: HiveTable | HudiTable, type_: str, **spec: Any) -> dict[str, Any]:
-    """Return a TableCompaction of a table; further fields of the spec are given as they are written in YAML."""
+    """Return a TableCompaction of a table in the warehouse `main`.
+
+    Further fields of the spec are given as they are written in YAML.
+    """
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "TableCompaction",

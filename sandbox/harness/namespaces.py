@@ -22,7 +22,7 @@ def prepare(cluster: Cluster, settings: Settings) -> None:
     """Make the namespaces with their claims on the warehouse, and on a cluster of the user's own the metastore."""
     if settings.sandbox:
         for namespace in (settings.system_namespace, settings.namespace):
-            running_sandbox().claim_warehouse(namespace)
+            running_sandbox().claim_warehouse(namespace, settings.storage)
         return
     cluster.apply(_namespace(settings.namespace))
     if cluster.get("persistentvolumeclaim", CLAIM, namespace=settings.namespace) is None:

@@ -14,6 +14,11 @@ Place = Path | HdfsPath | S3Path
 """A file or directory of a warehouse. Its text is what the product and Hive take."""
 
 
+def place_at(uri: str) -> HdfsPath | S3Path:
+    """Return the place on HDFS or S3 that a URI names."""
+    return S3Path(uri) if uri.startswith("s3a:") else HdfsPath(uri)
+
+
 def location_of(place: Place) -> str:
     """Return the URI of a directory as the metastore has it."""
     return f"file:{place}" if isinstance(place, Path) else str(place)

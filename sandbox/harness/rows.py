@@ -1,4 +1,4 @@
-"""Prints the rows that a reader sees in table or partition directories: rows.py WRITE_IDS DIRECTORY...
+"""Prints the rows that a reader sees in table or partition directories: rows.py TXNS WRITE_IDS DIRECTORY...
 
 One JSON object a line: the directory's name, ROW__ID and row, in the order of both. Written apart from the
 operator's code, as plainly as possible, to compare with: it holds all rows in memory. Runs where pyarrow is, alone.
@@ -15,16 +15,28 @@ from pyarrow import orc
 
 Key = tuple[int, int, int]
 
-_DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]{4}))?")
-_BASE = re.compile(r"base_(-?[0-9]+)")
+_DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]{4}))?(?:_v[0-9]+)?")
+_BASE = re.compile(r"base_(-?[0-9]+)(?:_v[0-9]+)?")
+_TXN = re.compile(r"_v([0-9]+)$")
 _INSERT, _DELETE = 0, 2
 
 
-def visible(write_ids: str) -> Callable[[int], bool]:
-    """Return which write ids a reader sees, from `db.table:highWatermark:minOpen:open,..:aborted,..`."""
-    _, high, _, open_ids, aborted = write_ids.rsplit(":", 4)
+def visible(ids: str) -> Callable[[int], bool]:
+    """Return which ids a reader sees, from `highWatermark:minOpen:open,..:aborted,..`, maybe after `db.table:`."""
+    high, _, open_ids, aborted = ids.split(":")[-4:]
     hidden = {int(text) for text in f"{open_ids},{aborted}".split(",") if text}
-    return lambda write_id: write_id <= int(high) and write_id not in hidden
+    return lambda one: one <= int(high) and one not in hidden
+
+
+def every(_: int) -> bool:
+    """See all ids: those of a table that has no transactions besides its own."""
+    return True
+
+
+def committed(name: str, txns: Callable[[int], bool]) -> bool:
+    """Whether a reader may use a directory: what Hive 4 compacts is named `_v<txn>`, and that must have committed."""
+    txn = _TXN.search(name)
+    return txn is None or txns(int(txn[1]))
 
 
 def current(names: list[str], sees: Callable[[int], bool]) -> list[str]:
@@ -57,9 +69,9 @@ def events(directory: Path, sees: Callable[[int], bool]) -> Iterator[tuple[int, 
                 yield event["operation"], key, event["row"]
 
 
-def rows(location: Path, sees: Callable[[int], bool]) -> dict[Key, Any]:
+def rows(location: Path, txns: Callable[[int], bool], sees: Callable[[int], bool]) -> dict[Key, Any]:
     """Return the rows in a table or partition directory by ROW__ID; raises ValueError when one comes twice."""
-    names = [path.name for path in location.iterdir() if path.is_dir()]
+    names = [path.name for path in location.iterdir() if path.is_dir() and committed(path.name, txns)]
     inserted: dict[Key, Any] = {}
     deleted: set[Key] = set()
     for name in current(names, sees):
@@ -73,10 +85,10 @@ def rows(location: Path, sees: Callable[[int], bool]) -> dict[Key, Any]:
     return {key: row for key, row in sorted(inserted.items()) if key not in deleted}
 
 
-def main(write_ids: str, *locations: str) -> None:
+def main(txns: str, write_ids: str, *locations: str) -> None:
     """Print the rows in each directory."""
     for location in sorted(locations):
-        found = rows(Path(location), visible(write_ids))
+        found = rows(Path(location), visible(txns), visible(write_ids))
         for (write_id, bucket, row_id), row in found.items():
             line = {"writeid": write_id, "bucket": bucket, "rowid": row_id, "row": row}
             print(json.dumps({"partition": Path(location).name, **line}, default=str))

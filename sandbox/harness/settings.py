@@ -2,19 +2,31 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.cluster.running import SandboxDownError, running_sandbox
 from sandbox.harness.places import StorageKind
+from sandbox.metastore.server import ON_S3, Hive
 
+WAREHOUSE = "main"
 MOUNT = "/warehouse"
 CLAIM = "warehouse"
 METASTORE_SERVICE = "hive-metastore"
 METASTORE_PORT = 9083
+
 HDFS = "hdfs://hdfs-namenode.hdfs.svc:8020"
-"""The sandbox's, when it was started with STORAGE=hdfs."""
 HADOOP_CONF = "hadoop-conf"
 """The ConfigMap of each namespace by which its pods reach HDFS."""
+S3_ENDPOINT = "http://minio.minio.svc:9000"
+S3_CLIENT = "s3-client"
+"""The secret of each namespace by which its pods log in to S3, in the file `credentials`."""
+S3_CLIENT_MOUNT = "/etc/s3-client"
+
+_LOCATIONS: Mapping[StorageKind, str] = {
+    "file": f"file:{MOUNT}",
+    "hdfs": f"{HDFS}{MOUNT}",
+    "s3": f"s3a://lake{MOUNT}",
+}
 
 
 class SettingsError(Exception):
@@ -25,7 +37,8 @@ class SettingsError(Exception):
 class Settings:
     """Which cluster, which images and which namespaces; `environment` is what kubectl and helm need.
 
-    The sandbox has its metastore already, so `metastore_image` is for other clusters.
+    The sandbox has its metastore already, so `metastore_image` is for other clusters. `warehouse` is the name in the
+    operator's configuration.
     """
 
     sandbox: bool
@@ -35,6 +48,7 @@ class Settings:
     namespace: str
     system_namespace: str
     metastore_namespace: str
+    warehouse: str = WAREHOUSE
     storage: StorageKind = "file"
     storage_class: str | None = None
     access_mode: str = "ReadWriteMany"
@@ -47,11 +61,27 @@ class Settings:
     @property
     def warehouse_location(self) -> str:
         """The folder of all databases, as the metastore has it."""
-        return f"{HDFS}{MOUNT}" if self.storage == "hdfs" else f"file:{MOUNT}"
+        return _LOCATIONS[self.storage]
+
+    @property
+    def hive(self) -> Hive:
+        """The version of the metastore and of the writers."""
+        return ON_S3[0] if self.storage == "s3" else "3.1.3"
 
     def database_location(self, database: str) -> str:
         """Return where the harness puts a database."""
         return f"{self.warehouse_location}/{database}.db"
+
+
+def beside(settings: Settings, storage: StorageKind) -> Settings:
+    """Return settings for tables on another store of the sandbox, with a metastore and a namespace of their own."""
+    return replace(
+        settings,
+        storage=storage,
+        warehouse=storage,
+        namespace=f"demo-{storage}",
+        metastore_namespace=f"hive-{storage}",
+    )
 
 
 def load() -> Settings:

@@ -76,8 +76,9 @@ class Warehouse:
 
     def rows(self, table: HiveTable) -> list[str]:
         """Return the rows that a reader who starts now sees, with their ROW__IDs (see rows.py)."""
-        write_ids = self.admin.valid_write_ids(table.database, table.name)
-        return self.toolbox.rows(str(write_ids), *table.places)
+        txns = self.admin.valid_txns()
+        write_ids = self.admin.valid_write_ids(table.database, table.name, valid_txns=txns)
+        return self.toolbox.rows(str(txns), str(write_ids), *table.places)
 
     def abandon(self, users: Iterable[str]) -> None:
         """Abort what is left open by an earlier run that was interrupted: its readers would hold up every cleanup."""

@@ -1,7 +1,7 @@
 """Tables in the warehouse: Hive's as a writer leaves them, with the metastore's write ids and their files; Hudi's."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from sandbox.harness.orcfile import delete_file, insert_file
 from sandbox.harness.settings import Settings
 from sandbox.harness.toolbox import Toolbox
 from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
+from sandbox.metastore.server import Hive
 
-FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures" / "hive-3.1.3"
+FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 WRITER = "demo-writer"
 OURS = {**FULL_ACID, "NO_AUTO_COMPACTION": "true"}
 """A full ACID table that Hive leaves to the operator."""
@@ -36,9 +37,9 @@ class Fixture:
     partition_keys: tuple[tuple[str, str], ...] = ()
     partitions: tuple[tuple[str, ...], ...] = ()
 
-    def files(self) -> dict[str, bytes]:
-        """Return all files by their path below the table's directory."""
-        root = FIXTURES / self.name / "before"
+    def files(self, hive: Hive) -> dict[str, bytes]:
+        """Return all files that this version of Hive wrote by their path below the table's directory."""
+        root = FIXTURES / f"hive-{hive}" / self.name / "before"
         return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -123,11 +124,16 @@ class Writer:
         self._toolbox = toolbox
 
     def create(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
-        """Return a new table of the fixture's columns, partitions and writes; its database is made when missing."""
+        """Return a new table of the fixture's columns, partitions and writes; its database is made when missing.
+
+        The files come all at once, while all writes are open, as each call of the toolbox takes long.
+        """
         table = self._create_empty(fixture, database=database, name=name)
-        files = fixture.files()
-        for write_id in range(1, fixture.writes + 1):
-            self.write(table, {path: data for path, data in files.items() if write_id_of(path) == write_id})
+        with ExitStack() as writes:
+            given = [writes.enter_context(self._write_id(table)) for _ in range(fixture.writes)]
+            files = fixture.files(self._settings.hive)
+            _check(table, files, given)
+            self._toolbox.write(table.location, files)
         return table
 
     def _create_empty(self, fixture: Fixture, *, database: str, name: str | None = None) -> HiveTable:
@@ -163,9 +169,7 @@ class Writer:
         Raises ValueError, aborting the write, when a directory's name says another write id than the metastore.
         """
         with self._write_id(table) as write_id:
-            wrong = sorted(path for path in files if write_id_of(path) != write_id)
-            if wrong:
-                raise ValueError(f"{table.name}: the metastore gave write id {write_id}, but the file is {wrong[0]}")
+            _check(table, files, [write_id])
             self._toolbox.write(table.location, files)
         return write_id
 
@@ -178,3 +182,9 @@ class Writer:
             self._admin.abort_txn(txn)
             raise
         self._admin.commit_txn(txn)
+
+
+def _check(table: HiveTable, files: Files, write_ids: Collection[int]) -> None:
+    """Raise ValueError if a directory's name says another write id than the metastore gave."""
+    if wrong := sorted(path for path in files if write_id_of(path) not in write_ids):
+        raise ValueError(f"{table.name}: the metastore gave write ids {write_ids}, but a file is {wrong[0]}")

@@ -3,24 +3,32 @@
 import base64
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sandbox.harness.cluster import Cluster
 from sandbox.harness.namespaces import CONTAINER_SECURITY, POD_SECURITY, WAREHOUSE_MOUNT, WAREHOUSE_VOLUME
-from sandbox.harness.settings import Settings
+from sandbox.harness.places import StorageKind
+from sandbox.harness.settings import S3_CLIENT, S3_CLIENT_MOUNT, S3_ENDPOINT, Settings
 from sandbox.harness.wait import wait_until
-from sandbox.hdfs.path import HdfsPath
 
 NAME = "toolbox"
 _ROWS = Path(__file__).with_name("rows.py")
 _ROOT = Path(__file__).parents[2]
-_TOOLS = "/tmp/tools"  # noqa: S108 - the pod's own
+TOOLS = "/tmp/tools"  # noqa: S108 - the pod's own
 _TOOL_FILES = (
-    *(f"sandbox/{package}__init__.py" for package in ("", "harness/", "hdfs/")),
-    *(f"sandbox/{module}.py" for module in ("harness/hdfs_tool", "harness/places", "hdfs/path")),
+    *(f"sandbox/{package}__init__.py" for package in ("", "harness/", "hdfs/", "s3/")),
+    *(f"sandbox/{module}.py" for module in ("harness/place_tool", "harness/places", "hdfs/path", "s3/path")),
 )
+_S3_VOLUME = {"name": "s3-client", "secret": {"secretName": S3_CLIENT}}
+_S3_MOUNT = {"name": "s3-client", "mountPath": S3_CLIENT_MOUNT, "readOnly": True}
+_S3_ENVIRONMENT = [
+    {"name": "AWS_ENDPOINT_URL_S3", "value": S3_ENDPOINT},
+    {"name": "AWS_DEFAULT_REGION", "value": "us-east-1"},
+    {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": f"{S3_CLIENT_MOUNT}/credentials"},
+]
+_TOOL = ("env", f"PYTHONPATH={TOOLS}", "python3", "-m", "sandbox.harness.place_tool")
 _UNPACK = 'umask 0002; mkdir -p "$1" && tar -x -f - -C "$1" --no-same-owner'
 
 
@@ -31,13 +39,14 @@ class Toolbox:
         self._cluster = cluster
         self._namespace = settings.namespace
         self._image = settings.operator_image
+        self._storage = settings.storage
 
     def start(self, *, timeout: float = 120.0) -> None:
         """Make the pod, or a new one when the old one has another image, and wait until it runs."""
         old = self._cluster.get("pod", NAME, namespace=self._namespace)
         if old and (old["spec"]["containers"][0]["image"] != self._image or not _ready(old)):
             self.stop()
-        self._cluster.apply(_manifest(self._namespace, self._image))
+        self._cluster.apply(_manifest(self._namespace, self._image, self._storage))
         wait_until(self._is_ready, timeout=timeout, what=f"pod {NAME}")
 
     def stop(self) -> None:
@@ -52,43 +61,58 @@ class Toolbox:
 
     def write(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files, by their path below the place, which is made; all their directories can be changed by all."""
-        self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive(files))
+        self._unpack(place, _archive(files))
 
     def put(self, place: str, folder: Path) -> None:
         """Copy a folder of this machine, with the times of its files, to a place where nothing is yet."""
-        self.run("sh", "-c", _UNPACK, "sh", _path(place), stdin=_archive_of(folder))
+        self._unpack(place, _archive_of(folder))
 
     def read(self, place: str) -> dict[str, bytes]:
         """Return all files below a place by their path there."""
-        text = self.run("sh", "-c", 'tar -c -f - -C "$1" . | base64', "sh", _path(place))
+        text = self._look((place,), "sh", "-c", 'tar -c -f - -C "$1" . | base64', "sh", self._path(place))
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
             files = {member.name: archive.extractfile(member) for member in archive.getmembers()}
             return {name.removeprefix("./"): file.read() for name, file in files.items() if file is not None}
 
     def remove(self, place: str) -> None:
         """Delete a directory with all in it."""
-        self.run("rm", "-rf", _path(place))
+        self.run("rm", "-rf", self._path(place))
 
     def names(self, place: str) -> set[str]:
         """Return the names in a directory, those that begin with a dot or underscore too."""
-        return set(self.run("ls", "-A", _path(place)).split("\n")) - {""}
+        return set(self._look((place,), "ls", "-A", self._path(place)).split("\n")) - {""}
 
     def listing(self, place: str) -> str:
         """Return all files below a place with their sizes, one a line, as a person would want to read them."""
-        return self.run("sh", "-c", 'cd "$1" && find . -type f -printf "%8s %P\\n" | sort -k 2', "sh", _path(place))
+        find = 'cd "$1" && find . -type f -printf "%8s %P\\n" | sort -k 2'
+        return self._look((place,), "sh", "-c", find, "sh", self._path(place))
 
-    def rows(self, write_ids: str, *places: str) -> list[str]:
-        """Return what a reader with these valid write ids sees: each row with its ROW__ID, as JSON (see rows.py)."""
-        paths = [_path(place) for place in places]
-        return self.run("python3", "-", write_ids, *paths, stdin=_ROWS.read_text()).splitlines()
+    def rows(self, txns: str, write_ids: str, *places: str) -> list[str]:
+        """Return what a reader with these valid transactions and write ids sees (see rows.py).
+
+        Each row has its ROW__ID, as JSON.
+        """
+        command = ("python3", "-", txns, write_ids, *map(self._path, places))
+        return self._look(places, *command, stdin=_ROWS.read_text()).splitlines()
+
+    def _path(self, place: str) -> str:
+        """Where commands in the pod find a place."""
+        return "/" + place.removeprefix("file:").lstrip("/")
+
+    def _unpack(self, place: str, archive: bytes) -> None:
+        self.run("sh", "-c", _UNPACK, "sh", self._path(place), stdin=archive)
+
+    def _look(self, places: Sequence[str], *command: str, stdin: str | None = None) -> str:  # noqa: ARG002 - all mounted
+        """Return what a command prints that reads these places."""
+        return self.run(*command, stdin=stdin)
 
     def _is_ready(self) -> bool:
         pod = self._cluster.get("pod", NAME, namespace=self._namespace)
         return pod is not None and _ready(pod)
 
 
-class HdfsToolbox(Toolbox):
-    """The same for places on HDFS. What is read or written lies on the pod's own disk for a while."""
+class StoreToolbox(Toolbox):
+    """The same for places on HDFS and S3. What is read or written lies on the pod's own disk for a while."""
 
     def start(self, *, timeout: float = 120.0) -> None:
         """Make the pod, and bring in what copies its files."""
@@ -97,61 +121,29 @@ class HdfsToolbox(Toolbox):
 
     def bring_tools(self) -> None:
         """Bring in the few modules that copy files."""
-        super().write(_TOOLS, {name: (_ROOT / name).read_bytes() for name in _TOOL_FILES})
-
-    def write(self, place: str, files: Mapping[str, bytes]) -> None:
-        """Write files."""
-        super().write(self._cleared(place), files)
-        self._copy("put", _copy_of(place), place)
-
-    def put(self, place: str, folder: Path) -> None:
-        """Copy a folder of this machine; the times of its files become those of the copying."""
-        super().put(self._cleared(place), folder)
-        self._copy("put", _copy_of(place), place)
-
-    def read(self, place: str) -> dict[str, bytes]:
-        """Return all files below a place."""
-        return super().read(self._fetched(place))
+        files = _archive({name: (_ROOT / name).read_bytes() for name in _TOOL_FILES})
+        self.run("sh", "-c", _UNPACK, "sh", TOOLS, stdin=files)
 
     def remove(self, place: str) -> None:
         """Delete a directory with all in it."""
-        self._copy("remove", place)
+        self.run(*_TOOL, "remove", place)
 
-    def names(self, place: str) -> set[str]:
-        """Return the names in a directory."""
-        return super().names(self._fetched(place))
+    def _path(self, place: str) -> str:
+        return f"/tmp/copies/{place.partition('://')[2]}"  # noqa: S108 - the pod's own
 
-    def listing(self, place: str) -> str:
-        """Return all files below a place with their sizes."""
-        return super().listing(self._fetched(place))
+    def _unpack(self, place: str, archive: bytes) -> None:
+        script = f'{_UNPACK} && shift && exec "$@"'
+        folder = self._path(place)
+        self.run("sh", "-c", script, "sh", folder, *_TOOL, "put", folder, place, stdin=archive)
 
-    def rows(self, write_ids: str, *places: str) -> list[str]:
-        """Return what a reader with these valid write ids sees."""
-        return super().rows(write_ids, *map(self._fetched, places))
-
-    def _fetched(self, place: str) -> str:
-        self._copy("get", place, self._cleared(place))
-        return _copy_of(place)
-
-    def _cleared(self, place: str) -> str:
-        super().remove(_copy_of(place))
-        return _copy_of(place)
-
-    def _copy(self, *arguments: str) -> None:
-        self.run("env", f"PYTHONPATH={_TOOLS}", "python3", "-m", "sandbox.harness.hdfs_tool", *arguments)
+    def _look(self, places: Sequence[str], *command: str, stdin: str | None = None) -> str:
+        pairs = [argument for place in places for argument in (place, self._path(place))]
+        return self.run(*_TOOL, "get", *pairs, "--", *command, stdin=stdin)
 
 
 def toolbox_of(cluster: Cluster, settings: Settings) -> Toolbox:
     """Return the toolbox for where the tables lie."""
-    return (HdfsToolbox if settings.storage == "hdfs" else Toolbox)(cluster, settings)
-
-
-def _copy_of(place: str) -> str:
-    return f"/tmp/hdfs{HdfsPath(place).path}"  # noqa: S108 - the pod's own
-
-
-def _path(place: str) -> str:
-    return "/" + place.removeprefix("file:").lstrip("/")
+    return (Toolbox if settings.storage == "file" else StoreToolbox)(cluster, settings)
 
 
 def _ready(pod: Mapping[str, Any]) -> bool:
@@ -176,14 +168,16 @@ def _archive_of(folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _manifest(namespace: str, image: str) -> dict[str, Any]:
+def _manifest(namespace: str, image: str, storage: StorageKind) -> dict[str, Any]:
+    s3 = storage == "s3"
     container = {
         "name": NAME,
         "image": image,
         "command": ["sleep", "infinity"],
         "securityContext": CONTAINER_SECURITY,
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
-        "volumeMounts": [WAREHOUSE_MOUNT],
+        "volumeMounts": [WAREHOUSE_MOUNT, *([_S3_MOUNT] if s3 else [])],
+        "env": _S3_ENVIRONMENT if s3 else [],
     }
     return {
         "apiVersion": "v1",
@@ -195,6 +189,6 @@ def _manifest(namespace: str, image: str) -> dict[str, Any]:
             "enableServiceLinks": False,
             "securityContext": POD_SECURITY,
             "containers": [container],
-            "volumes": [WAREHOUSE_VOLUME],
+            "volumes": [WAREHOUSE_VOLUME, *([_S3_VOLUME] if s3 else [])],
         },
     }

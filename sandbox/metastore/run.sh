@@ -6,6 +6,7 @@
 #   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
 #   PORT            Thrift port (default 9083)
 #   HEAP            size of the Java heap (default 320m)
+#   HADOOP_CONF     a folder with a core-site.xml, for a warehouse on a store that needs one (default: none)
 #   POSTGRES        JDBC URL of a PostgreSQL database that trusts its user postgres and is empty at the first start (default: Derby)
 #   TXN_TIMEOUT     seconds after which locks and transactions without a heartbeat are timed out (default 300)
 set -euo pipefail
@@ -90,7 +91,7 @@ opens=()
 for package in lang net util util.concurrent nio io; do opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED"); done
 java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m "-Xmx${HEAP:-320m}"
   "-Djava.io.tmpdir=$state/tmp" "-Dderby.stream.error.file=$state/derby.log" "-Dlog4j2.configurationFile=$conf/log4j2.properties"
-  "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:$home/lib/*")
+  "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:${HADOOP_CONF:+$HADOOP_CONF:}$home/lib/*")
 
 make_schema() {
   java "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema > "$state/schema.log" 2>&1 \

@@ -10,7 +10,8 @@ from typing import Any
 import kubernetes
 import yaml
 
-from sandbox.harness.chart import CHART, RELEASE, WAREHOUSE
+from sandbox.harness.chart import CHART, RELEASE
+from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
 

@@ -15,9 +15,9 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
-from sandbox.harness.chart import WAREHOUSE
 from sandbox.harness.places import StorageKind
 from sandbox.harness.ports import free_ports
+from sandbox.harness.settings import WAREHOUSE
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod

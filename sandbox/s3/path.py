@@ -6,24 +6,28 @@ It shares no code with the product's storage, which tests hold against it.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import PurePosixPath
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from types_boto3_s3 import S3Client
 
-from sandbox.s3.server import S3Server
+if TYPE_CHECKING:  # NB: a pod of the operator's image runs this, too.
+    from types_boto3_s3 import S3Client
 
-_CLIENTS: dict[str, S3Client] = {}
+    from sandbox.s3.server import S3Server
+
+_PATH_STYLE = Config(s3={"addressing_style": "path"})
+_CLIENTS: dict[str, "S3Client"] = {}
 """By bucket: a path does not say which server has it."""
 
 
 class S3Path(PurePosixPath):
     """A path of `s3a://bucket/...`, or relative to one. It is given and printed as a URI.
 
-    The bucket must be one that `make_bucket` has made in this process.
+    A bucket that `make_bucket` has not made in this process is on the server of boto3's environment variables.
     """
 
     __slots__ = ()
@@ -120,11 +124,17 @@ class S3Path(PurePosixPath):
         return f"{self._key}/" if self._key else ""
 
     @property
-    def _client(self) -> S3Client:
-        return _CLIENTS[self._bucket]
+    def _client(self) -> "S3Client":
+        return _CLIENTS.get(self._bucket) or _client_of_environment()
 
 
-def make_bucket(server: S3Server, name: str, *, versioned: bool = False) -> S3Path:
+@cache
+def _client_of_environment() -> "S3Client":
+    client: S3Client = boto3.client("s3", config=_PATH_STYLE)
+    return client
+
+
+def make_bucket(server: "S3Server", name: str, *, versioned: bool = False) -> S3Path:
     """Make a bucket on a server that runs, and return its root. No two servers may have one of the same name."""
     client: S3Client = boto3.client(
         "s3",
@@ -132,7 +142,7 @@ def make_bucket(server: S3Server, name: str, *, versioned: bool = False) -> S3Pa
         region_name="us-east-1",
         aws_access_key_id=server.access_key,
         aws_secret_access_key=server.secret_key,
-        config=Config(s3={"addressing_style": "path"}),
+        config=_PATH_STYLE,
     )
     client.create_bucket(Bucket=name)
     if versioned:

@@ -44,10 +44,13 @@ BROKEN = "broken"
 """A profile with which Spark cannot start."""
 
 
-def install(stage: Stage) -> None:
-    """Install the operator with what the tests need beside the demo's warehouse and profile."""
+def install(stage: Stage, *beside: Stage) -> None:
+    """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
     stage.operator.install(
-        warehouses=[chart.warehouse(stage.settings, NARROW, databases=["sales"])],
+        warehouses=[
+            chart.warehouse(stage.settings, NARROW, databases=["sales"]),
+            *(chart.warehouse(other.settings) for other in beside),
+        ],
         profiles=[chart.profile(BROKEN, sparkConf={"spark.serializer": "no.such.Serializer"})],
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sandbox.harness.places import copy_tree, location_of
-from sandbox.harness.rows import Key, rows, visible
+from sandbox.harness.rows import Key, every, rows, visible
 from sandbox.harness.tables import OURS, TABLE_TXN_001
 from sandbox.kerberos.realm import Realm
 from sandbox.metastore.admin import MetastoreAdmin
@@ -127,6 +127,6 @@ def rows_of(tmp_path: Path) -> RowsOf:
         for name in table.names():
             # The plain reader knows no transactions in names.
             copy_tree(table.directory / name, copy / re.sub(r"_v[0-9]+$", "", name))
-        return rows(copy, sees)
+        return rows(copy, every, sees)
 
     return read

@@ -9,9 +9,10 @@ import pytest
 from sandbox.demo.story import CheckError, Story
 from sandbox.harness import expected, rows, settings
 from sandbox.harness.cluster import Cluster
-from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, fourth_write, write_id_of
+from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, Fixture, fourth_write, write_id_of
 from sandbox.harness.toolbox import Toolbox
 from sandbox.harness.wait import WaitTimeoutError, wait_until
+from sandbox.metastore.server import Hive
 
 
 def put(folder: Path, files: dict[str, bytes]) -> None:
@@ -20,25 +21,30 @@ def put(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(data)
 
 
-def test_every_write_of_a_fixture_has_files() -> None:
+TRY_ITS = {"3.1.3": expected.TRY_IT, "4.0.1": expected.TRY_IT_OF_HIVE_4}
+
+
+@pytest.mark.parametrize("fixture", [TABLE_TXN_001, TRY_IT])
+@pytest.mark.parametrize("hive", ["3.1.3", "4.0.1"])
+def test_every_write_of_a_fixture_has_files(hive: Hive, fixture: Fixture) -> None:
     """The tables are made write by write, each with the write id that its directories say."""
-    for fixture in (TABLE_TXN_001, TRY_IT):
-        assert {write_id_of(path) for path in fixture.files()} == set(range(1, fixture.writes + 1))
+    assert {write_id_of(path) for path in fixture.files(hive)} == set(range(1, fixture.writes + 1))
 
 
-def test_the_expected_listings_begin_with_the_fixtures() -> None:
+@pytest.mark.parametrize("hive", ["3.1.3", "4.0.1"])
+def test_the_expected_listings_begin_with_the_fixtures(hive: Hive) -> None:
     """What the listings call `before` is what the tables are made of."""
-    assert {path.split("/")[0] for path in TABLE_TXN_001.files()} == expected.INSERTS
-    for partition, names in expected.TRY_IT.items():
-        files = [path.split("/") for path in TRY_IT.files()]
+    assert {path.split("/")[0] for path in TABLE_TXN_001.files(hive)} == expected.INSERTS
+    files = [path.split("/") for path in TRY_IT.files(hive)]
+    for partition, names in TRY_ITS[hive].items():
         assert {parts[1] for parts in files if parts[0] == partition} == names
 
 
 def test_the_fourth_write_updates_one_row(tmp_path: Path) -> None:
     """The update deletes row 2 and inserts it again, in the two directories of the document."""
-    put(tmp_path, {**TABLE_TXN_001.files(), **fourth_write()})
+    put(tmp_path, {**TABLE_TXN_001.files("3.1.3"), **fourth_write()})
     assert {path.name for path in tmp_path.iterdir()} == expected.INSERTS | expected.UPDATE
-    found = rows.rows(tmp_path, rows.visible("db.t:4:9223372036854775807::"))
+    found = rows.rows(tmp_path, rows.every, rows.visible("db.t:4:9223372036854775807::"))
     assert [(key[0], row["name"]) for key, row in found.items()] == [(1, "one"), (3, "three"), (4, "zwei")]
 
 

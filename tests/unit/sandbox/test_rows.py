@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sandbox.harness import rows
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "hive-3.1.3"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 # NB: nanoseconds (types) and files from before ACID (original) are not for this reader.
+ALL_COMMITTED = "9223372036854775807:9223372036854775807::"
 CASES = ["try_it", "table_txn_001", "bucketed", "aborted", "merge", "overwrite"]
 STATES = {"before": "minor-before", "after-minor": "minor-after", "after-major": "major-after"}
 
@@ -25,12 +26,13 @@ def printed(lines: str) -> list[Any]:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_rows_as_hives_reader(case: str, state: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("hive", ["3.1.3", "4.0.1"])
+def test_the_same_rows_as_hives_reader(hive: str, case: str, state: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before, after Hive's minor and after its major compaction, with every ROW__ID."""
-    folder = FIXTURES / case
+    folder = FIXTURES / f"hive-{hive}" / case
     write_ids = (folder / f"writeids-{STATES[state]}.txt").read_text().strip()
     partitions = [str(path) for path in (folder / state).iterdir() if "=" in path.name]
-    rows.main(write_ids, *(partitions or [str(folder / state)]))
+    rows.main(ALL_COMMITTED, write_ids, *(partitions or [str(folder / state)]))
     assert printed(capsys.readouterr().out) == printed((folder / f"oracle4-{state}.jsonl").read_text())
 
 
@@ -47,9 +49,16 @@ def test_a_delta_that_another_covers_is_not_read() -> None:
 
 def test_a_row_that_comes_twice_is_an_error(tmp_path: Path) -> None:
     """Two directories with one row are what two overlapping compactions would leave."""
-    source = FIXTURES / "table_txn_001" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
+    source = FIXTURES / "hive-3.1.3" / "table_txn_001" / "before" / "delta_0000001_0000001_0000" / "bucket_00000"
     for name in ("delta_0000001_0000001_0000", "delta_0000001_0000001_0001"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "bucket_00000").write_bytes(source.read_bytes())
     with pytest.raises(ValueError, match="twice"):
-        rows.rows(tmp_path, rows.visible("db.t:1:9223372036854775807::"))
+        rows.rows(tmp_path, rows.every, rows.visible("db.t:1:9223372036854775807::"))
+
+
+def test_a_directory_counts_once_its_transaction_has_committed() -> None:
+    """So Hive 4's readers see nothing of a compaction that is being published, or that was given up."""
+    txns = rows.visible("9:7:7:8")
+    assert [txn for txn in range(5, 11) if rows.committed(f"base_0000003_v000000{txn}", txns)] == [5, 6, 9]
+    assert rows.committed("base_0000003", txns)
