@@ -120,7 +120,7 @@ def test_a_change_waits_until_a_namenode_is_active(
 def test_of_many_publishers_one_wins_also_while_a_namenode_dies(
     pair: HdfsPair, storage: HdfsStorage, place: str
 ) -> None:
-    """Who does not know whether it won finds out by looking."""
+    """A publisher whose answer is lost looks at what is there."""
     for publisher in range(PUBLISHERS):
         storage.make_directory(join(place, f"_{publisher}"))
         for name in range(NAMES):
