@@ -46,6 +46,7 @@ def forbid(
     """Forbid the operator one partition for as long as a context lasts. It is no superuser of its store."""
     if isinstance(server.warehouse, HdfsPath):
         monkeypatch.setenv("HADOOP_USER_NAME", "compactor")
+        stores._own_stores.cache_clear()  # earlier tests connected as another user
         yield _no_permission
     else:
         bucket: TestBucket = request.getfixturevalue("bucket_of")("minio")
