@@ -108,11 +108,7 @@ def end_attempt(
         _keep_hiding(metastore, attempt, table)
         raise
     concerned = {lock_name(place.partition) for place in places}
-    locks = [
-        lock
-        for lock in metastore.show_locks(table.database, table.name)
-        if attempt.holds(lock.agent) and (whole or lock.partition in concerned)
-    ]
+    locks = [lock for lock in _own_locks(metastore, attempt, table) if whole or lock.partition in concerned]
     queue: tuple[QueueEntry, ...] = ()
     if metastore.generation() is Generation.HIVE4:
         entries = partial(_own_entries, metastore, attempt, table, concerned=None if whole else concerned)
@@ -128,13 +124,18 @@ def end_attempt(
     return Ended(frozenset(lock.lock_id for lock in locks), queue, metastore.valid_txns(), unreachable)
 
 
+def _own_locks(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> tuple[LockInfo, ...]:
+    """Return the attempt's locks on the table and its partitions."""
+    return tuple(lock for lock in metastore.show_locks(table.database, table.name) if attempt.holds(lock.agent))
+
+
 def _keep_hiding(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> None:
     """Send a heartbeat for the attempt's EXCLUSIVE locks: behind one half of a pair may be published (hazard H3).
 
     NB: otherwise a lock ends after hive.txn.timeout, and the next reader may come before the store answers here again.
     """
-    for lock in metastore.show_locks(table.database, table.name):
-        if attempt.holds(lock.agent) and lock.type == LockKind.EXCLUSIVE and not lock.txn:
+    for lock in _own_locks(metastore, attempt, table):
+        if lock.type == LockKind.EXCLUSIVE and not lock.txn:
             try:
                 metastore.heartbeat(lock.lock_id)
             except MetastoreError as error:
@@ -280,10 +281,9 @@ class Holdings:
 
 def holdings(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> Holdings:
     """Return what the attempt holds now. Raises the metastore client's errors."""
-    locks = metastore.show_locks(table.database, table.name)
+    locks = _own_locks(metastore, attempt, table)
     txns = metastore.open_transactions().open
-    own_locks = tuple(lock for lock in locks if attempt.holds(lock.agent))
-    return Holdings(own_locks, tuple(txn for txn in txns if attempt.holds(txn.agent)))
+    return Holdings(locks, tuple(txn for txn in txns if attempt.holds(txn.agent)))
 
 
 @dataclass(frozen=True, slots=True)
