@@ -161,7 +161,7 @@ class Play:
 
     def cleaned_at_once(self) -> None:
         """Show that a cleanup without older readers waits for nothing."""
-        with self._story.step("Nobody reads", "The cleanup of the last compaction has no reader to wait for."):
+        with self._story.step("No reader is left", "The cleanup of the last compaction has no reader to wait for."):
             self._wait_cleaned(AGAIN)
             self._show_files(self._inserts)
             self._check_names(self._inserts, {"": self._current})

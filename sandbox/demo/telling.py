@@ -60,5 +60,5 @@ _ON_S3 = Telling(
 
 
 def telling(settings: Settings) -> Telling:
-    """Return how the story is told on the cluster of these settings."""
+    """Return the telling for where a cluster of these settings has its tables."""
     return _ON_S3 if settings.storage == "s3" else _ON_HIVE_3

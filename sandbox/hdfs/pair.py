@@ -1,4 +1,4 @@
-"""A real HDFS with two NameNodes, one of which is active: `with HdfsPair(folder) as pair: pair.uri`."""
+"""A real HDFS with an active and a standby NameNode: `with HdfsPair(folder) as pair: pair.uri`."""
 
 import shutil
 import socket

@@ -33,7 +33,7 @@ class Reader:
 
 
 class Store:
-    """A store of one file, of which the last bytes come when it is opened."""
+    """A store of one file. Opening the file brings its last bytes."""
 
     def __init__(self, content: bytes = CONTENT, *, end: int = 0) -> None:
         self.content, self.end = content, end

@@ -33,7 +33,7 @@ def failed_at(target: OpenTarget, error: Exception) -> Failed:
 def each(targets: Iterable[OpenTarget], step: Callable[[OpenTarget], T]) -> Generator[Failed, None, list[T]]:
     """Do a step for each target; yield those for which it fails and return the results of the others.
 
-    NB: a target fails without its step once its storage has stopped to answer: each call would take its time-out.
+    NB: a target fails without its step once its storage has stopped answering: each call would take its time-out.
     """
     done, silences = [], Silences()
     for target in targets:

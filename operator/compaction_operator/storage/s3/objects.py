@@ -50,7 +50,7 @@ UNKNOWN_CALLER = frozenset(
     }
 )
 """Codes for keys and tokens that are old, or not known yet. They are replaced while we run, so the call may succeed
-later. NB: who is known and may not (AccessDenied) may not later, either."""
+later. NB: AccessDenied is not one of them: S3 knows the caller, and will refuse it again."""
 
 _LAST = chr(0x10FFFF)
 """The last of all characters, to begin a listing behind a directory."""
