@@ -13,7 +13,7 @@ from compaction_operator.storage import AlreadyExistsError, NotFoundError, Stora
 from compaction_operator.storage.s3 import S3Storage, multipart
 from compaction_operator.storage.s3.multipart import Multipart, Range
 from compaction_operator.storage.s3.objects import S3Error
-from tests.integration.storage.s3.conftest import PARAMETERS, STORES, storage_at
+from tests.integration.storage.s3.conftest import PARAMETERS, QUICK, STORES, storage_at
 from tests.integration.storage.s3.test_trees import key_of
 
 NAMES = ("base_1_v7/bucket_00000", "base_1_v7/bucket_00001", "base_1_v7/_orc_acid_version")
@@ -166,7 +166,7 @@ def test_a_completion_whose_answer_is_lost_is_known_again(
 ):
     """The client asks again, and finds its upload gone. So does a caller that asks again after an error."""
     uploads = behind_proxy.uploads.begin(place, one(sources))
-    proxy.misbehave(2 if after else 1, complete=lost)
+    proxy.misbehave(QUICK.attempts if after else 1, complete=lost)
     if after:
         with pytest.raises(StorageError, match="complete an upload"):
             behind_proxy.uploads.complete(place, uploads)
