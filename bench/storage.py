@@ -55,7 +55,7 @@ DELTAS = 4
 ROWS = {"64 MB": 200_000, "256 MB": 800_000}
 """Rows of each delta, by the size of the table."""
 TXN = 7
-AT_ONCE = 16
+AT_ONCE = 64
 
 
 def main() -> int:

@@ -14,9 +14,10 @@ class CheckError(Exception):
 
 
 class Story:
-    """Prints the story as it happens."""
+    """Prints the story as it happens; where several are told at once, each line begins with a label."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
+        self._label = label
         self._step = 0
         self._began = time.monotonic()
 
@@ -51,7 +52,7 @@ class Story:
         self._print(f"{INDENT}ok: {what}")
 
     def _print(self, text: str) -> None:
-        print(text, flush=True)
+        print(textwrap.indent(text, self._label), flush=True)
 
 
 def readable(value: object) -> str:
