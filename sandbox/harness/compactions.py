@@ -77,7 +77,7 @@ class Compactions:
         """Return how far a cleanup is."""
         return CompactionCleanupStatus.model_validate(self._get("ccl", cleanup).get("status") or {})
 
-    def wait_executor(self, *, timeout: float = 240.0) -> None:
+    def wait_executor(self, *, timeout: float = 360.0) -> None:
         """Wait until some compaction's executor pod runs."""
         wait_until(self._executors, timeout=timeout, what="an executor pod")
 
