@@ -8,7 +8,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.encoding import StripeStreams, decode_column, decompress, present_rows
+from compaction_operator.orc.encoding import (
+    IntegerRuns,
+    StripeStreams,
+    column_runs,
+    decode_column,
+    decompress,
+    present_rows,
+)
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import Kind, OrcError, StreamKind
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
@@ -48,11 +55,21 @@ class StripeReader:
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
+        with self._decoding(column):
+            return decode_column(self._decodable, column, self.rows)
+
+    def integer_runs(self, column: int) -> IntegerRuns | None:
+        """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""
+        with self._decoding(column):
+            return column_runs(self._decodable, column, self.rows)
+
+    @contextmanager
+    def _decoding(self, column: int) -> Iterator[None]:
         with self._errors(f"column {self._names[column]}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
             with self._streams_at_once(column):
-                return decode_column(self._decodable, column, self.rows)
+                yield
 
     def column_bytes(self, column: int) -> int:
         """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""

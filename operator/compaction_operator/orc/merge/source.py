@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
 from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
+from compaction_operator.orc.encoding import IntegerRuns
 from compaction_operator.orc.file import StripeReader, Tail, read_tail, stripe_statistics
 from compaction_operator.orc.merge.bucket_metadata import key_index
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
-from compaction_operator.orc.merge.keys import Keys, counted
+from compaction_operator.orc.merge.key_runs import KeyRuns, counted_runs
+from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.spec import Integers, OrcError, schema
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
@@ -195,7 +197,7 @@ class Stripe:
         if known and known[0] == known[1]:
             return {known[0]: self.rows}
         with self.open() as opened:
-            return counted(opened.integers(WRITE_ID))
+            return counted_runs(opened.runs(WRITE_ID))
 
     def bounded(self) -> "Stripe":
         """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
@@ -262,12 +264,27 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        columns = [self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
-        _check_operations(self.stripe.path, columns[0], operation)
-        _check_buckets(self.stripe.path, columns[2])
-        keys = Keys(*columns[1:])
-        self._check_bounds(keys)
+        operations, *columns = (self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        keys = Keys(*columns)
+        self._check(operations, keys, operation=operation)
         return keys
+
+    def key_runs(self, *, operation: int) -> KeyRuns:
+        """Return the keys of the stripe's events as runs. Raises OrcError as `keys` does. It has ACID columns."""
+        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        runs = KeyRuns.of(*columns)
+        self._check(operations.constant().firsts, runs.corners, operation=operation)
+        return runs
+
+    def runs(self, column: int) -> IntegerRuns:
+        """Return one of the ACID columns before `row` as runs. Raises OrcError as `integers` does."""
+        with reading(self.stripe.path):
+            return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
+
+    def _check(self, operations: Integers, keys: Keys, *, operation: int) -> None:
+        _check_operations(self.stripe.path, operations, operation)
+        _check_buckets(self.stripe.path, keys.bucket)
+        self._check_bounds(keys)
 
     def _require_rows(self) -> None:
         """Read the smallest column: only a column can confirm the number of rows in the footer."""

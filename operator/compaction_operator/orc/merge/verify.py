@@ -8,7 +8,7 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import Tail, read_tail
 from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
 from compaction_operator.orc.merge.events import EventKind, InputFile, MergeResult, MergeTask, RowId
-from compaction_operator.orc.merge.keys import Keys, counted, in_range, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source
 from compaction_operator.orc.spec import OrcError
 
@@ -34,10 +34,11 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     for stripe in source.stripes():
         with _put_down_to(result.copied_from.get(stripe.index)):
             with stripe.open() as opened:
-                keys = opened.keys(operation=operation)
+                runs = opened.key_runs(operation=operation)
+            keys = runs.corners
             _require(result, _validity_problem(keys, write_ids) or _tail_problem(keys, stripe))
         _require(result, _order_problem(keys, last, task))
-        found.update(counted(keys.write_id))
+        found.update(runs.rows_by_write_id)
         last = keys[-1:]
         lasts.append(keys.row(len(keys) - 1))
     _require(result, _arithmetic_problem(result))
