@@ -62,6 +62,11 @@ class Tail:
         """The number of rows of each stripe."""
         return [int(stripe.number_of_rows) for stripe in self.footer.stripes]
 
+    def extent(self, index: int) -> tuple[int, int]:
+        """Return the offset and the length of a stripe in bytes."""
+        stripe = self.footer.stripes[index]
+        return int(stripe.offset), int(stripe.index_length + stripe.data_length + stripe.footer_length)
+
     @property
     def user_metadata(self) -> dict[str, bytes]:
         """The file's user metadata by name."""

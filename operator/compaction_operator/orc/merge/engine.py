@@ -73,7 +73,7 @@ class _Merge:
             bytes_in=self._bytes_in,
             bytes_out=bytes_out,
             bytes_copied=bytes_copied,
-            copied_from=file.copied_from,
+            copied=file.copied,
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),

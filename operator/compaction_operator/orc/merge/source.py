@@ -157,8 +157,7 @@ class Stripe:
     @property
     def bytes(self) -> int:
         """The size in the file, in bytes."""
-        stripe = self.source.tail.footer.stripes[self.index]
-        return int(stripe.index_length + stripe.data_length + stripe.footer_length)
+        return self.source.tail.extent(self.index)[1]
 
     @property
     def bounds(self) -> tuple[RowId, RowId]:
@@ -221,9 +220,9 @@ class Stripe:
             if self.bytes > SMALL_BYTES:
                 yield file
                 return
-            start = self.source.tail.footer.stripes[self.index].offset
+            start, length = self.source.tail.extent(self.index)
             file.seek(start)
-            section = _Section(file.read(self.bytes), start)
+            section = _Section(file.read(length), start)
             stack.close()
             yield section
 
