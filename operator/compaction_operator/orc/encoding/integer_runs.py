@@ -123,12 +123,24 @@ def _pieces(data: bytes) -> Iterator[Integers]:
 def _steady_runs(data: bytes, start: int, end: int) -> Integers:
     """Return the runs between two positions, which are all of the kind `_RUN`."""
     stream = np.frombuffer(data, np.uint8, end - start, start).astype(np.int64)
-    starts = sums_before(np.array([len(run) for run in _RUN.findall(data, start, end)]))[:-1]
     lasts = np.flatnonzero(stream < 128)  # the last byte of each number, and some bytes of headers
+    starts = _longest_runs(stream, lasts)
+    rest = _RUN.findall(data, start + int(starts[-1]), end)
+    starts = np.append(starts[:-1], starts[-1] + sums_before(np.fromiter(map(len, rest), np.int64))[:-1])
     number = np.searchsorted(lasts, starts + 2)
     firsts = _numbers(stream, starts + 2, lasts[number])
     steps = _numbers(stream, lasts[number] + 1, lasts[number + 1])
     return np.stack([firsts, steps, ((stream[starts] & 1) << 8 | stream[starts + 1]) + 1])
+
+
+def _longest_runs(stream: Integers, lasts: Integers) -> Integers:
+    """Return the starts of the leading runs that have no low byte in their header, and where the last of them ends.
+
+    Most runs have 512 values and the header C1 FF. Then each second byte without its highest bit ends a run.
+    """
+    ends = np.append(0, lasts[1::2] + 1)
+    longest = (stream[ends[:-1]] >= 0xC0) & (stream[ends[:-1] + 1] >= 0x80)
+    return ends[: len(longest) + 1 if longest.all() else int(np.argmin(longest)) + 1]
 
 
 def _numbers(stream: Integers, starts: Integers, ends: Integers) -> Integers:

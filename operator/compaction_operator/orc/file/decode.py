@@ -19,7 +19,7 @@ from compaction_operator.orc.encoding import (
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import Kind, OrcError, StreamKind
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
-from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
+from compaction_operator.orc.spec.schema import subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
@@ -65,7 +65,7 @@ class StripeReader:
 
     @contextmanager
     def _decoding(self, column: int) -> Iterator[None]:
-        with self._errors(f"column {self._names[column]}"):
+        with self._errors(f"column {self._name(column)}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
             with self._streams_at_once(column):
@@ -98,7 +98,7 @@ class StripeReader:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
         for kind in _BLOOM_FILTERS:
             if (column, kind) in self._streams:
-                with self._errors(f"the Bloom filters of column {self._names[column]}"):
+                with self._errors(f"the Bloom filters of column {self._name(column)}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
 
@@ -109,9 +109,8 @@ class StripeReader:
         except (OSError, ValueError, DecodeError, pa.ArrowException) as error:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
-    @cached_property
-    def _names(self) -> list[str]:
-        return [name or "0" for name in column_names(self._types)]
+    def _name(self, column: int) -> str:
+        return self._tail.column_names[column] or "0"
 
     @cached_property
     def _parents(self) -> dict[int, int]:
@@ -133,8 +132,8 @@ class StripeReader:
         footer = StripeFooter.FromString(self._read(start, information.footer_length))
         if footer.HasField("encryption"):
             raise ValueError("it is encrypted")
-        if reason := problem(self._types):
-            raise ValueError(reason)
+        if self._tail.type_problem:
+            raise ValueError(self._tail.type_problem)
         if len(footer.columns) != len(self._types):
             raise ValueError(f"it has {len(footer.columns)} columns, not {len(self._types)}")
         return footer
@@ -170,4 +169,4 @@ class StripeReader:
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
-            raise ValueError(f"its ancestor {self._names[column]} is null in some rows")
+            raise ValueError(f"its ancestor {self._name(column)} is null in some rows")

@@ -26,6 +26,7 @@ from compaction_operator.orc.merge.source import (
     WRITE_ID,
     OpenStripe,
     Stripe,
+    reading,
 )
 from compaction_operator.orc.spec import Integers, RepeatedRowError, physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
@@ -72,8 +73,8 @@ class InsertFile:
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
         self._flush()
-        with stripe.open() as opened:
-            checksum = self._writer.copy_stripe(opened.file, stripe.source.tail, stripe.index)
+        with reading(stripe.path), stripe.source.tail.file.open() as file:
+            checksum = self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
         self.copied[len(self._lasts)] = CopiedStripe(stripe.path, checksum)
         self._lasts.append(stripe.bounds[1])
         self.rows.update(counts)

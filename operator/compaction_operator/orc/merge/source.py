@@ -339,8 +339,8 @@ def open_source(file: InputFile) -> Source:
     and for an ACID file that the task gives as an original.
     """
     tail = read_tail(file.path)
-    if problem := schema.problem(tail.types):
-        raise OrcError(file.path, problem)
+    if tail.type_problem:
+        raise OrcError(file.path, tail.type_problem)
     if schema.is_acid(tail.types) == (file.original is not None):
         found = "a Hive ACID file" if file.original else "not a Hive ACID file"
         raise OrcError(file.path, f"it is {found}")
