@@ -25,7 +25,9 @@ def stored(values: Integers, *ends: int) -> bytes:
 
 
 def values_of(runs: IntegerRuns) -> Integers:
-    return runs.at(np.arange(runs.count))
+    some = np.arange(0, runs.count, 3)
+    assert np.array_equal(runs.at(some), runs.values()[some])
+    return runs.values()
 
 
 def outcome_of(read: Callable[..., Integers], *arguments: object, **options: object) -> list[int] | str:

@@ -21,8 +21,8 @@ _RUN, _RUNS = re.compile(_STEADY, re.DOTALL), re.compile(rb"(?:%b)++" % _STEADY,
 """A run whose deltas are all equal, and as many of them as possible: a header of two bytes, and the base-128 numbers of
 its first value and its step. Longer numbers might not fit into 64 bits, and are left to the decoder."""
 
-_FEW, _VALUES_PER_PIECE = 16, 16_384
-"""A stream with more pieces than these is decoded: that is faster then."""
+_FEW, _VALUES_PER_PIECE = 4, 4096
+"""A stream with more pieces than these for the values so far is decoded: that is faster then."""
 
 _LONGEST_HEAD = 2 + 2 * LONGEST_VARINT
 """Bytes of a run that determine its size, at most."""
@@ -50,14 +50,26 @@ class IntegerRuns:
         """The number of values of each run."""
         return np.diff(self.starts, append=self.count)
 
+    def values(self) -> Integers:
+        """Return all values."""
+        if len(self.starts) == self.count:
+            return self.firsts
+        values = np.repeat(self.firsts, self.lengths)
+        if self.steps.any():
+            places = np.arange(self.count) - np.repeat(self.starts, self.lengths)
+            values += np.repeat(self.steps, self.lengths) * places
+        return values
+
     def at(self, indexes: Integers) -> Integers:
-        """Return the values at some indexes."""
+        """Return the values at some indexes, which ascend and are there once each."""
+        if len(indexes) == self.count:
+            return self.values()
         run = np.searchsorted(self.starts, indexes, "right") - 1
         return self.firsts[run] + self.steps[run] * (indexes - self.starts[run])
 
     def constant(self) -> "IntegerRuns":
         """Return the same values as runs without a step."""
-        return IntegerRuns.of(self.at(np.arange(self.count))) if self.steps.any() else self
+        return IntegerRuns.of(self.values()) if self.steps.any() else self
 
 
 def column_runs(streams: StripeStreams, column: int, count: int) -> IntegerRuns | None:
@@ -82,10 +94,12 @@ def integer_runs(data: bytes, count: int, *, version: int) -> IntegerRuns:
 def _runs(data: bytes, count: int) -> IntegerRuns | None:
     """Return the runs of a stream of version 2, or None if decoding it is faster, or finds what is wrong with it."""
     pieces: list[Integers] = []
+    values = 0
     try:
         for piece in _pieces(data):
             pieces.append(piece)
-            if len(pieces) > _FEW + count // _VALUES_PER_PIECE:
+            values += int(piece[2].sum())
+            if len(pieces) > _FEW + values // _VALUES_PER_PIECE:
                 return None
     except (IndexError, ValueError):
         return None

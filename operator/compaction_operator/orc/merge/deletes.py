@@ -26,7 +26,7 @@ def delete_windows(
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
     for range_ in _ranges(stripes, keys, limit=max(1, memory // _MEMORY_PER_EVENT)):
         parts = (_events(stripe, range_) for stripe in stripes if stripe.touches(range_))
-        found = Keys.concatenate([part[valid_write_ids(part.current, write_ids)] for part in parts])
+        found = Keys.concatenate([part.where(valid_write_ids(part.current, write_ids)) for part in parts])
         yield range_, found.distinct()
 
 
@@ -46,4 +46,4 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
 def _events(stripe: Stripe, range_: KeyRange) -> Keys:
     with stripe.open() as opened:
         keys = opened.keys(operation=DELETE)
-    return keys[in_range(keys, range_)]
+    return keys.where(in_range(keys, range_))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compaction_operator.orc.encoding import IntegerRuns
-from compaction_operator.orc.merge.keys import Keys
+from compaction_operator.orc.merge.keys import Keys, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,22 @@ class KeyRuns:
         """Return the runs of four columns of one length."""
         write_id, bucket, current = write_id.constant(), bucket.constant(), current.constant()
         columns = (write_id, bucket, row_id, current)
-        starts = np.unique(np.concatenate([column.starts for column in columns]))
-        lasts = np.append(starts[1:], row_id.count)[: len(starts)] - 1
-        corners = np.unique(np.concatenate([starts, np.minimum(starts + 1, lasts), lasts]))
-        return cls(Keys(*(column.at(corners) for column in columns)), counted_runs(write_id))
+        begins = np.zeros(row_id.count, np.bool_)
+        for column in columns:
+            begins[column.starts] = True
+        corners = begins.copy()
+        corners[1:] |= begins[:-1]
+        corners[:-1] |= begins[1:]
+        corners[-1:] = True
+        at = np.flatnonzero(corners)
+        return cls(Keys(*(column.at(at) for column in columns)), counted_runs(write_id))
 
 
 def counted_runs(runs: IntegerRuns) -> dict[int, int]:
     """Return how often each value occurs."""
     constant = runs.constant()
-    values, which = np.unique(constant.firsts, return_inverse=True)
+    starts = changes(constant.firsts)
+    values, which = np.unique(constant.firsts[starts], return_inverse=True)
     counts = np.zeros(len(values), np.int64)
-    np.add.at(counts, which, constant.lengths)
+    np.add.at(counts, which, np.diff(constant.starts[starts], append=runs.count))
     return dict(zip(values.tolist(), counts.tolist(), strict=True))

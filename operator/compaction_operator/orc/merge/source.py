@@ -203,7 +203,8 @@ class Stripe:
         if self.low is not None and self.high is not None:
             return self
         with self.open() as opened:
-            low, high = Keys(*(opened.integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT))).extremes()
+            columns = [opened.runs(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT)]
+        low, high = KeyRuns.of(*columns).corners.extremes()
         return replace(self, low=low, high=high)
 
     @contextmanager
@@ -263,8 +264,8 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        operations, *columns = (self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
-        keys = Keys(*columns)
+        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        keys = Keys(*(column.values() for column in columns))
         self._check(operations, keys, operation=operation)
         return keys
 
@@ -272,7 +273,7 @@ class OpenStripe:
         """Return the keys of the stripe's events as runs. Raises OrcError as `keys` does. It has ACID columns."""
         operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
         runs = KeyRuns.of(*columns)
-        self._check(operations.constant().firsts, runs.corners, operation=operation)
+        self._check(operations, runs.corners, operation=operation)
         return runs
 
     def runs(self, column: int) -> IntegerRuns:
@@ -280,8 +281,8 @@ class OpenStripe:
         with reading(self.stripe.path):
             return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
 
-    def _check(self, operations: Integers, keys: Keys, *, operation: int) -> None:
-        _check_operations(self.stripe.path, operations, operation)
+    def _check(self, operations: IntegerRuns, keys: Keys, *, operation: int) -> None:
+        _check_operations(self.stripe.path, operations.constant().firsts, operation)
         _check_buckets(self.stripe.path, keys.bucket)
         self._check_bounds(keys)
 
