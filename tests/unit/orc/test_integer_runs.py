@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_operator.orc.encoding import IntegerRuns, StripeStreams, column_runs, decode_column
-from compaction_operator.orc.encoding.integer_runs import integer_runs
+from compaction_operator.orc.encoding.integer_runs import integer_blocks, integer_runs
 from compaction_operator.orc.encoding.rle import decode_integers
 from compaction_operator.orc.encoding.rle_encode import encode_integers
 from compaction_operator.orc.spec import Integers, Kind, Type
@@ -65,6 +65,28 @@ def damaged(draw: st.DrawFn) -> tuple[bytes, int]:
 def test_a_damaged_stream_ends_as_in_the_decoder(stream: tuple[bytes, int], version: int):
     expected = outcome_of(decode_integers, *stream, signed=True, version=version)
     assert outcome_of(read_as_runs, *stream, version=version) == expected
+
+
+def read_in_blocks(data: bytes, count: int, *, version: int, size: int) -> Integers:
+    blocks = list(integer_blocks(data, count, version=version, size=size))
+    assert all(len(block) == size for block in blocks[:-1])
+    assert all(0 < len(block) <= size for block in blocks)
+    return np.concatenate([np.zeros(0, np.int64), *blocks])
+
+
+@given(grouped(RUNS), st.sampled_from([1, 3, 512, 700, 10**6]))
+def test_blocks_have_the_values_of_the_decoder(written: tuple[list[int], Integers], size: int):
+    values, groups = written
+    data = encode_integers(np.array(values, np.int64), groups, signed=True).data
+    assert read_in_blocks(data, len(values), version=2, size=size).tolist() == values
+
+
+@given(damaged(), st.sampled_from([1, 2]), st.sampled_from([1, 600, 10**6]))
+def test_blocks_of_a_damaged_stream_are_refused(stream: tuple[bytes, int], version: int, size: int):
+    """A run is decoded by itself, so another of several faults may be found first."""
+    expected = outcome_of(decode_integers, *stream, signed=True, version=version)
+    found = outcome_of(read_in_blocks, *stream, version=version, size=size)
+    assert isinstance(found, str) if isinstance(expected, str) else found == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from compaction_operator.orc.encoding.codec import (
 )
 from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
 from compaction_operator.orc.encoding.encode import EncodedColumn, PlainStream, encode_column, encode_node
-from compaction_operator.orc.encoding.integer_runs import IntegerRuns, column_runs
+from compaction_operator.orc.encoding.integer_runs import IntegerRuns, column_blocks, column_runs
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
@@ -23,6 +23,7 @@ __all__ = [
     "StripeStreams",
     "bloom_columns",
     "bloom_filter",
+    "column_blocks",
     "column_runs",
     "compress",
     "decode_column",

@@ -17,9 +17,9 @@ from compaction_operator.orc.encoding.runs import LONGEST_VARINT, unzigzag, vari
 from compaction_operator.orc.spec import Encoding, Integers, StreamKind, sums_before
 
 _STEADY = rb"[\xc0\xc1].[\x80-\xff]{0,8}[\x00-\x7f][\x80-\xff]{0,8}[\x00-\x7f]"
-_RUN, _RUNS = re.compile(_STEADY, re.DOTALL), re.compile(rb"(?:%b)++" % _STEADY, re.DOTALL)
-"""A run whose deltas are all equal, and as many of them as possible: a header of two bytes, and the base-128 numbers of
-its first value and its step. Longer numbers might not fit into 64 bits, and are left to the decoder."""
+_RUN, _RUNS = re.compile(_STEADY, re.DOTALL), re.compile(rb"(?:%b){1,65536}+" % _STEADY, re.DOTALL)
+"""A run whose deltas are all equal, and as many of them as are read at once: a header of two bytes, and the base-128
+numbers of its first value and its step. Longer numbers might not fit into 64 bits, and are left to the decoder."""
 
 _FEW, _VALUES_PER_PIECE = 4, 4096
 """A stream with more pieces than these for the values so far is decoded: that is faster then."""
@@ -77,12 +77,64 @@ def column_runs(streams: StripeStreams, column: int, count: int) -> IntegerRuns 
 
     Raises ValueError for a damaged stream, as `decode_column` does.
     """
+    stream = _stream(streams, column, count)
+    return stream and integer_runs(stream[0], count, version=stream[1])
+
+
+def column_blocks(streams: StripeStreams, column: int, count: int, *, size: int) -> Iterator[Integers] | None:
+    """Return the values of such a column in arrays of `size` values, the last of fewer, or None if it has nulls.
+
+    At no time are more values decoded than two arrays and one run have. Iterating raises ValueError for a damaged
+    stream.
+    """
+    stream = _stream(streams, column, count)
+    return stream and integer_blocks(stream[0], count, version=stream[1], size=size)
+
+
+def _stream(streams: StripeStreams, column: int, count: int) -> tuple[bytes, int] | None:
+    """Return the bytes of an integer column and the version of its runs, or None if it has nulls."""
     present = present_rows(streams, column, count)
     if present is not None and not present.all():
         return None
     encoding = Encoding(streams.encodings[column].kind)
     version = 1 if encoding in (Encoding.DIRECT, Encoding.DICTIONARY) else 2
-    return integer_runs(streams.read(column, StreamKind.DATA) or b"", count, version=version)
+    return streams.read(column, StreamKind.DATA) or b"", version
+
+
+def integer_blocks(data: bytes, count: int, *, version: int, size: int) -> Iterator[Integers]:
+    """Yield the signed values of an integer stream, `size` at a time; raise ValueError as `decode_integers` does."""
+    if version == 2 and (runs := _runs(data, count)):
+        for start in range(0, count, size):
+            yield runs.at(np.arange(start, min(count, start + size)))
+        return
+    rest = np.empty(0, np.int64)
+    for stretch, length in _stretches(data, count, version=version, size=size):
+        rest = np.concatenate([rest, decode_integers(stretch, length, signed=True, version=version)])
+        whole = len(rest) // size * size
+        yield from np.split(rest[:whole], range(size, whole, size)) if whole else ()
+        rest = rest[whole:]
+    if len(rest):
+        yield rest
+
+
+def _stretches(data: bytes, count: int, *, version: int, size: int) -> list[tuple[bytes, int]]:
+    """Cut a stream between runs into stretches of at least `size` values, each with its number of values.
+
+    A damaged stream is not cut, so that the decoder says what is wrong with it, and neither are runs of version 1.
+    """
+    stretches = []
+    start = position = values = total = 0
+    try:
+        while version == 2 and position < len(data):
+            length, position = _extent(data, position)
+            values += length
+            if values >= size or position >= len(data):
+                stretches.append((data[start:position], values))
+                total += values
+                start, values = position, 0
+    except (IndexError, ValueError):
+        return [(data, count)]
+    return stretches if total == count and position == len(data) else [(data, count)]
 
 
 def integer_runs(data: bytes, count: int, *, version: int) -> IntegerRuns:
@@ -171,15 +223,21 @@ def _next_run(data: bytes, start: int) -> tuple[Integers, int]:
 
     Source: ORC specification, "Integer Run Length Encoding, version 2".
     """
-    header = data[start]
-    if header < 64:  # a short repeat
-        end = start + (header >> 3) + 2
+    length, end = _extent(data, start)
+    if data[start] < 64:  # a short repeat
         code = int.from_bytes(data[start + 1 : end], "big")
-        return np.array([[code >> 1 ^ -(code & 1)], [0], [(header & 7) + 3]]), end
-    length = ((header & 1) << 8 | data[start + 1]) + 1
-    end = start + _packed_size(data[start : start + _LONGEST_HEAD], length)
+        return np.array([[code >> 1 ^ -(code & 1)], [0], [length]]), end
     values = decode_integers(data[start:end], length, signed=True, version=2)
     return np.stack([values, np.zeros(length, np.int64), np.ones(length, np.int64)]), end
+
+
+def _extent(data: bytes, start: int) -> tuple[int, int]:
+    """Return the number of values of the run at a position, and its end. Raises IndexError or ValueError."""
+    header = data[start]
+    if header < 64:  # a short repeat
+        return (header & 7) + 3, start + (header >> 3) + 2
+    length = ((header & 1) << 8 | data[start + 1]) + 1
+    return length, start + _packed_size(data[start : start + _LONGEST_HEAD], length)
 
 
 def _packed_size(head: bytes, length: int) -> int:

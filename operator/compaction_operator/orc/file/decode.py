@@ -11,13 +11,14 @@ from google.protobuf.message import DecodeError
 from compaction_operator.orc.encoding import (
     IntegerRuns,
     StripeStreams,
+    column_blocks,
     column_runs,
     decode_column,
     decompress,
     present_rows,
 )
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import Kind, OrcError, StreamKind
+from compaction_operator.orc.spec import Integers, Kind, OrcError, StreamKind
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
 from compaction_operator.orc.spec.schema import subtree_end
 
@@ -62,6 +63,14 @@ class StripeReader:
         """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""
         with self._decoding(column):
             return column_runs(self._decodable, column, self.rows)
+
+    def integer_blocks(self, column: int, *, size: int) -> Iterator[Integers]:
+        """Yield a column of integers without nulls in arrays of `size` values. Raises OrcError as `column` does."""
+        with self._decoding(column):
+            blocks = column_blocks(self._decodable, column, self.rows, size=size)
+            if blocks is None:
+                raise ValueError("it has nulls, so this is not a Hive ACID file")
+            yield from blocks
 
     @contextmanager
     def _decoding(self, column: int) -> Iterator[None]:

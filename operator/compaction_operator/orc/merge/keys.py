@@ -24,6 +24,8 @@ class Keys:
         """Return the concatenated keys of all parts."""
         if not parts:
             return cls(*[np.empty(0, np.int64)] * 4)
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
 
     @property

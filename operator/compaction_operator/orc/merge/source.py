@@ -266,23 +266,35 @@ class OpenStripe:
             return _original_keys(original, self.stripe)
         operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
         keys = Keys(*(column.values() for column in columns))
-        self._check(operations, keys, operation=operation)
+        self._check(operations.constant().firsts, keys, operation=operation)
         return keys
 
     def key_runs(self, *, operation: int) -> KeyRuns:
         """Return the keys of the stripe's events as runs. Raises OrcError as `keys` does. It has ACID columns."""
         operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
         runs = KeyRuns.of(*columns)
-        self._check(operations, runs.corners, operation=operation)
+        self._check(operations.constant().firsts, runs.corners, operation=operation)
         return runs
+
+    def key_blocks(self, *, operation: int, size: int) -> Iterator[Keys]:
+        """Yield the keys of the stripe's events, `size` at a time. Raises OrcError as `keys` does. It has ACID columns.
+
+        A stripe of delete events may hold millions, as regular keys take almost no space in it.
+        """
+        ids = (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)
+        blocks = (self.reader.integer_blocks(column, size=size) for column in ids)
+        for operations, *columns in zip(*blocks, strict=True):
+            keys = Keys(*columns)
+            self._check(operations, keys, operation=operation)
+            yield keys
 
     def runs(self, column: int) -> IntegerRuns:
         """Return one of the ACID columns before `row` as runs. Raises OrcError as `integers` does."""
         with reading(self.stripe.path):
             return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
 
-    def _check(self, operations: IntegerRuns, keys: Keys, *, operation: int) -> None:
-        _check_operations(self.stripe.path, operations.constant().firsts, operation)
+    def _check(self, operations: Integers, keys: Keys, *, operation: int) -> None:
+        _check_operations(self.stripe.path, operations, operation)
         _check_buckets(self.stripe.path, keys.bucket)
         self._check_bounds(keys)
 
