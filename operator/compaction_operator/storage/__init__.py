@@ -12,7 +12,7 @@ from compaction_operator.storage.base import (
     Uploads,
     is_passing,
 )
-from compaction_operator.storage.files import StoredFile, copy_range
+from compaction_operator.storage.files import StoredFile, copy_range, is_checked_by_store, read_pieces
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.silence import Silences
 from compaction_operator.storage.stores import Stores, create_file, discard, look_up, make_durable, open_storage
@@ -36,6 +36,7 @@ __all__ = [
     "create_file",
     "discard",
     "is_below",
+    "is_checked_by_store",
     "is_passing",
     "join",
     "local_path",
@@ -44,5 +45,6 @@ __all__ = [
     "normal",
     "open_storage",
     "place_of",
+    "read_pieces",
     "resolve_location",
 ]

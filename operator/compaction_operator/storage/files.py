@@ -17,6 +17,9 @@ READ_AHEAD = 32 << 10
 WRITE_BUFFER = 1 << 20
 """Minimum bytes of one request that appends to a file."""
 
+REMOTE_PIECE, LOCAL_PIECE = 8 << 20, 128 << 10
+"""Bytes of a large range that are read at a time: one request of a store, or what stays in a processor's cache."""
+
 _FILES, _PIECES = 64, 8
 """Most files, and most pieces of READ_AHEAD bytes of each, that a process remembers."""
 
@@ -113,6 +116,27 @@ def copy_range(source: BinaryIO, target: BinaryIO, *, offset: int, length: int) 
         return False
     target.flush()
     return new.copy(source.reader, offset, length)
+
+
+def read_pieces(file: BinaryIO, *, offset: int, length: int) -> Iterator[bytes | memoryview]:
+    """Yield a range of an open file in pieces, each valid until the next; fewer if the file ends. Raises OSError."""
+    file.seek(offset)
+    if isinstance(file, _RangedFile):
+        for done in range(0, length, REMOTE_PIECE):
+            yield file.read(min(REMOTE_PIECE, length - done))
+        return
+    buffer = memoryview(bytearray(min(LOCAL_PIECE, length)))
+    for done in range(0, length, LOCAL_PIECE):
+        piece = buffer[: length - done]
+        yield piece[: cast(io.BufferedIOBase, file).readinto(piece)]
+
+
+def is_checked_by_store(target: BinaryIO) -> bool:
+    """Return whether the store of a new file compares what it gets with a checksum, and keeps that.
+
+    HDFS has one for every 512 bytes, which each DataNode checks, S3 one for each part. The kernel has none.
+    """
+    return isinstance(getattr(target, "raw", None), _NewFile)
 
 
 def abandon(target: BinaryIO) -> bool:

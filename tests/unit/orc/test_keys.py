@@ -25,6 +25,22 @@ def test_order_is_by_row_id_then_newest_first(rows: list[tuple[int, int, int, in
     assert tuples(found[found.order()]) == sorted(rows, key=lambda row: (*row[:3], -row[3]))
 
 
+@given(ROWS, st.sampled_from([0, 5, 2**31, 2**40, 2**60]), st.sampled_from([0, 5, 2**31, 2**40]))
+def test_keys_that_lie_far_apart_are_sorted_and_distinct_too(rows, one: int, other: int):
+    """63 bits may hold the four columns side by side, or may not."""
+    far = [(write_id * one, bucket, row_id * other, current) for write_id, bucket, row_id, current in rows]
+    found = keys(far)
+    expected = sorted(far, key=lambda row: (*row[:3], -row[3]))
+    assert tuples(found[found.order()]) == expected
+    assert tuples(found.distinct()) == sorted(set(far), key=lambda row: (*row[:3], -row[3]))
+    if far:
+        assert found.extremes() == (expected[0][:3], expected[-1][:3])
+
+
+def test_no_keys_are_in_order():
+    assert len(keys([]).order()) == len(keys([]).distinct()) == 0
+
+
 @given(ROWS, ROWS)
 def test_a_row_is_hit_when_some_delete_event_has_its_row_id(rows, deletes):
     hit = hit_by(keys(rows), keys(deletes).distinct())

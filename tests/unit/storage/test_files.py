@@ -2,6 +2,7 @@
 
 import io
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,3 +126,40 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = [piece for pieces in kept._files.values() for piece in pieces]
     assert len(kept._files) == files._FILES
     assert sum(len(data) for _, data in pieces) <= files._FILES * files._PIECES * READ_AHEAD
+
+
+def test_a_large_range_of_a_store_comes_by_large_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "REMOTE_PIECE", 2 * READ_AHEAD)
+    store = Store()
+    with RemoteFile(store, "/file").open() as opened:
+        pieces = [bytes(piece) for piece in files.read_pieces(opened, offset=7, length=5 * READ_AHEAD)]
+    assert b"".join(pieces) == CONTENT[7 : 7 + 5 * READ_AHEAD]
+    assert store.asked == [(7 + 2 * number * READ_AHEAD, (2 - number // 2) * READ_AHEAD) for number in range(3)]
+
+
+@pytest.mark.parametrize("length", [0, 1, files.LOCAL_PIECE, SIZE - 7, SIZE])
+def test_a_large_range_of_a_local_file_comes_in_pieces_up_to_its_end(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    with path.open("rb") as opened:
+        opened.read(3)
+        pieces = [bytes(piece) for piece in files.read_pieces(opened, offset=7, length=length)]
+    assert b"".join(pieces) == CONTENT[7 : 7 + length]
+    assert all(len(piece) <= files.LOCAL_PIECE for piece in pieces)
+
+
+def test_what_is_written_to_a_local_file_is_checked_by_no_store(tmp_path: Path) -> None:
+    class Writer:
+        def write(self, data: bytes | memoryview) -> None:
+            """Take it."""
+
+        def close(self) -> None:
+            """Have it."""
+
+    class Written(Store):
+        def writer(self, path: str) -> Any:
+            return Writer() if path else None
+
+    with files.created(Written(), "/file") as remote, (tmp_path / "file").open("xb") as local:
+        assert files.is_checked_by_store(remote)
+        assert not files.is_checked_by_store(local)

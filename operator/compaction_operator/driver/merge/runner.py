@@ -138,9 +138,9 @@ def _merge(task: MergeTask, attempt: int) -> MergeResult:
 
 def _stitch(task: StitchTask, attempt: int) -> MergeResult:
     output = _attempt_output(task, attempt)
-    size = stitch_parts(task.parts, output)
-    verify_stitched(output, task.parts)
-    result = replace(combined(task.parts, output=output), bytes_out=size)
+    stitched = stitch_parts(task.parts, output)
+    verify_stitched(output, task.parts, stitched.checksums)
+    result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
     _require_all_read(task.whole, result)
     return result
 

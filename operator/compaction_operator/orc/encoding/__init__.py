@@ -10,6 +10,7 @@ from compaction_operator.orc.encoding.codec import (
 )
 from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
 from compaction_operator.orc.encoding.encode import EncodedColumn, PlainStream, encode_column, encode_node
+from compaction_operator.orc.encoding.integer_runs import IntegerRuns, column_blocks, column_runs
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
@@ -17,10 +18,13 @@ __all__ = [
     "UTF8_UTC",
     "CompressedStream",
     "EncodedColumn",
+    "IntegerRuns",
     "PlainStream",
     "StripeStreams",
     "bloom_columns",
     "bloom_filter",
+    "column_blocks",
+    "column_runs",
     "compress",
     "decode_column",
     "decompress",

@@ -1,5 +1,6 @@
 """Whole ORC files: tails and stripes to read, copy and write, with their statistics and indexes."""
 
+from compaction_operator.orc.file.checksum import stripe_checksum
 from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
@@ -14,5 +15,6 @@ __all__ = [
     "Tail",
     "can_copy",
     "read_tail",
+    "stripe_checksum",
     "stripe_statistics",
 ]

@@ -8,11 +8,19 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from compaction_operator.orc.encoding import StripeStreams, decode_column, decompress, present_rows
+from compaction_operator.orc.encoding import (
+    IntegerRuns,
+    StripeStreams,
+    column_blocks,
+    column_runs,
+    decode_column,
+    decompress,
+    present_rows,
+)
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import Kind, OrcError, StreamKind
+from compaction_operator.orc.spec import Integers, Kind, OrcError, StreamKind
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
-from compaction_operator.orc.spec.schema import column_names, problem, subtree_end
+from compaction_operator.orc.spec.schema import subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
@@ -48,11 +56,29 @@ class StripeReader:
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
-        with self._errors(f"column {self._names[column]}"):
+        with self._decoding(column):
+            return decode_column(self._decodable, column, self.rows)
+
+    def integer_runs(self, column: int) -> IntegerRuns | None:
+        """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""
+        with self._decoding(column):
+            return column_runs(self._decodable, column, self.rows)
+
+    def integer_blocks(self, column: int, *, size: int) -> Iterator[Integers]:
+        """Yield a column of integers without nulls in arrays of `size` values. Raises OrcError as `column` does."""
+        with self._decoding(column):
+            blocks = column_blocks(self._decodable, column, self.rows, size=size)
+            if blocks is None:
+                raise ValueError("it has nulls, so this is not a Hive ACID file")
+            yield from blocks
+
+    @contextmanager
+    def _decoding(self, column: int) -> Iterator[None]:
+        with self._errors(f"column {self._name(column)}"):
             for ancestor in self._ancestors(column):
                 self._check_never_null(ancestor)
             with self._streams_at_once(column):
-                return decode_column(self._decodable, column, self.rows)
+                yield
 
     def column_bytes(self, column: int) -> int:
         """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""
@@ -81,7 +107,7 @@ class StripeReader:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
         for kind in _BLOOM_FILTERS:
             if (column, kind) in self._streams:
-                with self._errors(f"the Bloom filters of column {self._names[column]}"):
+                with self._errors(f"the Bloom filters of column {self._name(column)}"):
                     return list(BloomFilterIndex.FromString(self._stream(column, kind)).bloom_filter)
         return []
 
@@ -92,9 +118,8 @@ class StripeReader:
         except (OSError, ValueError, DecodeError, pa.ArrowException) as error:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
-    @cached_property
-    def _names(self) -> list[str]:
-        return [name or "0" for name in column_names(self._types)]
+    def _name(self, column: int) -> str:
+        return self._tail.column_names[column] or "0"
 
     @cached_property
     def _parents(self) -> dict[int, int]:
@@ -116,8 +141,8 @@ class StripeReader:
         footer = StripeFooter.FromString(self._read(start, information.footer_length))
         if footer.HasField("encryption"):
             raise ValueError("it is encrypted")
-        if reason := problem(self._types):
-            raise ValueError(reason)
+        if self._tail.type_problem:
+            raise ValueError(self._tail.type_problem)
         if len(footer.columns) != len(self._types):
             raise ValueError(f"it has {len(footer.columns)} columns, not {len(self._types)}")
         return footer
@@ -153,4 +178,4 @@ class StripeReader:
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
-            raise ValueError(f"its ancestor {self._names[column]} is null in some rows")
+            raise ValueError(f"its ancestor {self._name(column)} is null in some rows")

@@ -7,18 +7,18 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
+from compaction_operator.orc.file.checksum import stripe_checksum
 from compaction_operator.orc.file.statistics import column_statistics, merge
 from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
 from compaction_operator.orc.file.tail import MAGIC, Tail, one_line
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
-from compaction_operator.storage import copy_range, create_file, discard, make_durable
+from compaction_operator.storage import copy_range, create_file, discard, is_checked_by_store, make_durable
 
 _VERSION = (0, 12)
 _WRITER_VERSION = 7
 """As Hive 3.1 writes (ORC_517): string statistics hold complete values, and timestamp statistics are also in UTC."""
-_PIECE = 8 * 1024 * 1024
 
 
 class OrcWriter:
@@ -95,29 +95,24 @@ class OrcWriter:
     def _write_message(self, message: Any) -> int:
         return self._file.write(self._layout.compress(message.SerializeToString()).data)
 
-    def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
+    def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> int | None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
 
-        The store copies the bytes, if it can. Raises OrcError, naming the other file, if that file is truncated.
+        The store copies the bytes, if it can. Returns the checksum of what was read, or None if the store checks itself
+        what it has. Raises OrcError, naming the other file, if that file is truncated.
         """
         stripe = StripeInformation()
         stripe.CopyFrom(tail.footer.stripes[index])
-        length = stripe.index_length + stripe.data_length + stripe.footer_length
-        start, stripe.offset = stripe.offset, self._file.tell()
+        start, length = tail.extent(index)
+        stripe.offset = self._file.tell()
+        checksum = None
         if not copy_range(file, self._file, offset=start, length=length):
-            self._copy_bytes(file, tail.path, start, length)
+            checksum = stripe_checksum(file, tail, index, copy_to=self._file)
         self._footer.stripes.append(stripe)
         self._metadata.stripe_stats.append(stripe_statistics(tail, index))
         self._writer_version = min(self._writer_version, tail.postscript.writer_version)
         self.bytes_copied += length
-
-    def _copy_bytes(self, file: BinaryIO, path: str, start: int, length: int) -> None:
-        file.seek(start)
-        for done in range(0, length, _PIECE):
-            piece = file.read(min(_PIECE, length - done))
-            if len(piece) < min(_PIECE, length - done):
-                raise OrcError(path, "it ends within a stripe")
-            self._file.write(piece)
+        return None if is_checked_by_store(self._file) else checksum
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
         """Write the tail, flush the file to disk and return its size in bytes."""

@@ -1,8 +1,7 @@
 """Decides which stripes may be copied byte for byte into another file, and reads their statistics."""
 
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -11,8 +10,8 @@ from compaction_operator.orc.encoding import decompress
 from compaction_operator.orc.file.statistics import were_collected
 from compaction_operator.orc.file.stripe_builder import StripeLayout
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import Compression, OrcError, StreamKind, schema
-from compaction_operator.orc.spec.messages import Metadata, StripeFooter
+from compaction_operator.orc.spec import OrcError, StreamKind, schema
+from compaction_operator.orc.spec.messages import StripeFooter
 
 JAVA = 0
 """The writer code of ORC's Java writer. Other writers number their versions differently; the output claims Java's."""
@@ -43,16 +42,9 @@ def can_copy(tail: Tail, index: int, layout: StripeLayout) -> bool:
 def stripe_statistics(tail: Tail, index: int) -> Any:
     """Return the StripeStatistics message of a stripe; raise OrcError if the file has no readable one."""
     try:
-        return _statistics(tail.metadata, tail.compression, tail.block_size)[index]
+        return tail.stripe_statistics[index]
     except (ValueError, IndexError, zlib.error, DecodeError) as error:
         raise OrcError(tail.path, f"the statistics of stripe {index} cannot be read: {error}") from error
-
-
-@lru_cache(maxsize=4)
-def _statistics(metadata: bytes, codec: Compression, block_size: int) -> Sequence[Any]:
-    """Parse the statistics once per file, as callers ask for each stripe."""
-    plain = decompress(metadata, codec=codec, block_size=block_size)
-    return tuple(Metadata.FromString(plain).stripe_stats)
 
 
 def _has_statistics(tail: Tail, index: int) -> bool:

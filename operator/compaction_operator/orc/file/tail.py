@@ -4,6 +4,7 @@ import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -11,8 +12,8 @@ from google.protobuf.message import DecodeError
 
 from compaction_operator.acid.names import INT64_MAX
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, decompress
-from compaction_operator.orc.spec import Compression, OrcError
-from compaction_operator.orc.spec.messages import Footer, PostScript
+from compaction_operator.orc.spec import Compression, OrcError, schema
+from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript
 from compaction_operator.storage import StoredFile, look_up
 
 MAGIC = b"ORC"
@@ -22,12 +23,12 @@ _VERSIONS = frozenset({(), (0, 11), (0, 12)})
 """The supported format versions; old Hive wrote none. UNSTABLE-PRE-2.0 encodes decimals differently."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tail:
     """The parsed tail of one file.
 
     `postscript` and `footer` are messages of the ORC specification. `metadata` holds the stripes' statistics as
-    stored, not decoded. `file` is the one that was looked up: on S3 all its ranges are of the version with this tail.
+    stored. `file` is the one that was looked up: on S3 all its ranges are of the version with this tail.
     """
 
     path: str
@@ -47,20 +48,41 @@ class Tail:
         """The largest plain size of one compression frame."""
         return int(self.postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
 
-    @property
+    @cached_property
     def types(self) -> Sequence[Any]:
         """The type tree, in the order of column ids."""
         return list(self.footer.types)
+
+    @cached_property
+    def type_problem(self) -> str | None:
+        """Why the type tree cannot be rewritten, or None if it can."""
+        return schema.problem(self.types)
+
+    @cached_property
+    def column_names(self) -> Sequence[str]:
+        """The name of each column by its id. There must be no `type_problem`."""
+        return schema.column_names(self.types)
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return int(self.footer.number_of_rows)
 
-    @property
+    @cached_property
+    def stripe_statistics(self) -> Sequence[Any]:
+        """The StripeStatistics messages of the file's metadata. Raises ValueError, zlib.error or DecodeError."""
+        plain = decompress(self.metadata, codec=self.compression, block_size=self.block_size)
+        return list(Metadata.FromString(plain).stripe_stats)
+
+    @cached_property
     def stripe_rows(self) -> list[int]:
         """The number of rows of each stripe."""
         return [int(stripe.number_of_rows) for stripe in self.footer.stripes]
+
+    def extent(self, index: int) -> tuple[int, int]:
+        """Return the offset and the length of a stripe in bytes."""
+        stripe = self.footer.stripes[index]
+        return int(stripe.offset), int(stripe.index_length + stripe.data_length + stripe.footer_length)
 
     @property
     def user_metadata(self) -> dict[str, bytes]:

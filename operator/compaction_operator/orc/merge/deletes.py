@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.merge.events import KeyRange
 from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
@@ -10,6 +12,9 @@ from compaction_operator.orc.merge.source import DELETE, Source, Stripe
 
 _MEMORY_PER_EVENT = 200
 """Bytes of memory per event, including the copies of its key that sorting makes."""
+
+_BLOCK = 1 << 18
+"""Most events of a stripe that are decoded at once: a stripe may hold more than fit into memory."""
 
 _SAMPLES = 4
 """Samples per stripe and range, which determine the cuts; a range exceeds the limit by at most a quarter."""
@@ -24,10 +29,15 @@ def delete_windows(
     almost no space there. Raises OrcError for a file that cannot be read or holds other events.
     """
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
-    for range_ in _ranges(stripes, keys, limit=max(1, memory // _MEMORY_PER_EVENT)):
-        parts = (_events(stripe, range_) for stripe in stripes if stripe.touches(range_))
-        found = Keys.concatenate([part[valid_write_ids(part.current, write_ids)] for part in parts])
-        yield range_, found.distinct()
+    limit = max(1, memory // _MEMORY_PER_EVENT)
+    for range_ in _ranges(stripes, keys, limit=limit):
+        blocks = (
+            block.where(valid_write_ids(block.current, write_ids))
+            for stripe in stripes
+            if stripe.touches(range_)
+            for block in _events(stripe, range_, size=min(_BLOCK, limit))
+        )
+        yield range_, Keys.concatenate([block for block in blocks if len(block)]).distinct()
 
 
 def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[KeyRange]:
@@ -35,7 +45,10 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
     if sum(stripe.rows for stripe in stripes) <= limit:
         return [keys]
     step = max(1, limit // (_SAMPLES * len(stripes)))
-    samples = Keys.concatenate([_events(stripe, keys)[::step] for stripe in stripes])
+    size = step * max(1, min(_BLOCK, limit) // step)
+    samples = Keys.concatenate(
+        [block[np.arange(0, len(block), step)] for stripe in stripes for block in _events(stripe, keys, size=size)]
+    )
     every = max(1, limit // step - len(stripes))
     cuts = samples[samples.order()][every::every]
     # one row may have several events, so several cuts may have its ROW__ID
@@ -43,7 +56,8 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
     return [KeyRange(after, to) for after, to in itertools.pairwise(bounds)]
 
 
-def _events(stripe: Stripe, range_: KeyRange) -> Keys:
+def _events(stripe: Stripe, range_: KeyRange, *, size: int) -> Iterator[Keys]:
+    """Yield a stripe's events in a range, at most `size` at a time."""
     with stripe.open() as opened:
-        keys = opened.keys(operation=DELETE)
-    return keys[in_range(keys, range_)]
+        for keys in opened.key_blocks(operation=DELETE, size=size):
+            yield keys.where(in_range(keys, range_))

@@ -10,7 +10,7 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import OrcWriter, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
-from compaction_operator.orc.merge.keys import Keys, counted, hit_by, in_range, touched_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
@@ -73,7 +73,7 @@ class _Merge:
             bytes_in=self._bytes_in,
             bytes_out=bytes_out,
             bytes_copied=bytes_copied,
-            copied_from=file.copied_from,
+            copied=file.copied,
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -145,7 +145,7 @@ def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
         file = DeleteFile(writer, layout.types)
         for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory):
             read += len(events)
-            file.add(events[_bucket_of(events) == task.bucket])
+            file.add(events.where(_bucket_of(events) == task.bucket))
         size = file.finish()
     return MergeResult(
         output=task.output,
@@ -158,6 +158,6 @@ def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
 
 def _bucket_of(events: Keys) -> Integers:
     """Return the bucket of each event's row."""
-    properties, which = np.unique(events.bucket, return_inverse=True)
-    buckets = np.array([bucket_of_property(number) for number in properties.tolist()], np.int64)
-    return buckets[which]
+    starts = changes(events.bucket)
+    buckets = np.array([bucket_of_property(number) for number in events.bucket[starts].tolist()], np.int64)
+    return np.repeat(buckets, np.diff(starts, append=len(events)))

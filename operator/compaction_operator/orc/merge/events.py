@@ -67,6 +67,14 @@ class MergeTask:
     memory: int = DEFAULT_TASK_MEMORY
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedStripe:
+    """A stripe that was copied: its file, and the CRC-32 of what was read, None if the store checks what it has."""
+
+    path: str
+    checksum: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
     """Counts of the events and bytes read and written. Only events with a valid write id count.
@@ -74,8 +82,8 @@ class MergeResult:
     Rows are insert events. `rows_*_by_write_id` counts them by the write id of their ROW__ID. `rows_hidden` counts
     rows that were read and omitted because their own write id (currentTransaction) is not valid, by that id. Delete
     events count once each: `delete_events_in` over all buckets, `delete_events_out` in this file only.
-    `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied_from` maps the
-    number of each such output stripe to its source file.
+    `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied` has those
+    stripes by their number in the output.
     """
 
     output: str
@@ -87,7 +95,7 @@ class MergeResult:
     bytes_in: int = 0
     bytes_out: int = 0
     bytes_copied: int = 0
-    copied_from: dict[int, str] = field(default_factory=dict)
+    copied: dict[int, CopiedStripe] = field(default_factory=dict)
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_hidden: dict[int, int] = field(default_factory=dict)

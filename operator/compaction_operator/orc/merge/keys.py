@@ -24,6 +24,8 @@ class Keys:
         """Return the concatenated keys of all parts."""
         if not parts:
             return cls(*[np.empty(0, np.int64)] * 4)
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
 
     @property
@@ -37,6 +39,10 @@ class Keys:
     def __getitem__(self, which: Booleans | Integers | slice) -> "Keys":
         return Keys(*(column[which] for column in self.columns))
 
+    def where(self, mask: Booleans) -> "Keys":
+        """Return the keys for which the mask is true."""
+        return self if mask.all() else self[mask]
+
     def row(self, index: int) -> RowId:
         """Return one ROW__ID."""
         return int(self.write_id[index]), int(self.bucket[index]), int(self.row_id[index])
@@ -44,12 +50,16 @@ class Keys:
     def order(self) -> Integers:
         """Return the permutation that sorts as Hive does: by ROW__ID, then the newest event first.
 
-        Source: OrcRawRecordMerger.ReaderKey.compareTo.
+        Sorted runs are merged. Source: OrcRawRecordMerger.ReaderKey.compareTo.
         """
+        if packing := _Packing.of(self):
+            return np.argsort(packing.pack(self), kind="stable")
         return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
 
     def extremes(self) -> tuple[RowId, RowId]:
         """Return the smallest and the largest ROW__ID; there must be a key."""
+        if self.first_not_ascending() is None:
+            return self.row(0), self.row(len(self) - 1)
         order = self.order()
         return self.row(order[0]), self.row(order[-1])
 
@@ -71,10 +81,66 @@ class Keys:
 
     def distinct(self) -> "Keys":
         """Return the events sorted and without duplicates."""
+        if self.first_not_ascending() is None:
+            return self
+        if packing := _Packing.of(self):
+            numbers = np.sort(packing.pack(self), kind="stable")
+            return packing.unpack(numbers[changes(numbers)])
         keys = self[self.order()]
         again = keys.same_row_as_previous()
         again[1:] &= keys.current[1:] == keys.current[:-1]
         return keys[~again]
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """Keys as single numbers of the same order: the columns side by side, each as its distance from its lowest value.
+
+    The kernel that sorts one array of numbers merges runs that are sorted, and is many times faster than a sort by four
+    columns.
+    """
+
+    lows: tuple[int, ...]
+    bits: tuple[int, ...]
+
+    @classmethod
+    def of(cls, keys: Keys) -> "_Packing | None":
+        """Return how these keys are packed, or None if 63 bits do not hold them, or there is none."""
+        if not len(keys):
+            return None
+        columns = _in_order(keys)
+        lows = [int(column.min()) for column in columns]
+        bits = [(int(column.max()) - low).bit_length() for column, low in zip(columns, lows, strict=True)]
+        return cls(tuple(lows), tuple(bits)) if sum(bits) <= 63 else None
+
+    def pack(self, keys: Keys) -> Integers:
+        """Return the number of each key."""
+        numbers = np.zeros(len(keys), np.int64)
+        for column, low, bits in zip(_in_order(keys), self.lows, self.bits, strict=True):
+            numbers <<= bits
+            numbers |= column - low
+        return numbers
+
+    def unpack(self, numbers: Integers) -> Keys:
+        """Return the keys of numbers."""
+        columns = []
+        for low, bits in zip(reversed(self.lows), reversed(self.bits), strict=True):
+            columns.append((numbers & (1 << bits) - 1) + low)
+            numbers = numbers >> bits
+        newest, row_id, bucket, write_id = columns
+        return Keys(write_id, bucket, row_id, -newest)
+
+
+def _in_order(keys: Keys) -> tuple[Integers, ...]:
+    """Return the columns by which keys are sorted, the most significant first."""
+    return keys.write_id, keys.bucket, keys.row_id, -keys.current
+
+
+def changes(numbers: Integers) -> Integers:
+    """Return the indexes at which a number differs from its predecessor; the first one does."""
+    differs = np.ones(len(numbers), np.bool_)
+    differs[1:] = numbers[1:] != numbers[:-1]
+    return np.flatnonzero(differs)
 
 
 def counted(numbers: Integers) -> dict[int, int]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
-from compaction_operator.orc.merge.events import RowId
+from compaction_operator.orc.merge.events import CopiedStripe, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
@@ -26,6 +26,7 @@ from compaction_operator.orc.merge.source import (
     WRITE_ID,
     OpenStripe,
     Stripe,
+    reading,
 )
 from compaction_operator.orc.spec import Integers, RepeatedRowError, physical_type
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
@@ -67,14 +68,14 @@ class InsertFile:
         self._pending: list[Run] = []
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
-        self.copied_from: dict[int, str] = {}
+        self.copied: dict[int, CopiedStripe] = {}
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
         self._flush()
-        with stripe.open() as opened:
-            self._writer.copy_stripe(opened.file, stripe.source.tail, stripe.index)
-        self.copied_from[len(self._lasts)] = stripe.path
+        with reading(stripe.path), stripe.source.tail.file.open() as file:
+            checksum = self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
+        self.copied[len(self._lasts)] = CopiedStripe(stripe.path, checksum)
         self._lasts.append(stripe.bounds[1])
         self.rows.update(counts)
 

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
 from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
+from compaction_operator.orc.encoding import IntegerRuns
 from compaction_operator.orc.file import StripeReader, Tail, read_tail, stripe_statistics
 from compaction_operator.orc.merge.bucket_metadata import key_index
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
-from compaction_operator.orc.merge.keys import Keys, counted
+from compaction_operator.orc.merge.key_runs import KeyRuns, counted_runs
+from compaction_operator.orc.merge.keys import Keys
 from compaction_operator.orc.spec import Integers, OrcError, schema
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
@@ -155,8 +157,7 @@ class Stripe:
     @property
     def bytes(self) -> int:
         """The size in the file, in bytes."""
-        stripe = self.source.tail.footer.stripes[self.index]
-        return int(stripe.index_length + stripe.data_length + stripe.footer_length)
+        return self.source.tail.extent(self.index)[1]
 
     @property
     def bounds(self) -> tuple[RowId, RowId]:
@@ -195,14 +196,15 @@ class Stripe:
         if known and known[0] == known[1]:
             return {known[0]: self.rows}
         with self.open() as opened:
-            return counted(opened.integers(WRITE_ID))
+            return counted_runs(opened.runs(WRITE_ID))
 
     def bounded(self) -> "Stripe":
         """Return the stripe with both bounds; read its keys if the file's tail lacks a bound."""
         if self.low is not None and self.high is not None:
             return self
         with self.open() as opened:
-            low, high = Keys(*(opened.integers(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT))).extremes()
+            columns = [opened.runs(column) for column in (WRITE_ID, BUCKET, ROW_ID, CURRENT)]
+        low, high = KeyRuns.of(*columns).corners.extremes()
         return replace(self, low=low, high=high)
 
     @contextmanager
@@ -219,9 +221,9 @@ class Stripe:
             if self.bytes > SMALL_BYTES:
                 yield file
                 return
-            start = self.source.tail.footer.stripes[self.index].offset
+            start, length = self.source.tail.extent(self.index)
             file.seek(start)
-            section = _Section(file.read(self.bytes), start)
+            section = _Section(file.read(length), start)
             stack.close()
             yield section
 
@@ -262,12 +264,39 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        columns = [self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)]
-        _check_operations(self.stripe.path, columns[0], operation)
-        _check_buckets(self.stripe.path, columns[2])
-        keys = Keys(*columns[1:])
-        self._check_bounds(keys)
+        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        keys = Keys(*(column.values() for column in columns))
+        self._check(operations.constant().firsts, keys, operation=operation)
         return keys
+
+    def key_runs(self, *, operation: int) -> KeyRuns:
+        """Return the keys of the stripe's events as runs. Raises OrcError as `keys` does. It has ACID columns."""
+        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        runs = KeyRuns.of(*columns)
+        self._check(operations.constant().firsts, runs.corners, operation=operation)
+        return runs
+
+    def key_blocks(self, *, operation: int, size: int) -> Iterator[Keys]:
+        """Yield the keys of the stripe's events, `size` at a time. Raises OrcError as `keys` does. It has ACID columns.
+
+        A stripe of delete events may hold millions, as regular keys take almost no space in it.
+        """
+        ids = (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)
+        blocks = (self.reader.integer_blocks(column, size=size) for column in ids)
+        for operations, *columns in zip(*blocks, strict=True):
+            keys = Keys(*columns)
+            self._check(operations, keys, operation=operation)
+            yield keys
+
+    def runs(self, column: int) -> IntegerRuns:
+        """Return one of the ACID columns before `row` as runs. Raises OrcError as `integers` does."""
+        with reading(self.stripe.path):
+            return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
+
+    def _check(self, operations: Integers, keys: Keys, *, operation: int) -> None:
+        _check_operations(self.stripe.path, operations, operation)
+        _check_buckets(self.stripe.path, keys.bucket)
+        self._check_bounds(keys)
 
     def _require_rows(self) -> None:
         """Read the smallest column: only a column can confirm the number of rows in the footer."""
@@ -323,8 +352,8 @@ def open_source(file: InputFile) -> Source:
     and for an ACID file that the task gives as an original.
     """
     tail = read_tail(file.path)
-    if problem := schema.problem(tail.types):
-        raise OrcError(file.path, problem)
+    if tail.type_problem:
+        raise OrcError(file.path, tail.type_problem)
     if schema.is_acid(tail.types) == (file.original is not None):
         found = "a Hive ACID file" if file.original else "not a Hive ACID file"
         raise OrcError(file.path, f"it is {found}")

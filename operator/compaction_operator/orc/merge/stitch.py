@@ -1,6 +1,7 @@
 """Concatenates the stripes of several files into one file, byte for byte."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
@@ -8,8 +9,16 @@ from compaction_operator.orc.merge.events import MergeResult
 from compaction_operator.orc.spec import OrcError
 
 
-def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
-    """Write the stripes of all parts of one bucket, given in key order, to one ACID file; return its size in bytes.
+@dataclass(frozen=True, slots=True)
+class Stitched:
+    """A file of copied stripes: its size, and for each stripe the CRC-32 of what was read, if it is to be compared."""
+
+    bytes_out: int
+    checksums: tuple[int | None, ...]
+
+
+def stitch_parts(parts: Sequence[MergeResult], output: str) -> Stitched:
+    """Write the stripes of all parts of one bucket, given in key order, to one ACID file.
 
     All parts have the same layout. Raises OrcError, and leaves no output, for a part with another layout and for a
     part that cannot be read, and if `output` exists.
@@ -27,6 +36,7 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
         bloom_filters={},
         row_index_stride=tails[0].footer.row_index_stride,
     )
+    checksums = []
     with OrcWriter(output, layout) as writer:
         for tail in tails:
             with tail.file.open() as file:
@@ -35,5 +45,6 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> int:
                         raise OrcError(
                             tail.path, f"the layout of its stripe {index} differs from that of {tails[0].path}"
                         )
-                    writer.copy_stripe(file, tail, index)
-        return writer.finish(acid_metadata(lasts, inserts=inserts, deletes=deletes))
+                    checksums.append(writer.copy_stripe(file, tail, index))
+        size = writer.finish(acid_metadata(lasts, inserts=inserts, deletes=deletes))
+    return Stitched(size, tuple(checksums))

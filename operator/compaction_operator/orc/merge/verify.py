@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file import Tail, read_tail
+from compaction_operator.orc.file import Tail, read_tail, stripe_checksum
 from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
-from compaction_operator.orc.merge.events import EventKind, InputFile, MergeResult, MergeTask, RowId
-from compaction_operator.orc.merge.keys import Keys, counted, in_range, valid_write_ids
-from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source
+from compaction_operator.orc.merge.events import CopiedStripe, EventKind, InputFile, MergeResult, MergeTask, RowId
+from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
+from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source, reading
 from compaction_operator.orc.spec import OrcError
 
 
@@ -19,9 +19,10 @@ def count_rows(path: str) -> int:
 
 
 def verify_output(task: MergeTask, result: MergeResult) -> None:
-    """Read the keys of a written file again, stripe by stripe, and compare them with the engine's result.
+    """Read a written file's keys and the bytes of its copied stripes again, and compare them with the engine's result.
 
-    Raises OrcError, naming the file (or the source file of a copied stripe that is wrong), if the counts do not add up
+    Raises OrcError, naming the file (or the source file of a copied stripe that is wrong), if a copied stripe is not
+    what was read from its source (unless the store checks that itself), if the counts do not add up
     (rows in - rows deleted = rows out, in total and by write id), if keys are not strictly ascending or are outside
     the task's range, if an event's write id is not valid, or if Hive's user metadata does not match the keys.
     """
@@ -31,13 +32,15 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     last: Keys | None = None
     lasts: list[RowId] = []
     write_ids = ValidWriteIdList.parse(task.write_ids)
+    _check_copies(source.tail, {index: stripe.checksum for index, stripe in result.copied.items()})
     for stripe in source.stripes():
-        with _put_down_to(result.copied_from.get(stripe.index)):
+        with _put_down_to(result.copied.get(stripe.index)):
             with stripe.open() as opened:
-                keys = opened.keys(operation=operation)
+                runs = opened.key_runs(operation=operation)
+            keys = runs.corners
             _require(result, _validity_problem(keys, write_ids) or _tail_problem(keys, stripe))
         _require(result, _order_problem(keys, last, task))
-        found.update(counted(keys.write_id))
+        found.update(runs.rows_by_write_id)
         last = keys[-1:]
         lasts.append(keys.row(len(keys) - 1))
     _require(result, _arithmetic_problem(result))
@@ -46,22 +49,32 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     _require(result, _metadata_problem(source.tail, expected))
 
 
+def _check_copies(tail: Tail, checksums: Mapping[int, int | None]) -> None:
+    """Raise OrcError if a stripe with a checksum has other bytes: keys do not show that another column is wrong."""
+    with reading(tail.path), tail.file.open() as file:
+        for index, checksum in checksums.items():
+            if index >= len(tail.footer.stripes):
+                raise OrcError(tail.path, f"it lacks stripe {index}, which was copied into it")
+            if checksum is not None and stripe_checksum(file, tail, index) != checksum:
+                raise OrcError(tail.path, f"its stripe {index} has other bytes than what was copied into it")
+
+
 @contextmanager
-def _put_down_to(copied_from: str | None) -> Iterator[None]:
+def _put_down_to(copied: CopiedStripe | None) -> Iterator[None]:
     """Attribute errors in a copied stripe to its source file, as the engine did not decode its rows."""
     try:
         yield
     except OrcError as error:
-        if copied_from is None:
+        if copied is None:
             raise
-        raise OrcError(copied_from, f"has a wrong stripe, which was copied into {error}") from error
+        raise OrcError(copied.path, f"has a wrong stripe, which was copied into {error}") from error
 
 
-def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
-    """Compare a file that was concatenated from verified parts with these parts, by footer and key index.
+def verify_stitched(output: str, parts: Sequence[MergeResult], checksums: Sequence[int | None]) -> None:
+    """Compare a file that was concatenated from verified parts with these parts: footer, key index, and its bytes.
 
-    Raises OrcError, naming the file, if it does not have all stripes of the parts in order, or if its keys do not
-    ascend from stripe to stripe.
+    `checksums` are those of `Stitched`. Raises OrcError, naming the file, if it does not have all stripes of the parts
+    in order, if its keys do not ascend from stripe to stripe, or if a stripe is not what was read from its part.
     """
     tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
     rows = [number for part in tails for number in part.stripe_rows]
@@ -75,6 +88,7 @@ def verify_stitched(output: str, parts: Sequence[MergeResult]) -> None:
     problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
     if problem:
         raise OrcError(output, problem)
+    _check_copies(tail, dict(enumerate(checksums)))
 
 
 def _require(result: MergeResult, problem: str | None) -> None:

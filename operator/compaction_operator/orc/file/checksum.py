@@ -1,0 +1,26 @@
+"""Checksums of stripes, by which a copied one is compared with its source."""
+
+from typing import BinaryIO
+
+from isal import isal_zlib
+
+from compaction_operator.orc.file.tail import Tail
+from compaction_operator.orc.spec import OrcError
+from compaction_operator.storage import read_pieces
+
+
+def stripe_checksum(file: BinaryIO, tail: Tail, index: int, *, copy_to: BinaryIO | None = None) -> int:
+    """Read a stripe, append its bytes to another file if there is one, and return their CRC-32.
+
+    Raises OrcError with the path if the file ends before, OSError if one of the files cannot be read or written.
+    """
+    offset, length = tail.extent(index)
+    checksum = done = 0
+    for piece in read_pieces(file, offset=offset, length=length):
+        checksum = isal_zlib.crc32(piece, checksum)
+        done += len(piece)
+        if copy_to:
+            copy_to.write(piece)
+    if done < length:
+        raise OrcError(tail.path, "it ends within a stripe")
+    return checksum
