@@ -100,4 +100,30 @@ void write_varint_lengths(Stream stream, int64_t *lengths);
 Problem encode_integers(Numbers values, Numbers groups, bool is_signed, Output *output, int64_t *starts);
 Problem encode_bytes(const uint8_t *values, Numbers groups, Output *output, int64_t *starts);
 
+/* statistics.c */
+
+typedef struct {
+    int64_t least, greatest, sum;
+    bool overflows; /* at any point, if added in order */
+} IntegerStatistics;
+
+/* Without values all numbers are 0. */
+IntegerStatistics integer_statistics(Numbers values);
+
+enum { DECIMAL_SCALES = 39 };
+
+/* Unscaled decimals of one scale. NB: fewer than 2**63 numbers of 64 bits have a sum of at most 127 bits. */
+typedef struct {
+    int64_t count, least, greatest;
+    __int128 sum;
+} DecimalStatistics;
+
+/* Add the zigzag base-128 numbers between the offsets to the statistics of their scales. Return false, and leave them
+ * unfinished, for a number of more than 64 bits, for another scale, and for offsets outside of the data. */
+bool decimal_statistics(Stream data, Numbers offsets, Numbers scales, DecimalStatistics *by_scale);
+
+/* Find the places of the least and the greatest string in the order of bytes, of equal ones the first; 0 without any.
+ * Return false for offsets outside of the data. */
+bool string_bounds(Stream data, Numbers offsets, int64_t *least, int64_t *greatest);
+
 #endif

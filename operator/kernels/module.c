@@ -164,7 +164,70 @@ static PyObject *py_encode_bytes(PyObject *Py_UNUSED(module), PyObject *argument
     return result;
 }
 
-/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py. */
+static PyObject *py_integer_statistics(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer values;
+    IntegerStatistics found;
+    if (!PyArg_ParseTuple(arguments, "y*", &values))
+        return NULL;
+    found = integer_statistics(numbers_of(&values));
+    PyBuffer_Release(&values);
+    if (found.overflows)
+        return Py_BuildValue("LLO", found.least, found.greatest, Py_None);
+    return Py_BuildValue("LLL", found.least, found.greatest, found.sum);
+}
+
+/* Return (scale, least, greatest, high and low word of the sum) for each scale that has values. */
+static PyObject *decimals_found(const DecimalStatistics *by_scale)
+{
+    PyObject *found = PyList_New(0);
+    for (int scale = 0; found && scale < DECIMAL_SCALES; scale++) {
+        const DecimalStatistics *one = &by_scale[scale];
+        PyObject *entry;
+        if (!one->count)
+            continue;
+        entry = Py_BuildValue("iLLLK", scale, one->least, one->greatest, (long long)(one->sum >> 64),
+                              (unsigned long long)one->sum);
+        if (!entry || PyList_Append(found, entry))
+            Py_CLEAR(found);
+        Py_XDECREF(entry);
+    }
+    return found;
+}
+
+static PyObject *py_decimal_statistics(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    DecimalStatistics by_scale[DECIMAL_SCALES] = {{0, 0, 0, 0}};
+    Py_buffer data, offsets, scales;
+    bool known;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*", &data, &offsets, &scales))
+        return NULL;
+    known = offsets.len / 8 == scales.len / 8 + 1
+            && decimal_statistics((Stream){data.buf, data.len}, numbers_of(&offsets), numbers_of(&scales), by_scale);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&scales);
+    if (!known)
+        Py_RETURN_NONE;
+    return decimals_found(by_scale);
+}
+
+static PyObject *py_string_bounds(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer data, offsets;
+    int64_t least, greatest;
+    bool sound;
+    if (!PyArg_ParseTuple(arguments, "y*y*", &data, &offsets))
+        return NULL;
+    sound = string_bounds((Stream){data.buf, data.len}, numbers_of(&offsets), &least, &greatest);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&offsets);
+    if (!sound)
+        return PyErr_Format(PyExc_ValueError, "offsets outside of their data");
+    return Py_BuildValue("LL", least, greatest);
+}
+
+/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, file/statistics.py. */
 static PyMethodDef functions[] = {
     {"decode_integers", py_decode_integers, METH_VARARGS,
      "(data: bytes, count: int, signed: bool, version: int) -> bytearray of 64-bit integers"},
@@ -176,6 +239,12 @@ static PyMethodDef functions[] = {
      "(values, groups, signed: bool) -> (bytes, bytearray of 64-bit starts); arrays of 64-bit integers"},
     {"encode_bytes", py_encode_bytes, METH_VARARGS,
      "(values, groups) -> (bytes, bytearray of 64-bit starts); an array of bytes, one of 64-bit integers"},
+    {"integer_statistics", py_integer_statistics, METH_VARARGS,
+     "(values) -> least, greatest, and the sum or None; an array of 64-bit integers"},
+    {"decimal_statistics", py_decimal_statistics, METH_VARARGS,
+     "(data, offsets, scales) -> None, or for each scale: scale, least, greatest, high and low 64 bits of the sum"},
+    {"string_bounds", py_string_bounds, METH_VARARGS,
+     "(data, offsets) -> the places of the least and the greatest string"},
     {NULL, NULL, 0, NULL},
 };
 

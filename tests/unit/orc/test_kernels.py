@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from hypothesis import strategies as st
 from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 from compaction_operator.orc.encoding.rle_encode import encode_booleans, encode_bytes, encode_integers
-from compaction_operator.orc.spec import Integers
-from tests.unit.orc.test_rle import deltas, directs, patched_bases, short_repeats, stream, version_1
+from compaction_operator.orc.file.statistics import column_statistics
+from compaction_operator.orc.spec import Integers, Kind, Type
+from compaction_operator.orc.spec.physical import DECIMAL
+from tests.unit.orc.test_rle import deltas, directs, patched_bases, short_repeats, stream, varint, version_1
 from tests.unit.orc.test_rle_encode import RUNS, grouped
 
 ROOT = Path(__file__).parents[3]
@@ -120,6 +123,60 @@ def test_long_columns_are_written_alike(seed: int):
     groups = np.array([*range(0, len(values), 10_000), len(values)])
     check_same(lambda: encode_integers(values, groups, signed=True))
     check_same(lambda: encode_integers(-values, groups, signed=False))
+
+
+def said(kind: Kind, values: pa.Array) -> bytes:
+    """The statistics of values that are a slice of an array, as those of row groups are."""
+    around = pa.concat_arrays([values[:2], values, values[-3:]])
+    slice_ = around.slice(min(2, len(values)), len(values))
+    found: bytes = column_statistics([Type(kind=kind)], 0, slice_).SerializeToString()
+    return found
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.none(), max_size=20))
+def test_statistics_of_integers(values: list[int | None]):
+    check_same(lambda: said(Kind.LONG, pa.array(values, pa.int64())))
+
+
+@given(st.lists(st.text("ab中，😀", max_size=9).map(str.encode) | st.binary(max_size=3) | st.none(), max_size=9))
+def test_statistics_of_strings(values: list[bytes | None]):
+    check_same(lambda: said(Kind.STRING, pa.array(values, pa.large_binary())))
+
+
+UNSCALED = st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**65), 2**65) | st.integers(-9, 9)
+SCALES = st.integers(0, 38) | st.sampled_from([-1, 39, 2**62])
+
+
+@given(st.lists(st.tuples(UNSCALED, SCALES, st.integers(0, 9)) | st.none(), max_size=9), st.booleans())
+def test_statistics_of_decimals(values: list[tuple[int, int, int] | None], one_scale: bool):
+    """Also of numbers that end in needless bytes, as no writer writes them."""
+    found: list[dict[str, object] | None] = []
+    for value in values:
+        if value:
+            unscaled, scale, surplus = value
+            written = varint(unscaled << 1 ^ unscaled >> 127)
+            longer = written[:-1] + bytes([written[-1] | 0x80]) + b"\x80" * (surplus - 1) + b"\0"
+            found.append({"value": longer if surplus else written, "scale": 2 if one_scale else scale})
+        else:
+            found.append(None)
+    check_same(lambda: said(Kind.DECIMAL, pa.array(found, DECIMAL)))
+
+
+def test_sums_of_decimals_beyond_64_bits():
+    values = pa.array([{"value": varint(2**64 - 1), "scale": 0}, {"value": varint(2**64 - 2), "scale": 0}] * 3, DECIMAL)
+    check_same(lambda: said(Kind.DECIMAL, values[::2]))
+    check_same(lambda: said(Kind.DECIMAL, values[1::2]))
+
+
+@pytest.mark.parametrize("offsets", [[-1, 3], [0, 4], [2, 1]])
+def test_offsets_outside_of_their_data_are_refused(offsets: list[int]):
+    """The kernel would read elsewhere."""
+    assert kernels.compiled
+    places = np.array(offsets, np.int64)
+    assert kernels.compiled.decimal_statistics(b"abc", places, np.zeros(1, np.int64)) is None
+    assert kernels.compiled.decimal_statistics(b"abc", np.array([0, 1]), np.zeros(2, np.int64)) is None
+    with pytest.raises(ValueError, match="outside of their data"):
+        kernels.compiled.string_bounds(b"abc", places)
 
 
 @pytest.mark.parametrize("groups", [[], [0], [1, 3], [0, 2], [0, 4], [0, 2, 1, 3], [0, -1, 3]])
