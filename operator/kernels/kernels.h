@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the kernels are written for machines that have a number's lowest byte first"
+#endif
+
 /* What is wrong with a stream; module.c has the words. */
 typedef enum {
     SOUND = 0,
@@ -125,5 +129,13 @@ bool decimal_statistics(Stream data, Numbers offsets, Numbers scales, DecimalSta
 /* Find the places of the least and the greatest string in the order of bytes, of equal ones the first; 0 without any.
  * Return false for offsets outside of the data. */
 bool string_bounds(Stream data, Numbers offsets, int64_t *least, int64_t *greatest);
+
+/* bloom.c */
+
+/* Write the hash of each string. Return false for offsets outside of the data. */
+bool hash_strings(Stream data, Numbers offsets, uint64_t *hashes);
+
+/* Set the bits of so many functions for each hash. */
+void set_bits(Numbers hashes, int functions, uint8_t *bits, int64_t number_of_bits);
 
 #endif

@@ -223,11 +223,48 @@ static PyObject *py_string_bounds(PyObject *Py_UNUSED(module), PyObject *argumen
     PyBuffer_Release(&data);
     PyBuffer_Release(&offsets);
     if (!sound)
-        return PyErr_Format(PyExc_ValueError, "offsets outside of their data");
-    return Py_BuildValue("LL", least, greatest);
+        PyErr_SetString(PyExc_ValueError, "offsets outside of their data");
+    return sound ? Py_BuildValue("LL", least, greatest) : NULL;
 }
 
-/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, file/statistics.py. */
+static PyObject *py_hash_strings(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer data, offsets;
+    PyObject *hashes;
+    if (!PyArg_ParseTuple(arguments, "y*y*", &data, &offsets))
+        return NULL;
+    hashes = PyByteArray_FromStringAndSize(NULL, offsets.len / 8 ? (offsets.len / 8 - 1) * 8 : 0);
+    if (hashes && !hash_strings((Stream){data.buf, data.len}, numbers_of(&offsets),
+                                (uint64_t *)PyByteArray_AsString(hashes))) {
+        Py_CLEAR(hashes);
+        PyErr_SetString(PyExc_ValueError, "offsets outside of their data");
+    }
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&offsets);
+    return hashes;
+}
+
+static PyObject *py_bloom_bits(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer hashes;
+    int functions;
+    Py_ssize_t size;
+    PyObject *bits;
+    if (!PyArg_ParseTuple(arguments, "y*in", &hashes, &functions, &size))
+        return NULL;
+    if (size < 1)
+        PyErr_SetString(PyExc_ValueError, "a Bloom filter without bits");
+    bits = size < 1 ? NULL : PyBytes_FromStringAndSize(NULL, size);
+    if (bits) {
+        uint8_t *bytes = (uint8_t *)PyBytes_AsString(bits);
+        memset(bytes, 0, (size_t)size);
+        set_bits(numbers_of(&hashes), functions, bytes, 8 * size);
+    }
+    PyBuffer_Release(&hashes);
+    return bits;
+}
+
+/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py, file/statistics.py. */
 static PyMethodDef functions[] = {
     {"decode_integers", py_decode_integers, METH_VARARGS,
      "(data: bytes, count: int, signed: bool, version: int) -> bytearray of 64-bit integers"},
@@ -245,6 +282,9 @@ static PyMethodDef functions[] = {
      "(data, offsets, scales) -> None, or for each scale: scale, least, greatest, high and low 64 bits of the sum"},
     {"string_bounds", py_string_bounds, METH_VARARGS,
      "(data, offsets) -> the places of the least and the greatest string"},
+    {"hash_strings", py_hash_strings, METH_VARARGS, "(data, offsets) -> bytearray of 64-bit hashes"},
+    {"bloom_bits", py_bloom_bits, METH_VARARGS,
+     "(hashes, functions: int, size: int) -> the bytes of a Bloom filter; an array of 64-bit integers"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_operator.orc import kernels
+from compaction_operator.orc.encoding import bloom_filter
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 from compaction_operator.orc.encoding.rle_encode import encode_booleans, encode_bytes, encode_integers
 from compaction_operator.orc.file.statistics import column_statistics
@@ -168,6 +170,14 @@ def test_sums_of_decimals_beyond_64_bits():
     check_same(lambda: said(Kind.DECIMAL, values[1::2]))
 
 
+@given(st.lists(st.binary(max_size=40) | st.none(), max_size=50), st.sampled_from([0.5, 0.05, 1e-300]))
+def test_bloom_filters(values: list[bytes | None], fpp: float):
+    array = pa.array([b"before", *values], pa.large_binary()).slice(1)
+    check_same(lambda: bloom_filter(Kind.STRING, array, fpp=fpp, expected_entries=100).SerializeToString())
+    numbers = pa.array([None if value is None else zlib.crc32(value) << 31 for value in values], pa.int64())
+    check_same(lambda: bloom_filter(Kind.LONG, numbers, fpp=fpp, expected_entries=100).SerializeToString())
+
+
 @pytest.mark.parametrize("offsets", [[-1, 3], [0, 4], [2, 1]])
 def test_offsets_outside_of_their_data_are_refused(offsets: list[int]):
     """The kernel would read elsewhere."""
@@ -177,6 +187,10 @@ def test_offsets_outside_of_their_data_are_refused(offsets: list[int]):
     assert kernels.compiled.decimal_statistics(b"abc", np.array([0, 1]), np.zeros(2, np.int64)) is None
     with pytest.raises(ValueError, match="outside of their data"):
         kernels.compiled.string_bounds(b"abc", places)
+    with pytest.raises(ValueError, match="outside of their data"):
+        kernels.compiled.hash_strings(b"abc", places)
+    with pytest.raises(ValueError, match="without bits"):
+        kernels.compiled.bloom_bits(places, 1, 0)
 
 
 @pytest.mark.parametrize("groups", [[], [0], [1, 3], [0, 2], [0, 4], [0, 2, 1, 3], [0, -1, 3]])
