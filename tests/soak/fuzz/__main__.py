@@ -13,7 +13,7 @@ from tests.soak.fuzz.both import examine_both
 from tests.soak.fuzz.cases import make_case
 from tests.soak.fuzz.examine import End, Verdict, examine
 from tests.soak.fuzz.seeds import make_seeds
-from tests.soak.fuzz.worker import Worker
+from tests.soak.fuzz.worker import CPU_SECONDS, Worker
 
 _NAMES_PER_FILE = 20
 
@@ -28,8 +28,9 @@ def main() -> int:
     parser.add_argument("--both", action="store_true", help="without the compiled kernels, too: both must agree")
     options = parser.parse_args()
     ends: Counter[str] = Counter()
-    look = examine_both if options.both else examine
-    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), look) as worker:
+    # NB: two ways, each with one reading more, and perhaps with the sanitizers
+    look, cpu_seconds = (examine_both, 10 * CPU_SECONDS) if options.both else (examine, CPU_SECONDS)
+    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), look, cpu_seconds=cpu_seconds) as worker:
         seeds = make_seeds(Path(folder))
         print(f"{len(seeds)} files to start from")
         end, number = time.monotonic() + options.seconds, options.first
