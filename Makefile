@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage lint test test-storage crash-test storm hudi-storm bench-hudi bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench-hudi bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ unit: venv ## The unit tests on all cores (no root, no cluster, no Java); ARGS="
 
 coverage: venv ## The unit tests with the product's branch coverage; the lines are in build/coverage/html
 	@$(PYTEST_UNIT) --cov --cov-report term --cov-report html
+
+sanitize: venv ## The compiled kernels under AddressSanitizer: their tests, then damaged files for SECONDS=600 from SEED=1 on
+	@sandbox/sanitize.sh $(or $(SECONDS),600) $(or $(SEED),1)
 
 lint: venv ## ruff, the format, mypy --strict, the layers, shellcheck
 	@sandbox/lint.sh

@@ -71,7 +71,7 @@ await() {
 
 # content_hash PATH...: a short hash of names and contents of files, given relative to the repository.
 content_hash() {
-  (cd "$ROOT" && find "$@" -type f -not -path '*/__pycache__/*' -not -name '*.pyc' -print0 | LC_ALL=C sort -z \
+  (cd "$ROOT" && find "$@" -type f -not -path '*/__pycache__/*' -not -name '*.pyc' -not -name '*.so' -print0 | LC_ALL=C sort -z \
     | xargs -0 sha256sum | sha256sum | cut -c1-12)
 }
 

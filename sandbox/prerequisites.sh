@@ -18,6 +18,13 @@ check_python_modules() {
   "$HOST_PYTHON" -c 'import pip, venv' 2> /dev/null || lacks "Python has no pip or venv" "run: apt-get install python3-venv python3-pip"
 }
 
+check_compiler() {
+  local include
+  command -v cc > /dev/null || lacks "no C compiler" "run: apt-get install gcc libc6-dev"
+  include=$("$HOST_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  [ -e "$include/Python.h" ] || lacks "Python has no headers" "run: apt-get install python3-dev"
+}
+
 check_java() {
   local major
   major=$(java_major || true)
@@ -37,10 +44,11 @@ check_go() {
   [ "${minor:-0}" -ge 25 ] || lacks "no Go 1.25 or newer (found: ${version:-none})" "install Go from its distribution and put it on the PATH"
 }
 
-# What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive and its database; Kerberos; lint.
+# What each package is for: containers; the pods' network; forwarding to the machine; images; certificates; Hive and its database; Kerberos;
+# the compiled kernels; lint.
 PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrack ethtool socat
   mmdebstrap buildah openssl procps util-linux maven postgresql krb5-kdc krb5-admin-server python3-gssapi
-  python3-venv python3-pip shellcheck)
+  python3-venv python3-pip gcc libc6-dev python3-dev shellcheck)
 
 missing_packages() {
   local package
@@ -58,6 +66,7 @@ install_packages() {
 check_python
 if [ "${1:-}" = python ]; then
   check_python_modules
+  check_compiler
   exit
 fi
 check_machine
@@ -66,3 +75,4 @@ check_go
 mapfile -t missing < <(missing_packages)
 [ ${#missing[@]} = 0 ] || step "Debian packages" install_packages "${missing[@]}"
 check_python_modules
+check_compiler

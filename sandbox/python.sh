@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# python.sh: puts the locked requirements into the cache and makes the clone's .venv, which sees them and the clone's package.
+# python.sh: puts the locked requirements into the cache, makes the clone's .venv, which sees them and the clone's package, and
+# compiles the kernels into that package.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -7,7 +8,8 @@ set -euo pipefail
 PYTHON_ID=$("$HOST_PYTHON" -c 'import platform; print(platform.python_version())')
 WHEELS=$(wheels_folder)
 LIBRARY=$CACHE/python-$PYTHON_ID-$(content_hash requirements.lock)
-MADE_OF="$ROOT $LIBRARY $(content_hash sandbox/python.sh)"
+MADE_OF="$ROOT $LIBRARY $(content_hash sandbox/python.sh operator/kernels)"
+KERNELS=$ROOT/operator/compaction_operator/orc
 
 download_wheels() { # output folder
   nice "$HOST_PYTHON" -m pip wheel -q --require-hashes -r "$ROOT/requirements.lock" -w "$1"
@@ -42,9 +44,12 @@ link_clone() {
   { first_lines && printf '%s\n' "import sys" "from compaction_operator.cli import main" "sys.exit(main())"; } \
     > "$venv/bin/compaction-operator"
   chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator}
+  nice "$ROOT/operator/kernels/build.sh" "$HOST_PYTHON" "$KERNELS"
   echo "$MADE_OF" > "$venv/made-of"
 }
 
+is_made() { [ "$(cat "$ROOT/.venv/made-of" 2> /dev/null)" = "$MADE_OF" ] && [ -e "$KERNELS/_kernels.abi3.so" ]; }
+
 [ -d "$WHEELS" ] || step "Python packages: download" into_cache "$WHEELS" download_wheels
 [ -d "$LIBRARY" ] || step "Python packages: install" into_cache "$LIBRARY" install_wheels
-[ "$(cat "$ROOT/.venv/made-of" 2> /dev/null)" = "$MADE_OF" ] || step "Python packages: this clone's .venv" link_clone
+is_made || step "Python packages: this clone's .venv, and its kernels" link_clone

@@ -10,7 +10,7 @@ set -euo pipefail
 
 LAYOUT=$CACHE/images/oci
 BASE_IMAGE=localhost/debian:bookworm-slim
-OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/compaction_operator sandbox/hudi/pom.xml)
+OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/kernels operator/compaction_operator sandbox/hudi/pom.xml)
 
 image_name() {
   case $1 in

@@ -9,10 +9,11 @@ from pathlib import Path
 from random import Random
 
 from tests.soak.fuzz import names
+from tests.soak.fuzz.both import examine_both
 from tests.soak.fuzz.cases import make_case
 from tests.soak.fuzz.examine import End, Verdict, examine
 from tests.soak.fuzz.seeds import make_seeds
-from tests.soak.fuzz.worker import Worker
+from tests.soak.fuzz.worker import CPU_SECONDS, Worker
 
 _NAMES_PER_FILE = 20
 
@@ -24,9 +25,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="where chance begins")
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--keep", type=Path, help="a folder for the files of findings")
+    parser.add_argument("--both", action="store_true", help="without the compiled kernels, too: both must agree")
     options = parser.parse_args()
     ends: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), examine) as worker:
+    # NB: two ways, each with one reading more, and perhaps with the sanitizers
+    look, cpu_seconds = (examine_both, 10 * CPU_SECONDS) if options.both else (examine, CPU_SECONDS)
+    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), look, cpu_seconds=cpu_seconds) as worker:
         seeds = make_seeds(Path(folder))
         print(f"{len(seeds)} files to start from")
         end, number = time.monotonic() + options.seconds, options.first

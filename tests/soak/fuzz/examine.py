@@ -39,7 +39,7 @@ from tests.soak.fuzz.spelling import spelled
 from tests.unit.orc.build import BUCKET_0
 
 WRITE_IDS = "db.t:20000000:9223372036854775807::2,7"
-_STRIPES, _COLUMNS = 4, 60
+STRIPES, COLUMNS = 4, 60
 """So many are read of a file: more are copies of others."""
 
 
@@ -91,10 +91,10 @@ def _read_all(path: Path) -> None:
     sketch(str(path))
     tail = read_tail(str(path))
     with path.open("rb") as file:
-        for index in range(min(_STRIPES, len(tail.footer.stripes))):
+        for index in range(min(STRIPES, len(tail.footer.stripes))):
             _refusal(partial(stripe_statistics, tail, index), [path])
             reader = StripeReader(file, tail, index)
-            for column in range(min(_COLUMNS, len(tail.types))):
+            for column in range(min(COLUMNS, len(tail.types))):
                 _refusal(partial(_read_column, reader, column), [path])
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.soak.fuzz.both import examine_both
 from tests.soak.fuzz.cases import make_case, sound_case
 from tests.soak.fuzz.examine import End, examine
 from tests.soak.fuzz.seeds import Seed, make_seeds
@@ -27,7 +28,18 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         yield worker
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with Worker(tmp_path_factory.mktemp("both"), examine_both) as worker:
+        yield worker
+
+
+def cases(number: int) -> settings:
+    checks = list(HealthCheck)
+    return settings(max_examples=number, deadline=None, derandomize=True, database=None, suppress_health_check=checks)
+
+
+@cases(600)
 @given(random=st.randoms(use_true_random=False))
 def test_a_damaged_file_ends_in_an_error_that_names_it_or_a_right_answer(
     worker: Worker, seeds: list[Seed], random: Random
@@ -36,8 +48,15 @@ def test_a_damaged_file_ends_in_an_error_that_names_it_or_a_right_answer(
     assert verdict.end is not End.FINDING, verdict.text
 
 
-def test_a_file_that_is_not_damaged_is_compacted_right(worker: Worker, seeds: list[Seed]):
+@cases(150)
+@given(random=st.randoms(use_true_random=False))
+def test_the_kernels_and_their_references_agree_on_damaged_files(both: Worker, seeds: list[Seed], random: Random):
+    verdict = both.examine(make_case(random, seeds))
+    assert verdict.end is not End.FINDING, verdict.text
+
+
+def test_a_file_that_is_not_damaged_is_compacted_right(both: Worker, seeds: list[Seed]):
     """So that what is refused is refused for its damage, and the plain reading finds what the engine finds."""
     sound = [sound_case(Random(number), seed) for number, seed in enumerate(seeds)]
-    refused = {case.seed.name: verdict.text for case in sound if (verdict := worker.examine(case)).end is not End.RIGHT}
+    refused = {case.seed.name: verdict.text for case in sound if (verdict := both.examine(case)).end is not End.RIGHT}
     assert [name for name in refused if "update.orc" not in name] == []

@@ -26,10 +26,13 @@ Examine = Callable[[Any, Path], Verdict]
 class Worker:
     """Examines one case after the other; a context manager. After a crash or a hang it goes on in a new process."""
 
-    def __init__(self, folder: Path, examine: Examine, *, wall_seconds: float = WALL_SECONDS) -> None:
+    def __init__(
+        self, folder: Path, examine: Examine, *, wall_seconds: float = WALL_SECONDS, cpu_seconds: float = CPU_SECONDS
+    ) -> None:
         self._folder = folder
         self._examine = examine
         self._wall_seconds = wall_seconds
+        self._cpu_seconds = cpu_seconds
         self._context = multiprocessing.get_context("spawn")
 
     def __enter__(self) -> Self:
@@ -45,7 +48,9 @@ class Worker:
         # another memory pool of Arrow takes a lot of addresses in advance
         os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
         self._connection, child = self._context.Pipe()
-        self._process = self._context.Process(target=_serve, args=(child, self._folder, self._examine), daemon=True)
+        self._process = self._context.Process(
+            target=_serve, args=(child, self._folder, self._examine, self._cpu_seconds), daemon=True
+        )
         self._process.start()
         child.close()
         assert self._connection.recv() == _READY
@@ -71,7 +76,7 @@ class Worker:
         return Verdict(End.FINDING, found)
 
 
-def _serve(connection: Connection, folder: Path, examine: Examine) -> None:
+def _serve(connection: Connection, folder: Path, examine: Examine, cpu_seconds: float) -> None:
     _limit_memory()
     connection.send(_READY)
     while True:
@@ -81,8 +86,8 @@ def _serve(connection: Connection, folder: Path, examine: Examine) -> None:
             return
         start = time.process_time()
         verdict = examine(case, folder)
-        if time.process_time() - start > CPU_SECONDS:
-            verdict = Verdict(End.FINDING, f"{case}\ntakes more than {CPU_SECONDS} s: {verdict}")
+        if time.process_time() - start > cpu_seconds:
+            verdict = Verdict(End.FINDING, f"{case}\ntakes more than {cpu_seconds} s: {verdict}")
         connection.send(verdict)
 
 

@@ -13,6 +13,8 @@ from compaction_operator.orc.spec import Kind, StreamKind, Type, physical_type
 from compaction_operator.orc.spec.messages import BloomFilter, StripeFooter
 from tests.unit.orc.groups import JavaFile
 
+pytestmark = pytest.mark.usefixtures("both_means")
+
 WORD = 2**64 - 1
 
 

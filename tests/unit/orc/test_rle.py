@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 
+pytestmark = pytest.mark.usefixtures("both_means")
+
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
 Run = tuple[bytes, list[int]]
 """The bytes of a run and its values."""

@@ -10,6 +10,8 @@ from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, 
 from compaction_operator.orc.encoding.rle_encode import Encoded, encode_booleans, encode_bytes, encode_integers
 from compaction_operator.orc.spec import Integers
 
+pytestmark = pytest.mark.usefixtures("both_means")
+
 LONGS = st.integers(-(2**63), 2**63 - 1)
 SIZES = st.integers(0, 1100)
 

@@ -17,6 +17,8 @@ from tests.unit.orc.build import FIXTURES
 from tests.unit.orc.columns import decimal, timestamp
 from tests.unit.orc.groups import JavaFile
 
+pytestmark = pytest.mark.usefixtures("both_means")
+
 JAVA_FILES = [JavaFile("statistics.orc"), JavaFile("statistics4.orc")]
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EXACT = Context(prec=200)

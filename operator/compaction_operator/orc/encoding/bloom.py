@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from compaction_operator.orc import kernels
 from compaction_operator.orc.spec import Booleans, Integers, Kind, StreamKind, Words
 from compaction_operator.orc.spec.interpret import decimals, milliseconds, offsets_of, plain_strings, word_of, words_at
 from compaction_operator.orc.spec.messages import BloomFilter
@@ -32,14 +33,11 @@ def bloom_filter(kind: Kind, array: pa.Array, *, fpp: float, expected_entries: i
     maps add their length, unions add their tag, and booleans and structs add nothing. If Java cannot represent a
     value (a decimal or timestamp), the filter matches everything.
     """
-    bits = np.zeros(_size(fpp, expected_entries), np.bool_)
-    functions = max(1, math.floor(len(bits) / expected_entries * _LN2 + 0.5))
+    size = _size(fpp, expected_entries)
+    functions = max(1, math.floor(size / expected_entries * _LN2 + 0.5))
     hashes = _hashes(kind, array.drop_null())
-    if hashes is None:
-        bits[:] = True
-    else:
-        _set_bits(bits, hashes, functions)
-    return BloomFilter(num_hash_functions=functions, utf8bitset=np.packbits(bits, bitorder="little").tobytes())
+    bits = b"\xff" * (size // 8) if hashes is None else _bits(hashes, functions, size)
+    return BloomFilter(num_hash_functions=functions, utf8bitset=bits)
 
 
 def bloom_columns(footer: Any) -> set[int]:
@@ -64,6 +62,15 @@ def _size(fpp: float, expected_entries: int) -> int:
     """Return the number of bits, rounded up to the next multiple of 64; an exact multiple is also increased."""
     bits = int(-expected_entries * math.log(fpp) / (_LN2 * _LN2))
     return bits + 64 - bits % 64
+
+
+def _bits(hashes: Integers, functions: int, size: int) -> bytes:
+    if kernels.compiled:
+        found: bytes = kernels.compiled.bloom_bits(np.ascontiguousarray(hashes, np.int64), functions, size // 8)
+        return found
+    bits = np.zeros(size, np.bool_)
+    _set_bits(bits, hashes, functions)
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 def _set_bits(bits: Booleans, hashes: Integers, functions: int) -> None:
@@ -128,6 +135,8 @@ def _hash_decimals(values: pa.Array) -> Integers | None:
 def _hash_bytes(values: pa.Array) -> Integers:
     """Return Murmur3.hash64: each eight-byte word for all values at once, the few longest values one by one."""
     offsets = offsets_of(values)
+    if kernels.compiled:
+        return np.frombuffer(kernels.compiled.hash_strings(values.buffers()[2] or b"", offsets), np.int64)
     words = words_at(values.buffers()[2])
     order = np.argsort(-np.diff(offsets), kind="stable")  # longest first: values that have an n-th word form a prefix
     starts, lengths = offsets[:-1][order], np.diff(offsets)[order]

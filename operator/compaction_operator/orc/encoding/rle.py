@@ -4,9 +4,12 @@ All functions take the plain bytes of a stream and its exact number of values; a
 They count the values of the runs before they allocate memory for them.
 """
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
+from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding.rle_version1 import Version1Decoder
 from compaction_operator.orc.encoding.rle_version2 import Version2Decoder
 from compaction_operator.orc.encoding.runs import check_end
@@ -15,6 +18,8 @@ from compaction_operator.orc.spec import Booleans, Integers
 
 def decode_bytes(data: bytes, count: int) -> npt.NDArray[np.uint8]:
     """Return the values of a byte run-length stream."""
+    if kernels.compiled:
+        return np.frombuffer(kernels.compiled.decode_bytes(data, _size(count)), np.uint8)
     parts = []
     position = total = 0
     while position < len(data) and total < count:
@@ -43,13 +48,23 @@ def decode_integers(data: bytes, count: int, *, signed: bool, version: int) -> I
 
     Unsigned values of 2**63 or more are returned negative, as in Java.
     """
+    if kernels.compiled:
+        return np.frombuffer(kernels.compiled.decode_integers(data, _size(count), signed, version), np.int64)
     decoder = Version1Decoder if version == 1 else Version2Decoder
     return decoder(data, signed).decode(count)
 
 
 def split_varints(data: bytes, count: int) -> Integers:
     """Return the byte length of each base-128 number in `data`; the numbers may have any size."""
-    ends = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= 0)
-    if len(ends) != count or (data and data[-1] >= 128):
-        raise ValueError(f"a stream of {len(ends)} numbers, not {count}")
-    return np.diff(ends, prepend=-1)
+    if kernels.compiled:
+        lengths = np.frombuffer(kernels.compiled.split_varints(data), np.int64)
+    else:
+        lengths = np.diff(np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= 0), prepend=-1)
+    if len(lengths) != count or (data and data[-1] >= 128):
+        raise ValueError(f"a stream of {len(lengths)} numbers, not {count}")
+    return lengths
+
+
+def _size(count: int) -> int:
+    """Return the count as a size that C can hold: a damaged file may promise more, and no stream has so many values."""
+    return min(count, sys.maxsize)

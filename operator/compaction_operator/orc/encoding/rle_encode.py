@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding.bit_packing import CODES, WIDTHS, pack, width_of
 from compaction_operator.orc.encoding.patched_base import patched_base
 from compaction_operator.orc.spec import Booleans, Integers
@@ -39,6 +40,8 @@ def encode_bytes(values: Bytes, groups: Integers) -> Encoded:
     `groups` holds the offset of each row group's values and the number of values, in ascending order from 0. No run
     crosses an offset, so each row group starts with a run.
     """
+    if kernels.compiled:
+        return _encoded(*kernels.compiled.encode_bytes(np.ascontiguousarray(values, np.uint8), _offsets(groups)))
     return _joined([_byte_runs(values[start:end]) for start, end in pairwise(groups.tolist())])
 
 
@@ -57,12 +60,23 @@ def encode_integers(values: Integers, groups: Integers, *, signed: bool) -> Enco
 
     `groups` as in `encode_bytes`. Values of an unsigned stream are taken as unsigned 64-bit numbers.
     """
+    if kernels.compiled:
+        plain = np.ascontiguousarray(values, np.int64)
+        return _encoded(*kernels.compiled.encode_integers(plain, _offsets(groups), signed))
     return _joined([_integer_runs(values[start:end], signed=signed) for start, end in pairwise(groups.tolist())])
 
 
+def _offsets(groups: Integers) -> Integers:
+    return np.ascontiguousarray(groups, np.int64)
+
+
 def _joined(parts: list[bytes]) -> Encoded:
-    offsets = [0, *accumulate(map(len, parts))][:-1]
-    return Encoded(b"".join(parts), [(offset, 0) for offset in offsets])
+    return _encoded(b"".join(parts), np.array([0, *accumulate(map(len, parts))][:-1], np.int64))
+
+
+def _encoded(data: bytes, starts: bytearray | Integers) -> Encoded:
+    """Return a stream with the positions of row groups that each start with a run."""
+    return Encoded(data, [(start, 0) for start in np.frombuffer(starts, np.int64).tolist()])
 
 
 def _chop(starts: Integers, total: int, limit: Integers) -> tuple[Integers, Integers]:

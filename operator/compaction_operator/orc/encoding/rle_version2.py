@@ -100,6 +100,8 @@ class Version2Decoder:
         patch_width, gap_width, number = ALL_WIDTHS[third & 31], (fourth >> 5) + 1, fourth & 31
         entry_width = any_width(patch_width + gap_width)
         end = patches + (number * entry_width + 7) // 8
+        if end > len(self._data):
+            raise ValueError("a truncated stream")
         at = offset
         for entry in unpack_few(self._padded[patches:end], number, entry_width):
             at += entry >> patch_width

@@ -16,13 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction_operator.orc.spec import Kind
+from compaction_operator.orc import kernels
+from compaction_operator.orc.spec import Integers, Kind
 from compaction_operator.orc.spec.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
 from compaction_operator.orc.spec.messages import ColumnStatistics
 
 _LONG = range(-(2**63), 2**63)
 _INT = range(-(2**31), 2**31)
 _EXACT = Context(prec=4 * MAX_DECIMAL_DIGITS)
+_BoundsAndSum = tuple[Decimal, Decimal, Decimal]
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", re.ASCII)
 
 # Writers order strings by their bytes, Java's readers by UTF-16. In UTF-16, U+E000 to U+FFFF (UTF-8 lead bytes EE, EF)
@@ -108,22 +110,30 @@ def _fill(result: Any, field: str, fill: Callable[[Any, Any], None], source: Any
 
 
 def _integers_of(typed: Any, values: pa.Array) -> None:
-    numbers = values.to_numpy().astype(np.int64, copy=False)
-    total = _sum(numbers)
+    numbers = np.ascontiguousarray(values.to_numpy(), np.int64)
+    least, greatest, total = _bounds_and_sum(numbers)
     if len(numbers):
-        typed.minimum, typed.maximum = int(numbers.min()), int(numbers.max())
+        typed.minimum, typed.maximum = least, greatest
     if total is not None:
         typed.sum = total
 
 
-def _sum(numbers: npt.NDArray[np.int64]) -> int | None:
+def _bounds_and_sum(numbers: Integers) -> tuple[int, int, int | None]:
+    """Return the least and the greatest number, 0 without any, and their `_sum`."""
+    if kernels.compiled:
+        least, greatest, total = kernels.compiled.integer_statistics(numbers)
+        return least, greatest, total
+    return (int(numbers.min()), int(numbers.max()), _sum(numbers)) if len(numbers) else (0, 0, 0)
+
+
+def _sum(numbers: Integers) -> int | None:
     """Return the sum, or None if adding in order, as Java does, overflows 64 bits."""
     sums = np.cumsum(numbers)
     before = np.concatenate([np.zeros(1, np.int64), sums[:-1]])
     same_sign = (numbers >= 0) == (before >= 0)
     if np.any(same_sign & ((sums >= 0) != (before >= 0))):
         return None
-    return int(sums[-1]) if len(sums) else 0
+    return int(sums[-1])
 
 
 def _doubles_of(typed: Any, values: pa.Array) -> None:
@@ -156,6 +166,10 @@ def _strings_of(typed: Any, values: pa.Array) -> None:
 
 
 def _least_and_greatest(values: pa.Array) -> tuple[bytes, bytes]:
+    """Return the bounds of one or more large binaries in the order of their bytes."""
+    if kernels.compiled:
+        least, greatest = kernels.compiled.string_bounds(values.buffers()[2] or b"", offsets_of(values))
+        return values[least].as_py(), values[greatest].as_py()
     bounds = pc.min_max(values)
     return bounds["min"].as_py(), bounds["max"].as_py()
 
@@ -164,7 +178,7 @@ def _in_java_order(values: pa.Array) -> pa.Array | None:
     """Return the strings translated for Java's order, or None if that order equals the order of the bytes."""
     offsets = offsets_of(values)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    if not np.any(data >= _FOUR_BYTES):
+    if data.max(initial=0) < _FOUR_BYTES:
         return None
     moved = np.frombuffer(_JAVA_ORDER, np.uint8)[data]
     buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(moved)]
@@ -190,7 +204,8 @@ def _binaries_of(typed: Any, values: pa.Array) -> None:
 
 
 def _length(values: pa.Array) -> int:
-    return pc.sum(pc.binary_length(values)).as_py() or 0
+    offsets = offsets_of(values)
+    return int(offsets[-1] - offsets[0])
 
 
 def _booleans_of(typed: Any, values: pa.Array) -> None:
@@ -217,21 +232,39 @@ def _timestamps_of(typed: Any, values: pa.Array) -> None:
 
 
 def _decimals_of(typed: Any, values: pa.Array) -> None:
-    arrays = decimals(values)
-    if arrays is None:
-        raise _UnknownError
-    bounds = [pc.min_max(array) for array in arrays]
-    if bounds:
-        typed.minimum = _plain(min(bound["min"].as_py() for bound in bounds))
-        typed.maximum = _plain(max(bound["max"].as_py() for bound in bounds))
-    _set_decimal_sum(typed, [_decimal_sum(array) for array in arrays])
+    found = _small_decimals(values) if kernels.compiled else None
+    if found is None:
+        arrays = decimals(values)
+        if arrays is None:
+            raise _UnknownError
+        found = [_decimal_bounds_and_sum(array) for array in arrays]
+    if found:
+        typed.minimum = _plain(min(least for least, _, _ in found))
+        typed.maximum = _plain(max(greatest for _, greatest, _ in found))
+    _set_decimal_sum(typed, [total for _, _, total in found])
 
 
-def _decimal_sum(array: pa.Array) -> Decimal:
+def _small_decimals(values: pa.Array) -> list[_BoundsAndSum] | None:
+    """Return least, greatest and sum by scale; None if an unscaled value has more than 64 bits, or a scale is wrong."""
+    unscaled = values.field("value")
+    scales = np.ascontiguousarray(values.field("scale").to_numpy(), np.int64)
+    assert kernels.compiled
+    found = kernels.compiled.decimal_statistics(unscaled.buffers()[2] or b"", offsets_of(unscaled), scales)
+    return found and [
+        (_scaled(least, scale), _scaled(greatest, scale), _scaled((high << 64) + low, scale))
+        for scale, least, greatest, high, low in found
+    ]
+
+
+def _scaled(unscaled: int, scale: int) -> Decimal:
+    return _EXACT.scaleb(Decimal(unscaled), -scale)
+
+
+def _decimal_bounds_and_sum(array: pa.Array) -> _BoundsAndSum:
+    bounds = pc.min_max(array)
     # 76 digits hold the sum of any number of 38-digit values
     total = pc.sum(array.cast(pa.decimal256(2 * MAX_DECIMAL_DIGITS, array.type.scale))).as_py()
-    assert isinstance(total, Decimal)
-    return total
+    return bounds["min"].as_py(), bounds["max"].as_py(), total
 
 
 def _set_decimal_sum(typed: Any, addends: Sequence[Decimal]) -> None:
