@@ -1,6 +1,7 @@
 """The engines: each compacts a table's directory into directories of an output folder, in child processes."""
 
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
@@ -8,15 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from sandbox.harness.places import location_of
+from sandbox.harness.wait import wait_until
+from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
+from sandbox.metastore.server import WORKER, MetastoreServer
 from tests.integration.oracle.hive import HiveOracle
 
 from bench.engine.jobs import Job, writer_settings
 from bench.engine.processes import Child, cpu_of
 from bench.engine.serve import peak_rss_mb
 from compaction_operator.acid.names import parse_directory
+from compaction_operator.metastore.compaction_queue import QueueState
 
 HIVE_TUNING = ("-Xmx4g", "-Xms1g")
 """A heap that is never short, and a compiler that may take its time: what is best for Hive's loop."""
+WORKER_TUNING = (*HIVE_TUNING, "-XX:TieredStopAtLevel=4")
+WORKER_SECONDS = 1800.0
+WORKER_POLL = 0.5
+"""Seconds between questions, which cost the measured process a little too."""
+DATABASE = "bench"
 COPY = 'cp -r "$1/." "$2" && find "$2" -type f -exec sync {} +'
 
 
@@ -144,6 +155,44 @@ class HiveLoop(Engine):
         return self.hive.checksum(deltas, major=job.is_major, row_type=job.row_type, base=base)
 
 
+class HiveWorker(Engine):
+    """Hive 3.1.3's own Worker in the process of a real metastore, with Hadoop's local job runner.
+
+    The wall time includes up to 5 s until the Worker looks into its queue.
+    """
+
+    name = "hive-worker"
+
+    def __init__(self) -> None:
+        super().__init__()
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-worker-")))
+        server = MetastoreServer(folder, overrides=WORKER, tuning=WORKER_TUNING)
+        self._stack.enter_context(server)
+        self._pid = server.pid
+        self._admin = self._stack.enter_context(MetastoreAdmin(server.settings()))
+        self._admin.create_database(DATABASE, location=location_of(server.warehouse / DATABASE))
+
+    def run(self, work: Work) -> Measured:
+        """Ask for the compaction, and wait until it is done."""
+        name, before = work.table.parent.name.replace("-", "_").lower(), _directories(work.table)
+        parameters = {**FULL_ACID, **writer_settings(work.job.compress)}
+        location = location_of(work.table)
+        self._admin.create_table(DATABASE, name, location=location, columns=work.job.columns, parameters=parameters)
+        self._admin.start_write_ids(DATABASE, name, highest=work.job.highest)
+        began, cpu = time.perf_counter(), cpu_of(self._pid)
+        self._admin.compact(DATABASE, name, type_=work.job.type)
+        wait_until(lambda: self._is_done(name), timeout=WORKER_SECONDS, what="Hive's Worker", poll=WORKER_POLL)
+        measured = Measured(cpu_of(self._pid) - cpu, time.perf_counter() - began, peak_rss_mb(self._pid))
+        _move(_directories(work.table) - before, work.output)
+        return measured
+
+    def _is_done(self, name: str) -> bool:
+        (entry,) = self._admin.compactions(DATABASE, name)
+        if entry.state in (QueueState.FAILED, QueueState.SUCCEEDED):
+            raise RuntimeError(f"Hive's Worker did not compact: {entry}, {entry.error}")
+        return entry.state is QueueState.READY_FOR_CLEANING
+
+
 class SparkPlan(Engine):
     """A plan of Spark DataFrames in a warm session."""
 
@@ -160,7 +209,7 @@ class SparkPlan(Engine):
         return Measured(**self._child.ask(table=work.table, output=work.output, **asked))
 
 
-ENGINES: tuple[type[Engine], ...] = (Copy, Ours, CommandLine, HiveLoop, SparkPlan)
+ENGINES: tuple[type[Engine], ...] = (Copy, Ours, CommandLine, HiveLoop, HiveWorker, SparkPlan)
 
 
 def _directories(table: Path) -> set[Path]:

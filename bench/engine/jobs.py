@@ -8,16 +8,28 @@ from tests.integration.oracle.hive import HiveOracle
 
 from compaction_operator.api.compaction import CompactionType
 
-SHOP = (
-    "struct<id:bigint,k:int,s:string,cat:string,d:double,dec:decimal(18,2),ts:timestamp,"
-    "addr:struct<city:string,zip:int>,tags:array<int>>"
+Columns = tuple[tuple[str, str], ...]
+"""A table's columns: their names and Hive's types of them."""
+
+SHOP: Columns = (
+    ("id", "bigint"),
+    ("k", "int"),
+    ("s", "string"),
+    ("cat", "string"),
+    ("d", "double"),
+    ("dec", "decimal(18,2)"),
+    ("ts", "timestamp"),
+    ("addr", "struct<city:string,zip:int>"),
+    ("tags", "array<int>"),
 )
-NESTED = (
-    "struct<id:bigint,orders:array<struct<item:string,prices:array<decimal(12,2)>,at:timestamp>>,"
-    "visits:map<string,struct<page:bigint,seconds:double>>,home:struct<city:string,zips:array<int>>>"
+NESTED: Columns = (
+    ("id", "bigint"),
+    ("orders", "array<struct<item:string,prices:array<decimal(12,2)>,at:timestamp>>"),
+    ("visits", "map<string,struct<page:bigint,seconds:double>>"),
+    ("home", "struct<city:string,zips:array<int>>"),
 )
 WIDE_KINDS = ("bigint", "string", "double", "decimal(18,2)", "timestamp", "int")
-WIDE = "struct<" + ",".join(f"c{number:03d}:{WIDE_KINDS[number % len(WIDE_KINDS)]}" for number in range(300)) + ">"
+WIDE: Columns = tuple((f"c{number:03d}", WIDE_KINDS[number % len(WIDE_KINDS)]) for number in range(300))
 VOCABULARIES = {"cat": 10, "city": 2000, "item": 500}
 
 Ranges = tuple[tuple[int, int, int], ...]
@@ -28,7 +40,7 @@ Ranges = tuple[tuple[int, int, int], ...]
 class Inserts:
     """Deltas of so many rows each, from write id 1 on; with `base_rows` the first is a base of so many instead."""
 
-    row_type: str
+    columns: Columns
     compress: str
     deltas: int
     rows: int
@@ -54,7 +66,7 @@ class Inserts:
         for write_id in self.write_ids:
             hive.fill(
                 folder,
-                row_type=self.row_type,
+                row_type=row_type_of(self.columns),
                 write_id=write_id,
                 rows=self.rows_of(write_id),
                 first_id=first,
@@ -69,7 +81,7 @@ class Inserts:
 class Deletes:
     """Delete deltas, from `write_id` on, which delete the `share` of the ranges' rows in all, each other rows."""
 
-    row_type: str
+    columns: Columns
     compress: str
     write_id: int
     deltas: int
@@ -82,7 +94,7 @@ class Deletes:
             hive.delete_rows(
                 folder,
                 self.ranges,
-                row_type=self.row_type,
+                row_type=row_type_of(self.columns),
                 write_id=self.write_id + number,
                 drawn=(self.share * number / self.deltas, self.share * (number + 1) / self.deltas),
                 settings=writer_settings(self.compress),
@@ -102,13 +114,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Job:
-    """One compaction of one table. The targets are those of the whole tables and of the small ones alike."""
+    """One compaction of one table. The targets hold for whole and for quick tables; a long job has one round only."""
 
     name: str
     title: str
     type: CompactionType
     parts: tuple[Part, ...]
     target: Target = field(default_factory=Target)
+    is_long: bool = False
 
     @property
     def is_major(self) -> bool:
@@ -116,9 +129,14 @@ class Job:
         return self.type is CompactionType.MAJOR
 
     @property
+    def columns(self) -> Columns:
+        """The table's columns."""
+        return self.parts[0].columns
+
+    @property
     def row_type(self) -> str:
         """The table's row type."""
-        return self.parts[0].row_type
+        return row_type_of(self.columns)
 
     @property
     def compress(self) -> str:
@@ -138,6 +156,11 @@ class Job:
         return f"bench.t:{self.highest}:{2**63 - 1}::"
 
 
+def row_type_of(columns: Columns) -> str:
+    """Return columns as a type of Hive's."""
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in columns)}>"
+
+
 def writer_settings(compress: str) -> Mapping[str, str]:
     """Return the table properties with which Hive writes tables and compactions."""
     return {"orc.compress": compress}
@@ -153,7 +176,7 @@ def make_jobs(*, quick: bool = False) -> tuple[Job, ...]:
     tiny = Inserts(SHOP, "ZLIB", deltas=200, rows=5_000)
     wide = Inserts(WIDE, "ZLIB", deltas=2 if quick else 8, rows=10_000)
     nested = Inserts(NESTED, "ZLIB", deltas=2 if quick else 8, rows=100_000)
-    large = Inserts(SHOP, "ZLIB", deltas=3, rows=400_000, base_rows=3_000_000 if quick else 76_000_000)
+    large = Inserts(SHOP, "ZLIB", deltas=3, rows=400_000, base_rows=1_200_000 if quick else 76_000_000)
     minor, major = CompactionType.MINOR, CompactionType.MAJOR
     return (
         Job("a", "minor, zlib", minor, (zlib,), Target(80, times_cp_wall=1.5)),
@@ -166,25 +189,25 @@ def make_jobs(*, quick: bool = False) -> tuple[Job, ...]:
         Job("h", "c in snappy", major, (snappy, _spread(snappy)), Target(5.5)),
         Job("wide", "major, 300 columns, 6 % spread deletes", major, (wide, _spread(wide))),
         Job("nested", "major, nested columns, 6 % spread deletes", major, (nested, _spread(nested))),
-        Job("large", "major, bucket of 2 GB, 6 % spread deletes", major, (large, _spread(large))),
+        Job("large", "major, bucket of 2 GB, 6 % spread deletes", major, (large, _spread(large)), is_long=True),
     )
 
 
 def _spread(inserts: Inserts) -> Deletes:
     """Two delete deltas that delete 6 % of all rows."""
     first = inserts.deltas + 1
-    return Deletes(inserts.row_type, inserts.compress, first, deltas=2, ranges=inserts.ranges, share=0.06)
+    return Deletes(inserts.columns, inserts.compress, first, deltas=2, ranges=inserts.ranges, share=0.06)
 
 
 def _clustered(inserts: Inserts) -> Deletes:
     """A delete delta of 1 % of all rows, which lie together in one delta."""
     count = inserts.deltas * inserts.rows // 100
     rows = ((inserts.write_ids[len(inserts.write_ids) // 3], 100_000, 100_000 + count),)
-    return Deletes(inserts.row_type, inserts.compress, inserts.deltas + 1, deltas=1, ranges=rows)
+    return Deletes(inserts.columns, inserts.compress, inserts.deltas + 1, deltas=1, ranges=rows)
 
 
 def _events(inserts: Inserts, events: int) -> Deletes:
     """Ten delete deltas of so many events in all, spread over a table that itself is not there."""
     share = events / (inserts.deltas * inserts.rows)
     first = inserts.deltas + 1
-    return Deletes(inserts.row_type, inserts.compress, first, deltas=10, ranges=inserts.ranges, share=share)
+    return Deletes(inserts.columns, inserts.compress, first, deltas=10, ranges=inserts.ranges, share=share)

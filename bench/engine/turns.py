@@ -11,8 +11,8 @@ from bench.engine.results import IDLE, Record
 from bench.engine.tables import digests, link_table, made, size_of
 
 
-def run_job(job: Job, warm_up: Job, *, rounds: int, cache: Path, only: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield a record for each run of each engine (or of those named `only`), and one for the idle interpreter.
+def run_job(job: Job, warm_up: Job, *, rounds: int, cache: Path, only: Sequence[str]) -> Iterator[Record]:
+    """Yield a record for each run of each engine that `only` names, and one for the idle interpreter.
 
     `warm_up` is a small job of the same kind, which each engine does first. `cache` holds the tables, and the runs' own
     folders too, as files can be linked only within one file system.
@@ -21,7 +21,7 @@ def run_job(job: Job, warm_up: Job, *, rounds: int, cache: Path, only: Sequence[
         hive = stack.enter_context(HiveLoop())
         engines: list[Engine] = []
         for kind in ENGINES:
-            if not only or kind.name in only:
+            if kind.name in only:
                 engines.append(hive if kind is HiveLoop else stack.enter_context(kind()))
         yield from (_idle(engine) for engine in engines if isinstance(engine, Ours))
         small = made(warm_up, hive.hive, cache=cache)

@@ -18,7 +18,7 @@ from bench.engine.tables import digests, link_table, size_of
 
 from compaction_operator.api.compaction import CompactionType
 
-INSERTS = Inserts("struct<a:int>", "ZLIB", deltas=2, rows=10)
+INSERTS = Inserts((("a", "int"),), "ZLIB", deltas=2, rows=10)
 JOB = Job("x", "a job", CompactionType.MAJOR, (INSERTS,), Target(times_hive=4.0, times_cp_wall=1.5))
 
 
@@ -151,4 +151,4 @@ def test_the_cpu_time_of_a_process_is_the_kernels() -> None:
 
 
 def test_each_engine_has_a_name_of_its_own() -> None:
-    assert [engine.name for engine in ENGINES] == ["cp", "ours", "ours-cli", "hive-loop", "spark-plan"]
+    assert [engine.name for engine in ENGINES] == ["cp", "ours", "ours-cli", "hive-loop", "hive-worker", "spark-plan"]
