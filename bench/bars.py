@@ -23,7 +23,7 @@ class Group:
 def bars(groups: Sequence[Group], *, names: Sequence[str], title: str) -> str:
     """Return an SVG in which each name has one colour, and each bar its value at its end."""
     values = [value for group in groups for value in group.values.values()]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    low, high = math.floor(math.log10(min(values))), math.floor(math.log10(max(values))) + 1
     colours = dict(zip(names, COLOURS, strict=False))
     parts = [text(14, 22, title, size=14), *_legend(colours)]
     y, bodies = TOP, list[str]()

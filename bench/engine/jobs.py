@@ -19,8 +19,6 @@ SHOP: Columns = (
     ("d", "double"),
     ("dec", "decimal(18,2)"),
     ("ts", "timestamp"),
-    ("addr", "struct<city:string,zip:int>"),
-    ("tags", "array<int>"),
 )
 NESTED: Columns = (
     ("id", "bigint"),
@@ -172,11 +170,11 @@ def make_jobs(*, quick: bool = False) -> tuple[Job, ...]:
     A quick table has fewer deltas or rows, but each of its files is as large as in the whole one: what a file costs has
     the same share of the whole.
     """
-    zlib, snappy = (Inserts(SHOP, codec, deltas=5 if quick else 18, rows=400_000) for codec in ("ZLIB", "SNAPPY"))
+    zlib, snappy = (Inserts(SHOP, codec, deltas=4 if quick else 18, rows=400_000) for codec in ("ZLIB", "SNAPPY"))
     tiny = Inserts(SHOP, "ZLIB", deltas=200, rows=5_000)
     wide = Inserts(WIDE, "ZLIB", deltas=2 if quick else 8, rows=10_000)
     nested = Inserts(NESTED, "ZLIB", deltas=2 if quick else 8, rows=100_000)
-    large = Inserts(SHOP, "ZLIB", deltas=3, rows=400_000, base_rows=1_200_000 if quick else 76_000_000)
+    large = Inserts(SHOP, "ZLIB", deltas=3, rows=400_000, base_rows=1_200_000 if quick else 67_000_000)
     minor, major = CompactionType.MINOR, CompactionType.MAJOR
     return (
         Job("a", "minor, zlib", minor, (zlib,), Target(80, times_cp_wall=1.5)),

@@ -1,6 +1,7 @@
 """The result of a run for people: one aligned table, the same in Markdown for the documents, and a plot."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,10 @@ from bench.bars import Group, bars
 from bench.engine.engines import ENGINES
 from bench.engine.results import Judged
 
+WIDTH = 120
+"""How long the lines of a document are."""
+SHORTEST = 0.001
+"""What the plot shows of less: a logarithmic scale has no 0."""
 _NAMES = [engine.name for engine in ENGINES]
 _HEAD = ["job", "what", *_NAMES, "Hive ÷ ours", "target", ""]
 _BEGIN, _END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
@@ -29,14 +34,14 @@ def markdown(rows: Sequence[Judged]) -> str:
 def put_into(document: Path, rows: Sequence[Judged], *, told: str) -> None:
     """Replace what is between the document's two marks with the table, and with what is told of the run."""
     marked = re.compile(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", re.DOTALL)
-    between = f"{_BEGIN}\n{told}\n\n{markdown(rows)}\n{_END}"
+    between = f"{_BEGIN}\n{textwrap.fill(told, WIDTH)}\n\n{markdown(rows)}\n{_END}"
     document.write_text(marked.sub(lambda _: between, document.read_text()))
 
 
 def plot(rows: Sequence[Judged]) -> str:
     """Return the table as an SVG of bars."""
     groups = [
-        Group(f"{row.job.name}: {row.job.title}", {name: summary.cpu_s for name, summary in row.engines.items()})
+        Group(f"{row.job.name}: {row.job.title}", {name: max(one.cpu_s, SHORTEST) for name, one in row.engines.items()})
         for row in rows
     ]
     return bars(groups, names=_NAMES, title="CPU seconds of one compaction (each line is ten times the one before)")

@@ -50,14 +50,9 @@ class Judged:
 
     @property
     def times_hive(self) -> float | None:
-        """Hive's CPU seconds for each of the engine's; None without either."""
-        return self.against("hive-loop", "ours")
-
-    def against(self, other: str, engine: str) -> float | None:
-        """Return one engine's CPU seconds for each of another's; None without either."""
-        if other not in self.engines or engine not in self.engines:
-            return None
-        return self.engines[other].cpu_s / max(self.engines[engine].cpu_s, 1e-3)
+        """The CPU seconds of Hive's loop for each of the engine's; None without either."""
+        hive, ours = self.engines.get("hive-loop"), self.engines.get("ours")
+        return hive.cpu_s / ours.cpu_s if hive and ours else None
 
 
 def judge(jobs: Sequence[Job], records: Sequence[Record]) -> list[Judged]:

@@ -16,11 +16,6 @@ _PROGRAM = Path(oracle.__file__).parent / "java/common/dev/compaction/oracle"
 _WRITERS = ("Bulk.java", "RandomRows.java", "TableWriter.java")
 
 
-def cache_folder() -> Path:
-    """Return the user's cache folder of this project, as `sandbox/env.sh` has it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "compaction-operator"
-
-
 def made(job: Job, hive: HiveOracle, *, cache: Path) -> tuple[Path, ...]:
     """Return the folders of a job's parts; those that the cache does not have are made now."""
     return tuple(_made(part, hive, cache) for part in job.parts)
