@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bench.plot import picture, text
 
-WIDTH = 760
-LEFT, RIGHT, TOP, BOTTOM = 270, 60, 62, 14
+WIDTH = 820
+LEFT, RIGHT, TOP, BOTTOM = 320, 60, 62, 14
 BAR, GAP = 10, 12
 COLOURS = ("#7f8c8d", "#1e8449", "#82c99d", "#c0392b", "#d68910", "#7d3c98")
 
