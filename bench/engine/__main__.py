@@ -76,7 +76,8 @@ def _told(rounds: int) -> str:
     model = next((line.partition(": ")[2] for line in cpuinfo.splitlines() if line.startswith("model name")), "?")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{os.cpu_count()} cores ({' '.join(model.split())}), {memory:.0f} GB"
-    return f"CPU seconds, medians of {rounds} rounds. {machine}, Python {platform.python_version()}."
+    figures = f"CPU seconds, medians of {rounds} rounds" if rounds > 1 else "CPU seconds of one round"
+    return f"{figures}. {machine}, Python {platform.python_version()}."
 
 
 def _options() -> argparse.Namespace:
