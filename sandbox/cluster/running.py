@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from sandbox.cache import cache_folder
 from sandbox.harness.places import StorageKind
 
 HERE = Path(__file__).resolve().parent
@@ -74,8 +75,7 @@ class Sandbox:
 
 def state_folder() -> Path:
     """Return the folder that holds the state of this cache's one sandbox (it may not be there)."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "compaction-operator" / "state"
+    return cache_folder() / "state"
 
 
 def running_sandbox() -> Sandbox:

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,9 @@ ON_S3: tuple[Hive, ...] = ("4.0.1",)
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
 """Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
 
+WORKER = {"metastore.compactor.worker.threads": "1"}
+"""Overrides with which one of Hive's Workers compacts in the metastore's own process; it looks for work every 5 s."""
+
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml")
 
 FORGETTING = {"metastore.acid.txn.cleaner.interval": "1s"}
@@ -49,8 +52,9 @@ class MetastoreServer(Server):
 
     Tables lie in `warehouse`, by default `folder/warehouse`.
     `properties` are more of Hive's; where these want it, `address` and `connection` say how clients connect.
-    `overrides` are those that have a value in `run.sh`, and other properties of Java's. `hadoop` is a folder with
-    Hadoop's configuration, core-site.xml and hdfs-site.xml.
+    `overrides` are those that have a value in `run.sh`, and other properties of Java's; `tuning` are Java's options
+    that come after those of `run.sh`. `hadoop` is a folder with Hadoop's configuration, core-site.xml and
+    hdfs-site.xml.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class MetastoreServer(Server):
         txn_timeout_seconds: int = 300,
         properties: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
+        tuning: Sequence[str] = (),
         hadoop: Path | None = None,
         address: str = "thrift://127.0.0.1:{port}",
         connection: Mapping[str, Any] | None = None,
@@ -76,6 +81,7 @@ class MetastoreServer(Server):
         self._txn_timeout = txn_timeout_seconds
         self._properties = properties or {}
         self._overrides = overrides or {}
+        self._tuning = tuning
         self._hadoop = hadoop
         self._address = address
         self._connection = connection or {}
@@ -85,6 +91,12 @@ class MetastoreServer(Server):
     def uri(self) -> str:
         """The address; it stays the same over restarts."""
         return self._address.format(port=self._port)
+
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        assert self._process is not None
+        return self._process.pid
 
     def settings(self, *, timeout: float = 20.0) -> Metastore:
         """Return what a client needs to know."""
@@ -164,6 +176,8 @@ class MetastoreServer(Server):
         if self._overrides:
             # Java's own properties come before all files (MetastoreConf).
             own["JAVA_TOOL_OPTIONS"] = " ".join(f"-D{name}={value}" for name, value in self._overrides.items())
+        if self._tuning:
+            own["_JAVA_OPTIONS"] = " ".join(self._tuning)
         return os.environ | own | ({"POSTGRES": self._postgres.jdbc_url} if self._postgres else {})
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:

@@ -16,10 +16,12 @@ OPENED_PACKAGES = ("java.lang", "java.net", "java.nio", "java.time", "java.util"
 JAVA = (
     # With pdeathsig a JVM does not outlive a test run that was killed.
     *("setpriv", "--pdeathsig", "KILL"),
-    *("java", "-Xmx1g", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"),
+    *("java", "-Xss4m", "-XX:+UseSerialGC", "-Duser.timezone=UTC"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
+SHORT_LIVED = ("-Xmx1g", "-XX:TieredStopAtLevel=1")
+"""Java's options for small questions: what would be compiled with care for them is never repaid."""
 
 RowId = tuple[int, int, int]
 """A ROW__ID: write id, bucket property, row id."""
@@ -62,11 +64,12 @@ def fetch() -> Path:
 class HiveOracle:
     """A JVM of Hive 3 or 4, started at the first question: `with HiveOracle(3) as hive: hive.read(folder)`.
 
-    Several threads may ask; it answers one after the other.
+    Several threads may ask; it answers one after the other. `tuning` is more options of Java's.
     """
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, *, tuning: Sequence[str] = SHORT_LIVED) -> None:
         self.version = version
+        self._tuning = tuning
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
@@ -80,6 +83,11 @@ class HiveOracle:
         if process is not None:
             process.kill()
             process.communicate()
+
+    @property
+    def pid(self) -> int:
+        """The JVM's process; starts it if it does not run."""
+        return (self._process or self._start()).pid
 
     def configure(self, properties: Mapping[str, str]) -> None:
         """Set Hadoop's properties by which it reaches a store."""
@@ -162,6 +170,67 @@ class HiveOracle:
             settings=settings or {},
         )
 
+    def fill(
+        self,
+        directory: Place | str,
+        *,
+        row_type: str,
+        write_id: int,
+        rows: int,
+        first_id: int,
+        vocabularies: Mapping[str, int],
+        base: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write so many random rows into bucket 0 of a delta or base: the same rows for the same arguments.
+
+        A column `id` counts from `first_id`. `vocabularies` says from how many words the strings of a column come.
+        """
+        self._ask(
+            "fill",
+            dir=directory,
+            row_type=row_type,
+            write_id=write_id,
+            rows=rows,
+            first_id=first_id,
+            seed=write_id,
+            vocabularies=vocabularies,
+            base=base,
+            bucket=0,
+            statement=0,
+            settings=settings or {},
+        )
+
+    def delete_rows(
+        self,
+        directory: Place | str,
+        ranges: Sequence[tuple[int, int, int]],
+        *,
+        row_type: str,
+        write_id: int,
+        drawn: tuple[float, float] = (0.0, 1.0),
+        settings: Mapping[str, str] | None = None,
+    ) -> int:
+        """Write a delete delta of rows of bucket 0, and return their number.
+
+        The ranges (write id, first row id, end) are in the order of ROW__IDs. Each of their rows draws a number from 0
+        to 1, the same in each call for the same ranges; those whose number lies within `drawn` are deleted.
+        """
+        answer = self._ask(
+            "delete_rows",
+            dir=directory,
+            ranges=ranges,
+            row_type=row_type,
+            write_id=write_id,
+            drawn=drawn,
+            base=False,
+            bucket=0,
+            statement=0,
+            settings=settings or {},
+        )
+        number: int = answer["deleted"]
+        return number
+
     def write_file(
         self,
         path: Place | str,
@@ -210,6 +279,17 @@ class HiveOracle:
             settings=settings or {},
         )
 
+    def checksum(
+        self, deltas: Sequence[Place | str], *, major: bool, row_type: str, base: Place | str | None = None
+    ) -> tuple[int, str]:
+        """Return the number of rows of bucket 0, and a checksum of them and their ROW__IDs in their order.
+
+        With `major` these are the rows that a query sees, otherwise all events, of inserts and of deletes.
+        """
+        directories = [str(delta) for delta in deltas]
+        answer = self._ask("checksum", deltas=directories, base=base, major=major, row_type=row_type, bucket=0)
+        return answer["rows"], answer["checksum"]
+
     def search(self, file: Place | str, predicate: Mapping[str, Any] | None = None) -> list[tuple[int, list[Any]]]:
         """Return number and values of the rows of one ORC file that its reader does not skip under the predicate.
 
@@ -239,7 +319,7 @@ class HiveOracle:
         parts = (f"classes{self.version}", f"hive{self.version}/*", "common/*")
         class_path = ":".join(str(folder / part) for part in parts)
         self._process = subprocess.Popen(
-            [*JAVA, "-cp", class_path, "dev.compaction.oracle.Server"],
+            [*JAVA, *self._tuning, "-cp", class_path, "dev.compaction.oracle.Server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

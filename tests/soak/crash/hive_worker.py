@@ -18,8 +18,6 @@ from tests.integration.oracle.hive import Row
 from tests.soak.crash.table import Table, insert
 from tests.soak.crash.verify import Before, hidden, left_behind, misread, wrongly_gone
 
-PROPERTIES = {"metastore.compactor.worker.threads": "1"}
-"""Properties of a metastore that has a Worker."""
 WORKER_SECONDS = 40.0
 """A Worker looks into the queue every 5 s."""
 

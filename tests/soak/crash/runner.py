@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Self
 
 from sandbox.harness.places import StorageKind
-from sandbox.metastore.server import Hive
+from sandbox.metastore.server import WORKER, Hive
 from sandbox.plane import Plane
 from sandbox.plane.pod import SPARK_VARIABLE
 
 from tests.integration.oracle.hive import HiveOracle
 from tests.soak.crash import entry
 from tests.soak.crash.happening import Happening
-from tests.soak.crash.hive_worker import PROPERTIES, HiveWorker
+from tests.soak.crash.hive_worker import HiveWorker
 from tests.soak.crash.plan import Action, Plan, Role, Step
 from tests.soak.crash.reader import Reader
 from tests.soak.crash.renaming import Renaming
@@ -96,7 +96,7 @@ class PlanRunner:
             entry=entry.run,
             environment=self._environment,
             values={"cleanup": {"interval": CLEANUP_INTERVAL}},
-            overrides=PROPERTIES if hive == "3.1.3" else {},
+            overrides=WORKER if hive == "3.1.3" else {},
         )
 
     def __enter__(self) -> Self:

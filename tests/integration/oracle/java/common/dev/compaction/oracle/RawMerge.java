@@ -21,15 +21,21 @@ final class RawMerge {
 
   static JsonObject compact(JsonObject request) throws IOException {
     boolean major = request.get("major").getAsBoolean();
+    RawReader<OrcStruct> reader = open(request);
+    AcidOutputFormat.Options options = options(request, reader).writingBase(major);
+    merge(reader, Settings.path(request, "output"), options, major);
+    return new JsonObject();
+  }
+
+  /** Opens the events of one bucket of the directories, in the order of their keys. */
+  static RawReader<OrcStruct> open(JsonObject request) throws IOException {
+    boolean major = request.get("major").getAsBoolean();
     JobConf conf = Settings.scan(request, Settings.struct(request.get("row_type").getAsString()));
     Path base = request.has("base") ? Settings.path(request, "base") : null;
     List<Path> deltas = new ArrayList<>();
     for (JsonElement delta : request.getAsJsonArray("deltas")) deltas.add(Settings.path(delta));
-    RawReader<OrcStruct> reader = Dialect.rawReader(
+    return Dialect.rawReader(
         conf, major, request.get("bucket").getAsInt(), Settings.writeIds(request), base, deltas.toArray(new Path[0]));
-    AcidOutputFormat.Options options = options(request, reader).writingBase(major);
-    merge(reader, Settings.path(request, "output"), options, major);
-    return new JsonObject();
   }
 
   private static AcidOutputFormat.Options options(JsonObject request, RawReader<OrcStruct> reader) {

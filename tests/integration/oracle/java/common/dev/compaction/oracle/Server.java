@@ -43,7 +43,10 @@ public final class Server {
       case "write": return TableWriter.write(request);
       case "write_file": return TableWriter.writeFile(request);
       case "truncate": return TableWriter.truncate(request);
+      case "fill": return Bulk.fill(request);
+      case "delete_rows": return Bulk.deleteRows(request);
       case "compact": return RawMerge.compact(request);
+      case "checksum": return Checksum.checksum(request);
       case "search": return FileSearch.search(request);
       default: throw new IllegalArgumentException("no such operation: " + operation);
     }

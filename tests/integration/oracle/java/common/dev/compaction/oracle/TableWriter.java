@@ -33,7 +33,7 @@ final class TableWriter {
     boolean withIds = false;
     for (JsonElement event : events) withIds |= hasId(event.getAsJsonArray().get(0).getAsString());
     StructTypeInfo type = Settings.struct(request.get("row_type").getAsString());
-    RecordUpdater updater = new OrcOutputFormat().getRecordUpdater(Settings.path(request, "dir"), options(request, type, withIds));
+    RecordUpdater updater = updater(request, type, withIds);
     for (JsonElement event : events) apply(updater, event.getAsJsonArray(), type, withIds);
     updater.close(false);
     return new JsonObject();
@@ -44,6 +44,10 @@ final class TableWriter {
     long writeId = request.get("write_id").getAsLong();
     Dialect.truncate(Settings.path(request, "dir"), writeId, Settings.plain(request), request.get("format").getAsString());
     return new JsonObject();
+  }
+
+  static RecordUpdater updater(JsonObject request, StructTypeInfo type, boolean withIds) throws IOException {
+    return new OrcOutputFormat().getRecordUpdater(Settings.path(request, "dir"), options(request, type, withIds));
   }
 
   private static AcidOutputFormat.Options options(JsonObject request, StructTypeInfo type, boolean withIds) {
@@ -90,11 +94,11 @@ final class TableWriter {
   }
 
   private static List<Object> rowId(JsonArray id) {
-    List<Object> fields = new ArrayList<>();
-    fields.add(new LongWritable(id.get(0).getAsLong()));
-    fields.add(new IntWritable(id.get(1).getAsInt()));
-    fields.add(new LongWritable(id.get(2).getAsLong()));
-    return fields;
+    return rowId(id.get(0).getAsLong(), id.get(1).getAsInt(), id.get(2).getAsLong());
+  }
+
+  static List<Object> rowId(long writeId, int bucket, long row) {
+    return List.of(new LongWritable(writeId), new IntWritable(bucket), new LongWritable(row));
   }
 
   /** A plain ORC file without events: an original, or what LOAD DATA takes in. */
