@@ -12,7 +12,7 @@ from sandbox.harness.tables import FIXTURES, TABLE_TXN_001, TRY_IT, HiveTable, f
 
 from tests.e2e.scene import Scene
 
-MANY = 180.0
+MANY = 360.0
 """Seconds for a compaction beside all the others."""
 EXECUTOR = {
     "driver": {"cores": 1, "memory": "512m"},
