@@ -4,7 +4,8 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -95,9 +96,9 @@ class Ours(Engine):
 
     def run(self, work: Work) -> Measured:
         """Compact in place, and move what came out."""
-        job, before = work.job, _directories(work.table)
-        answer = self._child.ask(table=work.table, type=job.type, write_ids=job.write_ids, row_type=job.row_type)
-        _move(_directories(work.table) - before, work.output)
+        job = work.job
+        with _moved(work):
+            answer = self._child.ask(table=work.table, type=job.type, write_ids=job.write_ids, row_type=job.row_type)
         return Measured(**answer)
 
 
@@ -113,11 +114,11 @@ class CommandLine(Engine):
 
     def run(self, work: Work) -> Measured:
         """Compact in place, and move what came out."""
-        job, before = work.job, _directories(work.table)
+        job = work.job
         command = [Path(sys.executable).with_name("compaction-operator"), "compact", "--location", work.table]
         options = ["--type", job.type.lower(), "--write-ids", job.write_ids, "--schema", job.row_type]
-        answer = self._launcher.ask(command=[*command, *options])
-        _move(_directories(work.table) - before, work.output)
+        with _moved(work):
+            answer = self._launcher.ask(command=[*command, *options])
         return Measured(**answer)
 
 
@@ -174,17 +175,16 @@ class HiveWorker(Engine):
 
     def run(self, work: Work) -> Measured:
         """Ask for the compaction, and wait until it is done."""
-        name, before = work.table.parent.name.replace("-", "_").lower(), _directories(work.table)
+        name = work.table.parent.name.replace("-", "_").lower()
         parameters = {**FULL_ACID, **writer_settings(work.job.compress)}
         location = location_of(work.table)
         self._admin.create_table(DATABASE, name, location=location, columns=work.job.columns, parameters=parameters)
         self._admin.start_write_ids(DATABASE, name, highest=work.job.highest)
-        began, cpu = time.perf_counter(), cpu_of(self._pid)
-        self._admin.compact(DATABASE, name, type_=work.job.type)
-        wait_until(lambda: self._is_done(name), timeout=WORKER_SECONDS, what="Hive's Worker", poll=WORKER_POLL)
-        measured = Measured(cpu_of(self._pid) - cpu, time.perf_counter() - began, peak_rss_mb(self._pid))
-        _move(_directories(work.table) - before, work.output)
-        return measured
+        with _moved(work):
+            began, cpu = time.perf_counter(), cpu_of(self._pid)
+            self._admin.compact(DATABASE, name, type_=work.job.type)
+            wait_until(lambda: self._is_done(name), timeout=WORKER_SECONDS, what="Hive's Worker", poll=WORKER_POLL)
+            return Measured(cpu_of(self._pid) - cpu, time.perf_counter() - began, peak_rss_mb(self._pid))
 
     def _is_done(self, name: str) -> bool:
         (entry,) = self._admin.compactions(DATABASE, name)
@@ -216,9 +216,13 @@ def _directories(table: Path) -> set[Path]:
     return {path for path in table.iterdir() if path.is_dir()}
 
 
-def _move(directories: set[Path], output: Path) -> None:
-    for path in directories:
-        path.rename(output / path.name)
+@contextmanager
+def _moved(work: Work) -> Iterator[None]:
+    """Move to the output folder what the context adds to the table."""
+    before = _directories(work.table)
+    yield
+    for path in _directories(work.table) - before:
+        path.rename(work.output / path.name)
 
 
 def _base_and_deltas(folder: Path) -> tuple[Path | None, list[Path]]:

@@ -32,7 +32,7 @@ def markdown(rows: Sequence[Judged]) -> str:
 
 
 def put_into(document: Path, rows: Sequence[Judged], *, told: str) -> None:
-    """Replace what is between the document's two marks with the table, and with what is told of the run."""
+    """Replace what is between the document's two marks with a paragraph on the run, and the table."""
     marked = re.compile(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", re.DOTALL)
     between = f"{_BEGIN}\n{textwrap.fill(told, WIDTH)}\n\n{markdown(rows)}\n{_END}"
     document.write_text(marked.sub(lambda _: between, document.read_text()))
