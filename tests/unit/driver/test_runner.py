@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge import runner
-from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
+from compaction_operator.driver.merge.load import Load
+from compaction_operator.driver.merge.placement import LOCAL_SECONDS, Limits
+from compaction_operator.driver.merge.runner import LocalRunner, Outcome, PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
 from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, OrcError, merge_bucket
 from compaction_operator.storage import StorageError
@@ -115,6 +118,90 @@ def test_spark_is_not_started_for_nothing() -> None:
     idle.close()
 
 
+SMALL, LARGE = Load(), Load(rewritten=10**9)
+
+
+def loaded(directory: Path, load: Load) -> list[SizedTask]:
+    directory.mkdir()
+    return [replace(piece, load=load) for piece in work(directory)]
+
+
+class Starts:
+    """The Sparks that a placed runner started, by their executors, and what it said of each batch."""
+
+    def __init__(self, context: Any = None) -> None:
+        self.contexts = 0
+        self.executors: list[int] = []
+        self.said: list[str] = []
+        self._context = context
+
+    def runner(self, *, instances: int) -> PlacedRunner:
+        limits = Limits(ExecutorResources(instances=instances), most=4)
+        return PlacedRunner(limits, spark=self._spark, tell=self.said.append)
+
+    def _spark(self, executors: int) -> SparkRunner:
+        self.executors.append(executors)
+        return SparkRunner(self._begin, slots=1, task_bytes=1)
+
+    def _begin(self) -> Any:
+        self.contexts += 1
+        return self._context
+
+
+def test_small_batches_need_no_spark(tmp_path: Path) -> None:
+    starts = Starts()
+    runner = starts.runner(instances=0)
+    for name in ("first", "second"):
+        check(runner.run(loaded(tmp_path / name, SMALL), lambda _: None))
+    assert runner.run([], lambda _: None) == []
+    runner.close()
+    assert (starts.contexts, starts.executors, len(starts.said)) == (0, [], 2)
+    assert starts.said[0].endswith("done in the driver")
+
+
+def test_one_spark_serves_all_batches_from_the_first_that_needs_it(tmp_path: Path, spark: Any) -> None:
+    starts = Starts(spark)
+    runner = starts.runner(instances=0)
+    for number, load in enumerate([SMALL, LARGE, SMALL, LARGE]):
+        check(runner.run(loaded(tmp_path / str(number), load), lambda _: None))
+    assert (starts.contexts, starts.executors) == (1, [0])
+    assert [said.rpartition("; ")[2] for said in starts.said] == [
+        "done in the driver",
+        "done by Spark in the driver's pod",
+        "done by Spark, which runs already",
+        "done by Spark, which runs already",
+    ]
+
+
+def test_executors_that_are_asked_for_do_small_work_too(tmp_path: Path, spark: Any) -> None:
+    starts = Starts(spark)
+    check(starts.runner(instances=2).run(loaded(tmp_path / "one", SMALL), lambda _: None))
+    assert (starts.contexts, starts.executors) == (1, [2])
+
+
+def test_what_the_driver_has_done_itself_counts_as_measured(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimate may be far too low: the next batch then goes to Spark."""
+    ticks = iter([0.0, LOCAL_SECONDS + 1])
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    starts = Starts(spark)
+    placed = starts.runner(instances=0)
+    for name in ("first", "second"):
+        check(placed.run(loaded(tmp_path / name, SMALL), lambda _: None))
+    assert starts.contexts == 1
+
+
+def test_spark_is_stopped_if_it_was_started(tmp_path: Path) -> None:
+    spark = Submitting()
+    spark.ended.set()
+    placed = Starts(spark).runner(instances=1)
+    with pytest.raises(RuntimeError, match="job cancelled"):
+        placed.run(loaded(tmp_path / "one", LARGE), lambda _: None)
+    placed.close()
+    assert spark.stopped
+
+
 ALL_VALID = f"d.t:9:{2**63 - 1}::"
 SOME_INVALID = [ALL_VALID, f"d.t:9:{2**63 - 1}::7", "d.t:9:8:8:7"]
 """The inputs below have rows of write ids 1 and 2: what became of others is no excuse."""
@@ -191,6 +278,7 @@ class Submitting:
         self.cancels = 0
         self.ended = threading.Event()
         self.ran_to_its_end = False
+        self.stopped = False
 
     def accumulator(self, value: int) -> Any:
         return SimpleNamespace(value=value)
@@ -203,6 +291,9 @@ class Submitting:
     def collect(self) -> list[Outcome]:
         self.ran_to_its_end = not self.ended.wait(30)
         raise RuntimeError("job cancelled")
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         self.cancels += 1

@@ -17,12 +17,16 @@ from compaction_operator.driver.merge.key_ranges import (
     shares,
     stripe_pieces,
 )
+from compaction_operator.driver.merge.load import Load
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask, task_bytes
 from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask, OriginalRows
 from compaction_operator.storage import join, normal
 
 SKETCHED_FILES = 64
 """How many files of a large bucket are opened to find where their stripes end; the largest files come first."""
+
+COPIED_FROM = 2 * 1024 * 1024
+"""Bytes from which a file counts as one of large stripes, which are copied; smaller ones are merged."""
 
 Sketches = Mapping[str, FileSketch]
 """File sketches by the files' local paths."""
@@ -47,9 +51,27 @@ class Bucket:
     deletes: tuple[BucketSource, ...] = ()
 
     @property
+    def kind(self) -> EventKind:
+        """What its file holds."""
+        return EventKind.DELETE if self.directory.kind is DirectoryKind.DELETE_DELTA else EventKind.INSERT
+
+    @property
     def bytes(self) -> int:
         """The size of its inputs in bytes, without the delete events that apply to them."""
         return sum(source.bytes for source in self.inputs)
+
+    @property
+    def load(self) -> Load:
+        """The work of merging it. NB: where deletes apply, all stripes count as rewritten: no key has been read yet."""
+        files, deletes = len(self.inputs) + len(self.deletes), sum(source.bytes for source in self.deletes)
+        if self.kind is EventKind.DELETE:
+            return Load(files=files, deletes=self.bytes)
+        copied = 0 if self.deletes else sum(source.bytes for source in self.inputs if _is_copied(source))
+        return Load(files=files, copied=copied, rewritten=self.bytes - copied, deletes=deletes)
+
+
+def _is_copied(source: BucketSource) -> bool:
+    return source.file.original is None and source.bytes >= COPIED_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +188,7 @@ def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
 def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> BucketWork:
     """Return the tasks that write a bucket: several if it exceeds one task's bytes."""
     whole = MergeTask(
-        kind=EventKind.DELETE if bucket.directory.kind is DirectoryKind.DELETE_DELTA else EventKind.INSERT,
+        kind=bucket.kind,
         bucket=bucket.bucket,
         inputs=tuple(source.file for source in bucket.inputs),
         deletes=tuple(source.file for source in bucket.deletes),
@@ -182,10 +204,12 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> Buck
         pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
         cut = shares(pieces, total=bucket.bytes, limit=task_bytes(cutting.memory))
     if len(cut) < 2:
-        return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes),))
+        return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes, bucket.load),))
     parts = (
         SizedTask(
-            replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut)
+            replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"),
+            share.bytes + deletes // len(cut),
+            bucket.load.scaled(share.bytes / bucket.bytes),
         )
         for number, share in enumerate(cut)
     )

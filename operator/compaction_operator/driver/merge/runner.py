@@ -1,11 +1,15 @@
 """Task runners: in this process, or as Spark tasks. A failed task returns its error instead of raising it."""
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.driver.merge.load import NOTHING
+from compaction_operator.driver.merge.placement import Limits, place
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.orc import (
     EventKind,
@@ -21,6 +25,8 @@ from compaction_operator.orc import (
     verify_stitched,
 )
 from compaction_operator.storage import is_passing
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 """The interval at which the driver polls Spark for progress."""
@@ -105,6 +111,52 @@ class SparkRunner:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
+
+
+class PlacedRunner:
+    """A runner that places each batch by its load: in this process or, from the first batch that needs it, on Spark.
+
+    `spark` returns the runner for a number of executors. It serves all further batches, small ones too: it runs, and
+    costs them nothing more. `tell` receives a line on each batch: where it is merged, and why.
+    """
+
+    def __init__(self, limits: Limits, *, spark: Callable[[int], SparkRunner], tell: Callable[[str], None]) -> None:
+        self._limits = limits
+        self._start = spark
+        self._tell = tell
+        self._local = LocalRunner()
+        self._spark: SparkRunner | None = None
+        self._spent = 0.0
+
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+        """Return the outcome of each task."""
+        if not work:
+            return []
+        load = sum((piece.load for piece in work), NOTHING)
+        if self._spark is not None:
+            self._say(f"{load}; done by Spark, which runs already")
+            return self._spark.run(work, done)
+        placement = place(load, self._limits, tasks=len(work), spent=self._spent)
+        self._say(placement.why)
+        if placement.executors is None:
+            return self._run_here(work, done)
+        self._spark = self._start(placement.executors)
+        return self._spark.run(work, done)
+
+    def _run_here(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+        begun = time.monotonic()
+        outcomes = self._local.run(work, done)
+        self._spent += time.monotonic() - begun
+        return outcomes
+
+    def _say(self, why: str) -> None:
+        log.info("%s", why)
+        self._tell(why)
+
+    def close(self) -> None:
+        """Stop Spark, with its executors, if it was started."""
+        if self._spark is not None:
+            self._spark.close()
 
 
 def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:

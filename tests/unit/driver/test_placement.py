@@ -1,0 +1,140 @@
+"""Where a batch is merged: decided by its load, the compaction's executors, and the profile's limit."""
+
+import pytest
+
+from compaction_operator.acid.names import parse_directory
+from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.compaction import AUTO, ExecutorResources
+from compaction_operator.driver.merge.buckets import COPIED_FROM, Bucket, BucketSource, Cutting, bucket_work
+from compaction_operator.driver.merge.load import Load
+from compaction_operator.driver.merge.placement import EXECUTOR_SECONDS, LOCAL_SECONDS, Limits, Placement, place
+from compaction_operator.orc import InputFile, OriginalRows
+
+SECOND = Load(rewritten=17_000_000)
+"""The work of one core in a second."""
+
+
+def work(seconds: float) -> Load:
+    return SECOND.scaled(seconds)
+
+
+def placed(load: Load, instances: object = AUTO, *, most: int = 4, tasks: int = 100, spent: float = 0.0) -> Placement:
+    executors = ExecutorResources.model_validate({"instances": instances, "cores": 2})
+    return place(load, Limits(executors, most=most), tasks=tasks, spent=spent)
+
+
+@pytest.mark.parametrize("instances", [AUTO, 0])
+def test_small_work_is_done_in_the_driver_and_larger_work_is_not(instances: object) -> None:
+    assert placed(work(LOCAL_SECONDS), instances).executors is None
+    assert placed(work(LOCAL_SECONDS + 0.1), instances).executors is not None
+
+
+@pytest.mark.parametrize("load", [Load(), work(1), work(10_000)])
+def test_a_number_of_executors_is_what_the_compaction_gets(load: Load) -> None:
+    """However small the work is, and beyond the limit for Auto: the demo shows executors by it."""
+    assert placed(load, 7, most=1).executors == 7
+
+
+def test_with_0_no_work_is_large_enough_for_executors() -> None:
+    assert placed(work(10_000), 0).executors == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "most", "tasks", "executors"),
+    [
+        (0.3, 4, 100, 1),
+        (2, 4, 100, 1),
+        (6, 4, 100, 3),
+        (600, 4, 100, 4),
+        (600, 9, 5, 3),
+        (600, 0, 100, 0),
+    ],
+)
+def test_auto_gives_each_core_a_minute_of_work(minutes: float, most: int, tasks: int, executors: int) -> None:
+    """An executor has two cores. There are never more than tasks or the profile's limit."""
+    assert placed(work(minutes * EXECUTOR_SECONDS), most=most, tasks=tasks).executors == executors
+
+
+def test_a_table_of_100_gb_gets_executors_without_being_asked() -> None:
+    assert placed(Load(files=1000, copied=100 * 10**9)).executors == 3
+    assert placed(Load(files=1000, rewritten=100 * 10**9)).executors == 4
+
+
+def test_auto_takes_the_first_batch_for_a_sample_of_all() -> None:
+    """Else a table of many partitions would keep the executor that its first batch was worth."""
+    executors = ExecutorResources(cores=1)
+    batches = [place(work(60), Limits(executors, most=9, batches=count), tasks=32, spent=0) for count in (1, 5, 100)]
+    assert [one.executors for one in batches] == [1, 5, 9]
+
+
+def test_earlier_batches_count() -> None:
+    """Many small batches are large work."""
+    assert placed(work(4), spent=5).executors is None
+    assert placed(work(4), spent=7).executors is not None
+
+
+@pytest.mark.parametrize(
+    ("load", "instances", "spent", "why"),
+    [
+        (
+            Load(files=3, copied=12_000_000, rewritten=6_000_000),
+            AUTO,
+            0.0,
+            "12 MB to copy, 6.0 MB to rewrite: about 0.4 s on one core; done in the driver",
+        ),
+        (
+            Load(rewritten=2_400_000_000, deletes=40_000),
+            AUTO,
+            0.0,
+            "0 to copy, 2.4 GB to rewrite, 0.1 MB of delete events: about 141 s on one core; "
+            "done by Spark on 1 executor",
+        ),
+        (Load(), 2, 0.0, "0 to copy, 0 to rewrite: about 0.0 s on one core; done by Spark on 2 executors, as asked"),
+        (
+            work(9),
+            0,
+            1.5,
+            "0 to copy, 153 MB to rewrite: about 9.0 s on one core, after 1.5 s for earlier batches; "
+            "done by Spark in the driver's pod",
+        ),
+    ],
+)
+def test_a_line_says_where_and_why(load: Load, instances: object, spent: float, why: str) -> None:
+    assert placed(load, instances, spent=spent).why == why
+
+
+LARGE, SMALL = COPIED_FROM, COPIED_FROM - 1
+
+
+def source(size: int, *, original: bool = False) -> BucketSource:
+    rows = OriginalRows(bucket_property=0, first_row_id=0) if original else None
+    return BucketSource(InputFile(f"/t/{size}", rows), size, highest_write_id=1)
+
+
+def bucket(*inputs: BucketSource, deletes: tuple[BucketSource, ...] = (), name: str = "base_0000005") -> Bucket:
+    directory = parse_directory(name)
+    assert directory is not None
+    return Bucket(directory, 0, inputs, deletes)
+
+
+@pytest.mark.parametrize(
+    ("merged", "load"),
+    [
+        (bucket(source(LARGE), source(LARGE)), Load(files=2, copied=2 * LARGE)),
+        (bucket(source(LARGE), source(SMALL)), Load(files=2, copied=LARGE, rewritten=SMALL)),
+        (bucket(source(LARGE, original=True)), Load(files=1, rewritten=LARGE)),
+        (bucket(source(LARGE), deletes=(source(7),)), Load(files=2, rewritten=LARGE, deletes=7)),
+        (bucket(source(LARGE), source(9), name="delete_delta_0000001_0000005"), Load(files=2, deletes=LARGE + 9)),
+    ],
+)
+def test_a_buckets_load(merged: Bucket, load: Load) -> None:
+    """Large files are copied; what is small, has no keys, or may have deleted rows is rewritten."""
+    assert merged.load == load
+
+
+def test_the_parts_of_a_cut_bucket_have_its_load_but_open_its_files_each() -> None:
+    cutting = Cutting(ValidWriteIdList.parse(f"d.t:9:{2**63 - 1}::"), row_type=None, memory=2 * LARGE, scratch="/t")
+    inputs = [BucketSource(InputFile(f"/t/{number}"), LARGE, highest_write_id=number) for number in (1, 2)]
+    merged = bucket(*inputs, deletes=(source(6),))
+    parts = bucket_work(merged, cutting, sketches={}).parts
+    assert [part.load for part in parts] == [Load(files=3, rewritten=LARGE, deletes=3)] * 2
