@@ -29,8 +29,6 @@ from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.protocol import HiveProtocol
-from compaction_operator.driver.hudi import setup as hudi_driver
-from compaction_operator.driver.hudi.lease import table_lease
 from compaction_operator.driver.kube import KubernetesJournals, KubernetesLeases, OwnPod
 from compaction_operator.driver.merge.placement import Limits
 from compaction_operator.driver.merge.runner import PlacedRunner, SparkRunner
@@ -87,6 +85,9 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    from compaction_operator.driver.hudi import setup as hudi_driver  # noqa: PLC0415 - a Hive table needs none of it
+    from compaction_operator.driver.hudi.lease import table_lease  # noqa: PLC0415
+
     job = hudi_driver.prepare(request, _hudi_location(request))
     jars = hudi_driver.jars(job, environment)
     store = hadoop(job.table.location, request.warehouse.stores, environment)
