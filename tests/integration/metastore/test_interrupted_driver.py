@@ -29,11 +29,6 @@ FIRST_HALF = "delta_0000001_0000005"
 GRACE_SECONDS = 60
 
 
-class Local(LocalRunner):
-    def close(self) -> None:
-        """There is no Spark."""
-
-
 def told(here: Path) -> None:
     """Say that the moment has come, and go on when the signal has."""
     here.touch()
@@ -41,7 +36,7 @@ def told(here: Path) -> None:
 
 
 def drive(request: str, message: Path, here: Path, moment: str) -> None:
-    """Be a driver's process, without Kubernetes and Spark, to which the signal comes at that moment."""
+    """Be a driver's process, without Kubernetes, to which the signal comes at that moment."""
     tasks, publish = LocalRunner.run, LocalStorage.publish
 
     def run(self: LocalRunner, *arguments: Any) -> Any:
@@ -65,7 +60,6 @@ def drive(request: str, message: Path, here: Path, moment: str) -> None:
     for name, stand_in in {
         "KubernetesJournals": lambda: store,
         "OwnPod": lambda *_: SimpleNamespace(annotate=lambda *_: None),
-        "_runner": lambda *_, **__: Local(),
         "TERMINATION_MESSAGE_PATH": str(message),
     }.items():
         setattr(driver, name, stand_in)

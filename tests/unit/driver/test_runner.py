@@ -13,7 +13,7 @@ import pytest
 from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge import runner
+from compaction_operator.driver.merge import load, runner
 from compaction_operator.driver.merge.load import Load
 from compaction_operator.driver.merge.placement import LOCAL_SECONDS, Limits
 from compaction_operator.driver.merge.runner import LocalRunner, Outcome, PlacedRunner, SparkRunner
@@ -162,8 +162,8 @@ def test_small_batches_need_no_spark(tmp_path: Path) -> None:
 def test_one_spark_serves_all_batches_from_the_first_that_needs_it(tmp_path: Path, spark: Any) -> None:
     starts = Starts(spark)
     runner = starts.runner(instances=0)
-    for number, load in enumerate([SMALL, LARGE, SMALL, LARGE]):
-        check(runner.run(loaded(tmp_path / str(number), load), lambda _: None))
+    for number, size in enumerate([SMALL, LARGE, SMALL, LARGE]):
+        check(runner.run(loaded(tmp_path / str(number), size), lambda _: None))
     assert (starts.contexts, starts.executors) == (1, [0])
     assert [said.rpartition("; ")[2] for said in starts.said] == [
         "done in the driver",
@@ -190,6 +190,42 @@ def test_what_the_driver_has_done_itself_counts_as_measured(
     for name in ("first", "second"):
         check(placed.run(loaded(tmp_path / name, SMALL), lambda _: None))
     assert starts.contexts == 1
+
+
+DELETES = DELTA.parents[3] / "aborted/before"
+"""A table of one bucket with delete events."""
+
+
+def with_deletes(directory: Path, *, missing: str = "") -> list[SizedTask]:
+    """A merge of the table's rows, to which its delete events apply; one of those files may be missing."""
+    found = sorted(DELETES.glob("delete_delta_*/bucket_00000"))
+    deletes = (*(InputFile(str(path)) for path in found), *([InputFile(missing)] if missing else []))
+    inputs = tuple(InputFile(str(path)) for path in sorted(DELETES.glob("delta_*/bucket_00000")))
+    output = str(directory / "merged")
+    task = MergeTask(
+        kind=EventKind.INSERT, bucket=0, inputs=inputs, deletes=deletes, write_ids=ALL_VALID, output=output
+    )
+    return [SizedTask(task, 1)]
+
+
+def test_delete_events_count_by_their_files_footers(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bytes say little: a million of consecutive rows' takes a few hundred."""
+    starts = Starts(spark)
+    (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
+    assert done.result is not None
+    assert f", {done.result.delete_events_in} delete events" in starts.said[0]
+    monkeypatch.setattr(load, "EVENTS_PER_SECOND", 0.1)
+    (tmp_path / "large").mkdir()
+    starts.runner(instances=0).run(with_deletes(tmp_path / "large"), lambda _: None)
+    assert starts.contexts == 1
+
+
+def test_a_file_of_deletes_that_cannot_be_read_is_the_tasks_failure(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    (done,) = Starts().runner(instances=0).run(with_deletes(tmp_path, missing=missing), lambda _: None)
+    assert missing in (done.error or "")
 
 
 def test_spark_is_stopped_if_it_was_started(tmp_path: Path) -> None:

@@ -62,12 +62,15 @@ class Bucket:
 
     @property
     def load(self) -> Load:
-        """The work of merging it. NB: where deletes apply, all stripes count as rewritten: no key has been read yet."""
-        files, deletes = len(self.inputs) + len(self.deletes), sum(source.bytes for source in self.deletes)
+        """The work of merging it, without its delete events: no file has been opened yet.
+
+        NB: for the same reason all stripes count as rewritten where delete events apply.
+        """
+        files = len(self.inputs) + len(self.deletes)
         if self.kind is EventKind.DELETE:
-            return Load(files=files, deletes=self.bytes)
+            return Load(files=files)
         copied = 0 if self.deletes else sum(source.bytes for source in self.inputs if _is_copied(source))
-        return Load(files=files, copied=copied, rewritten=self.bytes - copied, deletes=deletes)
+        return Load(files=files, copied=copied, rewritten=self.bytes - copied)
 
 
 def _is_copied(source: BucketSource) -> bool:

@@ -1,7 +1,9 @@
 """The work of merging as the plan shows it, and what it costs one core. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
+
+from compaction_operator.api.model import counted
 
 FILE_SECONDS = 0.008
 """CPU seconds to open a file of an input and read its tail and keys: 200 deltas of a few rows take 1.7 s."""
@@ -12,38 +14,33 @@ COPIED_PER_SECOND = 300_000_000
 REWRITTEN_PER_SECOND = 17_000_000
 """Bytes that one core decodes, merges and encodes in a second: 191 MB take 11 s."""
 
-DELETES_PER_SECOND = 8_000_000
-"""Bytes of delete events that one core reads and sorts in a second: about 13 million events."""
+EVENTS_PER_SECOND = 2_000_000
+"""Delete events that one core reads, sorts and applies in a second. NB: their bytes say little: runs take none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A number of input files to open, and the bytes in them to copy, to rewrite, and of delete events.
+    """A number of input files to open, the bytes in them to copy and to rewrite, and the delete events in them.
 
-    A file counts once for each task that opens it, because each time costs the same.
+    A file or an event counts once for each task that reads it, because each time costs the same.
     """
 
     files: int = 0
     copied: int = 0
     rewritten: int = 0
-    deletes: int = 0
+    events: int = 0
 
     def __add__(self, other: Self) -> "Load":
         return Load(
             files=self.files + other.files,
             copied=self.copied + other.copied,
             rewritten=self.rewritten + other.rewritten,
-            deletes=self.deletes + other.deletes,
+            events=self.events + other.events,
         )
 
     def scaled(self, share: float) -> "Load":
-        """Return the load of a task that opens all the files and reads that share of their bytes."""
-        return Load(
-            files=self.files,
-            copied=round(self.copied * share),
-            rewritten=round(self.rewritten * share),
-            deletes=round(self.deletes * share),
-        )
+        """Return the load of a task that opens all the files and merges that share of their bytes."""
+        return replace(self, copied=round(self.copied * share), rewritten=round(self.rewritten * share))
 
     @property
     def seconds(self) -> float:
@@ -52,12 +49,12 @@ class Load:
             self.files * FILE_SECONDS
             + self.copied / COPIED_PER_SECOND
             + self.rewritten / REWRITTEN_PER_SECOND
-            + self.deletes / DELETES_PER_SECOND
+            + self.events / EVENTS_PER_SECOND
         )
 
     def __str__(self) -> str:
-        deletes = f", {_size(self.deletes)} of delete events" if self.deletes else ""
-        return f"{_size(self.copied)} to copy, {_size(self.rewritten)} to rewrite{deletes}"
+        events = f", {counted(self.events, 'delete event')}" if self.events else ""
+        return f"{_size(self.copied)} to copy, {_size(self.rewritten)} to rewrite{events}"
 
 
 NOTHING = Load()

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.driver.merge.load import NOTHING
-from compaction_operator.driver.merge.placement import Limits, place
+from compaction_operator.driver.merge.load import NOTHING, Load
+from compaction_operator.driver.merge.placement import Limits, Placement, place
+from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.orc import (
     EventKind,
@@ -136,12 +137,19 @@ class PlacedRunner:
         if self._spark is not None:
             self._say(f"{load}; done by Spark, which runs already")
             return self._spark.run(work, done)
-        placement = place(load, self._limits, tasks=len(work), spent=self._spent)
+        placement = self._placed(work, load)
         self._say(placement.why)
         if placement.executors is None:
             return self._run_here(work, done)
         self._spark = self._start(placement.executors)
         return self._spark.run(work, done)
+
+    def _placed(self, work: Sequence[SizedTask], load: Load) -> Placement:
+        """Place a batch; one that is small by its files only if its delete events, which they count, are few."""
+        placement = place(load, self._limits, tasks=len(work), spent=self._spent)
+        if placement.executors is not None:
+            return placement
+        return place(load + Load(events=_events(work)), self._limits, tasks=len(work), spent=self._spent)
 
     def _run_here(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         begun = time.monotonic()
@@ -157,6 +165,22 @@ class PlacedRunner:
         """Stop Spark, with its executors, if it was started."""
         if self._spark is not None:
             self._spark.close()
+
+
+def _events(work: Sequence[SizedTask]) -> int:
+    """Return the number of delete events that the tasks read, each as often as it is read, by the files' footers."""
+    tasks = [piece.task for piece in work if isinstance(piece.task, MergeTask)]
+    read = [file for task in tasks for file in (task.inputs if task.kind is EventKind.DELETE else task.deletes)]
+    rows = by_path((file.path for file in read), _rows_if_readable)
+    return sum(rows[file.path] for file in read)
+
+
+def _rows_if_readable(path: str) -> int:
+    """Return a file's rows, 0 if it cannot be read. NB: the task that reads it fails, and names it."""
+    try:
+        return count_rows(path)
+    except OrcError:
+        return 0
 
 
 def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
