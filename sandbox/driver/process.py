@@ -15,7 +15,7 @@ from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobR
 from sandbox.driver.api_server import ApiServer
 from sandbox.driver.entry import MESSAGE_VARIABLE, SECRETS_VARIABLE, SPARK_VARIABLE
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
 _PR_SET_CHILD_SUBREAPER = 36
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
