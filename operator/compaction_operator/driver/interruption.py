@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import TypeVar
 
+from compaction_operator import orc
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 
@@ -44,9 +45,7 @@ def check() -> None:
 
 def checked(items: Iterable[T]) -> Iterator[T]:
     """Yield the items; raises JobError (Interrupted) before the next one after SIGTERM."""
-    for item in items:
-        check()
-        yield item
+    return orc.checked(items, check)
 
 
 def pause(seconds: float) -> None:

@@ -1,27 +1,33 @@
 """Task runners: in this process, or as Spark tasks. A failed task returns its error instead of raising it."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
 from compaction_operator.driver.merge.placement import Limits, Placement, place
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.orc import (
+    Check,
     EventKind,
     KeyRange,
     MergeResult,
     MergeTask,
     OrcError,
     RepeatedRowError,
+    checked,
     count_rows,
     merge_bucket,
     stitch_parts,
+    unchecked,
     verify_output,
     verify_stitched,
 )
@@ -30,7 +36,10 @@ from compaction_operator.storage import is_passing
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-"""The interval at which the driver polls Spark for progress."""
+"""The interval at which the driver looks whether work has ended, or it has to end itself."""
+
+STOP_SECONDS = 15.0
+"""How long a task in this process may take to its next check. A call to a store may take longer, and a pod has 60."""
 
 Done = Callable[[int], None]
 """Progress callback; it receives the number of finished bytes of the work from time to time."""
@@ -62,14 +71,49 @@ class LocalRunner:
     """A runner that executes the tasks one after another in this process."""
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        """Return the outcome of each task."""
+        """Return the outcome of each task. Raises what `done` raises, or Unstopped, as `_run_beside` does."""
         outcomes = []
         size = 0
         for piece in work:
-            outcomes.append(_run(piece.task, 0))
+            outcomes.append(_run_beside(piece.task, partial(done, size)))
             size += piece.bytes
             done(size)
         return outcomes
+
+
+class _Stopped(Exception):  # noqa: N818 - no failure
+    """What a task raises at its next check once it has to end."""
+
+
+def _run_beside(task: MergeTask | StitchTask, poll: Callable[[], object]) -> Outcome:
+    """Run a task in a thread of its own, and poll meanwhile: the driver may get SIGTERM.
+
+    Raises what `poll` raises, once the task has ended: it writes nothing more then. Raises Unstopped instead of a
+    JobError if it does not end in time. NB: a daemon, because Python would wait for the end of any other thread.
+    """
+    stop = threading.Event()
+    ended: Future[Outcome] = Future()
+
+    def check() -> None:
+        if stop.is_set():
+            raise _Stopped
+
+    def work() -> None:
+        try:
+            ended.set_result(_run(task, 0, check=check))
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=work, name="task", daemon=True).start()
+    try:
+        while wait([ended], timeout=POLL_SECONDS).not_done:
+            poll()
+    except BaseException as error:
+        stop.set()
+        if wait([ended], timeout=STOP_SECONDS).not_done and isinstance(error, JobError):
+            raise Unstopped(error.reason, f"{error}; {task.output} is still being written") from error
+        raise
+    return ended.result()
 
 
 class SparkRunner:
@@ -194,30 +238,34 @@ def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
     return outcomes
 
 
-def _run(task: MergeTask | StitchTask, attempt: int) -> Outcome:
-    """Run a task. A file that cannot be read or does not add up gives an outcome whose error names the file."""
+def _run(task: MergeTask | StitchTask, attempt: int, *, check: Check = unchecked) -> Outcome:
+    """Run a task. A file that cannot be read or does not add up gives an outcome whose error names the file.
+
+    Raises what `check` raises, which runs before each step.
+    """
     try:
-        return Outcome(task.output, _merge(task, attempt) if isinstance(task, MergeTask) else _stitch(task, attempt))
+        result = _merge(task, attempt, check) if isinstance(task, MergeTask) else _stitch(task, attempt, check)
+        return Outcome(task.output, result)
     except OrcError as error:
         repeated, unavailable = isinstance(error, RepeatedRowError), is_passing(error)
         return Outcome(task.output, error=str(error), repeated=repeated, unavailable=unavailable)
 
 
-def _merge(task: MergeTask, attempt: int) -> MergeResult:
+def _merge(task: MergeTask, attempt: int, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
-    result = merge_bucket(own)
-    verify_output(own, result)
+    result = merge_bucket(own, check=check)
+    verify_output(own, result, check=check)
     if own.keys == KeyRange():
-        _require_all_read(own, result)
+        _require_all_read(own, result, check)
     return result
 
 
-def _stitch(task: StitchTask, attempt: int) -> MergeResult:
+def _stitch(task: StitchTask, attempt: int, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
-    stitched = stitch_parts(task.parts, output)
-    verify_stitched(output, task.parts, stitched.checksums)
+    stitched = stitch_parts(task.parts, output, check=check)
+    verify_stitched(output, task.parts, stitched.checksums, check=check)
     result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
-    _require_all_read(task.whole, result)
+    _require_all_read(task.whole, result, check)
     return result
 
 
@@ -226,14 +274,14 @@ def _attempt_output(task: MergeTask | StitchTask, attempt: int) -> str:
     return f"{task.output}.{attempt}"
 
 
-def _require_all_read(task: MergeTask, result: MergeResult) -> None:
+def _require_all_read(task: MergeTask, result: MergeResult, check: Check) -> None:
     """Compare the rows that were read with the row counts in the inputs' footers (hazard H18).
 
     Raises OrcError when rows were skipped or counted twice, or left out although their write id is valid.
     """
     if task.kind is not EventKind.INSERT:
         return
-    held = sum(count_rows(file.path) for file in task.inputs)
+    held = sum(count_rows(file.path) for file in checked(task.inputs, check))
     read = result.rows_in + sum(result.rows_hidden.values())
     if read != held:
         raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")
