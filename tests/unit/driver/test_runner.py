@@ -1,8 +1,10 @@
 """Where tasks run: the same outcomes in this process and in Spark, which starts only when there is work."""
 
+import itertools
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +15,21 @@ import pytest
 from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError, Unstopped
-from compaction_operator.driver.merge import load, runner
-from compaction_operator.driver.merge.load import Load
+from compaction_operator.driver.merge import load, runner, tails
+from compaction_operator.driver.merge.load import REWRITTEN_PER_SECOND, Load
 from compaction_operator.driver.merge.placement import LOCAL_SECONDS, Limits
 from compaction_operator.driver.merge.runner import LocalRunner, Outcome, PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
-from compaction_operator.orc import Check, EventKind, InputFile, MergeResult, MergeTask, OrcError, merge_bucket
+from compaction_operator.orc import (
+    Check,
+    EventKind,
+    InputFile,
+    MergeResult,
+    MergeTask,
+    OrcError,
+    count_rows,
+    merge_bucket,
+)
 from compaction_operator.storage import StorageError
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
@@ -240,13 +251,76 @@ def test_what_the_driver_has_done_itself_counts_as_measured(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An estimate may be far too low: the next batch then goes to Spark."""
-    ticks = iter([0.0, LOCAL_SECONDS + 1])
-    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    tasks_take(monkeypatch, LOCAL_SECONDS)
     starts = Starts(spark)
     placed = starts.runner(instances=0)
     for name in ("first", "second"):
         check(placed.run(loaded(tmp_path / name, SMALL), lambda _: None))
     assert starts.contexts == 1
+
+
+def tasks_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have each task in this process take so long, by its clock."""
+    ticks = itertools.count(0.0, seconds)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+class InProcess:
+    """A SparkContext without a JVM: its one executor is this process."""
+
+    def __init__(self) -> None:
+        self._groups: Sequence[Any] = ()
+        self._function: Callable[[Any], list[Outcome]] = lambda _: []
+
+    def accumulator(self, value: int) -> Any:
+        return SimpleNamespace(value=value, add=lambda _: None)
+
+    def parallelize(self, groups: Sequence[Any], _slices: int) -> "InProcess":
+        self._groups = groups
+        return self
+
+    def flatMap(self, function: Callable[[Any], list[Outcome]]) -> "InProcess":  # noqa: N802 - Spark's name
+        self._function = function
+        return self
+
+    def collect(self) -> list[Outcome]:
+        return [outcome for group in self._groups for outcome in self._function(group)]
+
+    def stop(self) -> None:
+        pass
+
+
+def test_what_takes_the_driver_too_long_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate cannot know all: the first of two tasks took a minute instead of a second."""
+    tasks_take(monkeypatch, 60.0)
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    starts, done = Starts(InProcess()), list[int]()
+    check(starts.runner(instances=0).run(loaded(tmp_path / "one", Load(rewritten=REWRITTEN_PER_SECOND)), done.append))
+    assert starts.executors == [0]
+    assert starts.said[1:] == [
+        "60 s went by in the driver; the 1 task left would take about 60 s more; done by Spark in the driver's pod"
+    ]
+    assert set(done) <= {0, 100}
+
+
+def test_little_that_is_left_stays_in_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks_take(monkeypatch, 60.0)
+    starts = Starts(InProcess())
+    check(starts.runner(instances=0).run(loaded(tmp_path / "one", SMALL), lambda _: None))
+    assert (starts.executors, len(starts.said)) == ([], 1)
+
+
+def test_what_joins_parts_tells_nothing(tmp_path: Path) -> None:
+    """The line on the merge of these parts stays in the status."""
+    starts = Starts()
+    placed = starts.runner(instances=0)
+    (merged, _) = placed.run(loaded(tmp_path / "one", SMALL), lambda _: None)
+    task = work(tmp_path)[0].task
+    assert merged.result is not None
+    assert isinstance(task, MergeTask)
+    (joined,) = placed.run([SizedTask(StitchTask(task, (merged.result,)), 1)], lambda _: None)
+    assert joined.result is not None
+    assert len(starts.said) == 1
 
 
 DELETES = DELTA.parents[3] / "aborted/before"
@@ -277,6 +351,30 @@ def test_delete_events_count_by_their_files_footers(
     (tmp_path / "large").mkdir()
     starts.runner(instances=0).run(with_deletes(tmp_path / "large"), lambda _: None)
     assert starts.contexts == 1
+
+
+def test_events_that_a_store_does_not_tell_of_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may not answer for a moment. That says nothing of the millions of events that its file may hold."""
+    error = OrcError("f", "503 Slow Down")
+    error.__cause__ = StorageError("503 Slow Down", passing=True)
+    monkeypatch.setattr(tails, "OPEN_FILES", 1)
+    monkeypatch.setattr(runner, "count_rows", failing_once(error))
+    starts = Starts(InProcess())
+    (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
+    assert done.error is None
+    assert starts.executors == [0]
+    assert "its events are unknown: f: 503 Slow Down; done by Spark" in starts.said[0]
+
+
+def failing_once(error: OrcError) -> Callable[[str], int]:
+    errors = iter([error])
+
+    def count(path: str) -> int:
+        if found := next(errors, None):
+            raise found
+        return count_rows(path)
+
+    return count
 
 
 def test_a_file_of_deletes_that_cannot_be_read_is_the_tasks_failure(tmp_path: Path) -> None:

@@ -34,11 +34,20 @@ Sketches = Mapping[str, FileSketch]
 
 @dataclass(frozen=True, slots=True)
 class BucketSource:
-    """A file to read, its size in bytes, and an upper bound of its rows' write ids (None for delete events)."""
+    """A file to read, its size in bytes, and an upper bound of its rows' write ids (None for delete events).
+
+    `rows` is the number of its rows if it had to be counted, otherwise 0.
+    """
 
     file: InputFile
     bytes: int
     highest_write_id: int | None = None
+    rows: int = 0
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in a store over the network. NB: normal paths are absolute ones of this machine, or URIs."""
+        return not self.file.path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +75,12 @@ class Bucket:
 
         NB: for the same reason all stripes count as rewritten where delete events apply.
         """
-        files = len(self.inputs) + len(self.deletes)
+        files = (*self.inputs, *self.deletes)
+        opened = Load(files=len(files), remote=sum(source.is_remote for source in files))
         if self.kind is EventKind.DELETE:
-            return Load(files=files)
+            return opened
         copied = 0 if self.deletes else sum(source.bytes for source in self.inputs if _is_copied(source))
-        return Load(files=files, copied=copied, rewritten=self.bytes - copied)
+        return replace(opened, copied=copied, rewritten=self.bytes - copied, rows=sum(one.rows for one in self.inputs))
 
 
 def _is_copied(source: BucketSource) -> bool:
@@ -167,13 +177,17 @@ class _Files:
             rows: dict[tuple[int, int], int] = {}
             for raw in files:
                 first = rows.get((raw.write_id, raw.bucket_property), 0)
-                rows[raw.write_id, raw.bucket_property] = first + self._sketches[_local(self._location, raw.path)].rows
+                rows[raw.write_id, raw.bucket_property] = first + self._rows(raw.path)
                 yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
 
     def _source(
         self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None
     ) -> BucketSource:
-        return BucketSource(InputFile(_local(self._location, path), original), self._sizes[path], highest_write_id)
+        file = InputFile(_local(self._location, path), original)
+        return BucketSource(file, self._sizes[path], highest_write_id, self._rows(path) if original else 0)
+
+    def _rows(self, path: str) -> int:
+        return self._sketches[_local(self._location, path)].rows
 
 
 def _local(location: str, path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
-from compaction_operator.driver.merge.placement import Limits, Placement, place
+from compaction_operator.driver.merge.placement import Limits, Past, Placement, place, place_rest
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.orc import (
@@ -171,39 +171,64 @@ class PlacedRunner:
         self._tell = tell
         self._local = LocalRunner()
         self._spark: SparkRunner | None = None
-        self._spent = 0.0
+        self._past = Past()
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each task."""
         if not work:
             return []
-        load = sum((piece.load for piece in work), NOTHING)
         if self._spark is not None:
-            self._say(f"{load}; done by Spark, which runs already")
+            self._say(f"{_load(work)}; done by Spark, which runs already", work)
             return self._spark.run(work, done)
-        placement = self._placed(work, load)
-        self._say(placement.why)
+        placement = self._placed(work)
+        self._say(placement.why, work)
+        return self._run_at(placement, work, done)
+
+    def _placed(self, work: Sequence[SizedTask]) -> Placement:
+        """Place a batch; one that is small by its files only if its delete events, which they count, are few."""
+        load, tasks = _load(work), len(work)
+        placement = place(load, self._limits, tasks=tasks, past=self._past)
+        if placement.executors is not None:
+            return placement
+        try:
+            load += Load(events=_events(work))
+        except OrcError as error:
+            return place(load, self._limits, tasks=tasks, past=self._past, doubt=f"its events are unknown: {error}")
+        return place(load, self._limits, tasks=tasks, past=self._past)
+
+    def _run_at(self, placement: Placement, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         if placement.executors is None:
             return self._run_here(work, done)
         self._spark = self._start(placement.executors)
         return self._spark.run(work, done)
 
-    def _placed(self, work: Sequence[SizedTask], load: Load) -> Placement:
-        """Place a batch; one that is small by its files only if its delete events, which they count, are few."""
-        placement = place(load, self._limits, tasks=len(work), spent=self._spent)
-        if placement.executors is not None:
-            return placement
-        return place(load + Load(events=_events(work)), self._limits, tasks=len(work), spent=self._spent)
-
     def _run_here(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        begun = time.monotonic()
-        outcomes = self._local.run(work, done)
-        self._spent += time.monotonic() - begun
+        """Run the tasks in this process, and hand what is left to Spark if they take far longer than estimated."""
+        outcomes: list[Outcome] = []
+        size, estimated = 0, sum(piece.load.seconds for piece in work)
+        for number, piece in enumerate(work):
+            if self._past.is_long:
+                left = work[number:]
+                placement = place_rest(estimated, self._limits, tasks=len(left), past=self._past)
+                if placement.executors is not None:
+                    self._say(placement.why, left)
+                    return outcomes + self._run_at(placement, left, _added(size, done))
+            outcomes += self._run_one(piece, _added(size, done))
+            size += piece.bytes
+            estimated -= piece.load.seconds
         return outcomes
 
-    def _say(self, why: str) -> None:
+    def _run_one(self, piece: SizedTask, done: Done) -> list[Outcome]:
+        begun = time.monotonic()
+        outcomes = self._local.run([piece], done)
+        self._past = self._past.and_then(piece.load, time.monotonic() - begun)
+        return outcomes
+
+    def _say(self, why: str, work: Sequence[SizedTask]) -> None:
+        """Log the line, and tell it of merges. NB: the parts that are joined after them say nothing of the batch."""
         log.info("%s", why)
-        self._tell(why)
+        if any(isinstance(piece.task, MergeTask) for piece in work):
+            self._tell(why)
 
     def close(self) -> None:
         """Stop Spark, with its executors, if it was started."""
@@ -211,8 +236,20 @@ class PlacedRunner:
             self._spark.close()
 
 
+def _load(work: Sequence[SizedTask]) -> Load:
+    return sum((piece.load for piece in work), NOTHING)
+
+
+def _added(size: int, done: Done) -> Done:
+    """Return a callback for further work after `size` finished bytes."""
+    return lambda more: done(size + more)
+
+
 def _events(work: Sequence[SizedTask]) -> int:
-    """Return the number of delete events that the tasks read, each as often as it is read, by the files' footers."""
+    """Return the number of delete events that the tasks read, each as often as it is read, by the files' footers.
+
+    Raises an OrcError that is passing: it says nothing of how many there are.
+    """
     tasks = [piece.task for piece in work if isinstance(piece.task, MergeTask)]
     read = [file for task in tasks for file in (task.inputs if task.kind is EventKind.DELETE else task.deletes)]
     rows = by_path((file.path for file in read), _rows_if_readable)
@@ -220,10 +257,12 @@ def _events(work: Sequence[SizedTask]) -> int:
 
 
 def _rows_if_readable(path: str) -> int:
-    """Return a file's rows, 0 if it cannot be read. NB: the task that reads it fails, and names it."""
+    """Return a file's rows, 0 for a bad file: the task that reads it fails, and names it. Raises a passing OrcError."""
     try:
         return count_rows(path)
-    except OrcError:
+    except OrcError as error:
+        if is_passing(error):
+            raise
         return 0
 
 
