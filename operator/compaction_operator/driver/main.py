@@ -30,7 +30,7 @@ from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.protocol import HiveProtocol
 from compaction_operator.driver.kube import KubernetesJournals, KubernetesLeases, OwnPod
-from compaction_operator.driver.merge.placement import Limits
+from compaction_operator.driver.merge.placement import EXECUTOR_WAIT_SECONDS, Limits
 from compaction_operator.driver.merge.runner import PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import task_bytes
 from compaction_operator.driver.progress import ProgressReporter
@@ -139,10 +139,12 @@ def _runner(
     request: JobRequest, environment: Mapping[str, str], limits: Limits, *, tell: Callable[[str], None]
 ) -> PlacedRunner:
     def spark(executors: int) -> SparkRunner:
+        chosen = executors > 0 and not request.spark.executors.asked
         return SparkRunner(
             lambda: spark_context(request, environment, executors=executors),
             slots=slots(request, executors=executors),
             task_bytes=task_bytes(request.profile.task_memory),
+            patience=EXECUTOR_WAIT_SECONDS if chosen else None,
         )
 
     return PlacedRunner(limits, spark=spark, tell=tell)

@@ -91,7 +91,7 @@ class Endless:
         monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(runner, "_merge", self._merge)
 
-    def _merge(self, _task: MergeTask, _attempt: int, check: Check) -> MergeResult:
+    def _merge(self, _task: MergeTask, _attempt: str, check: Check) -> MergeResult:
         try:
             while not self.answer.wait(30 if self._hangs else 0.001):
                 check()
@@ -146,13 +146,13 @@ def test_a_second_attempt_of_a_task_never_meets_the_file_of_the_first(tmp_path: 
     """Spark tries again what an executor was lost with, and may try twice at once: the first may still write."""
     task = work(tmp_path)[0].task
     assert isinstance(task, MergeTask)
-    first, second = _attempt(task, 5), _attempt(task, 6)
+    first, second = _attempt(task, "5"), _attempt(task, "6")
     assert first.output != second.output
     parts = StitchTask(task, (first,))
-    assert _attempt(parts, 7).output != _attempt(parts, 8).output
+    assert _attempt(parts, "7").output != _attempt(parts, "8").output
 
 
-def _attempt(task: MergeTask | StitchTask, number: int) -> MergeResult:
+def _attempt(task: MergeTask | StitchTask, number: str) -> MergeResult:
     result = runner._run(task, number).result
     assert result is not None
     assert Path(result.output).exists()
@@ -197,23 +197,24 @@ def loaded(directory: Path, load: Load) -> list[SizedTask]:
 class Starts:
     """The Sparks that a placed runner started, by their executors, and what it said of each batch."""
 
-    def __init__(self, context: Any = None) -> None:
+    def __init__(self, *contexts: Any, patience: float | None = None) -> None:
         self.contexts = 0
         self.executors: list[int] = []
         self.said: list[str] = []
-        self._context = context
+        self._contexts = contexts
+        self._patience = patience
 
-    def runner(self, *, instances: int) -> PlacedRunner:
-        limits = Limits(ExecutorResources(instances=instances), most=4)
+    def runner(self, *, instances: object) -> PlacedRunner:
+        limits = Limits(ExecutorResources.model_validate({"instances": instances}), most=4)
         return PlacedRunner(limits, spark=self._spark, tell=self.said.append)
 
     def _spark(self, executors: int) -> SparkRunner:
         self.executors.append(executors)
-        return SparkRunner(self._begin, slots=1, task_bytes=1)
+        return SparkRunner(self._begin, slots=1, task_bytes=1, patience=self._patience if executors else None)
 
     def _begin(self) -> Any:
         self.contexts += 1
-        return self._context
+        return self._contexts[self.contexts - 1]
 
 
 def test_small_batches_need_no_spark(tmp_path: Path) -> None:
@@ -267,6 +268,8 @@ def tasks_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 class InProcess:
     """A SparkContext without a JVM: its one executor is this process."""
+
+    applicationId = "in-process"  # noqa: N815 - Spark's name
 
     def __init__(self) -> None:
         self._groups: Sequence[Any] = ()
@@ -459,10 +462,46 @@ def test_spark_drops_its_work_when_the_driver_has_to_end(
     assert cancelled
 
 
-class Submitting:
-    """A Spark that begins a job only after it was first told to cancel all there are."""
+def test_auto_does_the_work_itself_if_no_executor_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace may have no room for any. Before there was Auto, the driver did all work itself."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+    waiting = Submitting()
+    starts = Starts(waiting, InProcess(), patience=0.0)
+    placed = starts.runner(instances="Auto")
+    check(placed.run(loaded(tmp_path / "one", LARGE), lambda _: None))
+    assert (starts.executors, waiting.stopped) == ([1, 0], True)
+    assert starts.said[-1] == "no executor has come in 0 s; done by Spark in the driver's pod"
+    (tmp_path / "two").mkdir()
+    starts.said.clear()
+    check(placed.run(work(tmp_path / "two"), lambda _: None))
+    assert starts.said[0].endswith("done by Spark, which runs already")
 
-    def __init__(self) -> None:
+
+@pytest.mark.parametrize("patience", [0.0, None])
+def test_what_has_begun_or_was_asked_for_is_waited_for(
+    patience: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    spark = Submitting(active=1 if patience is not None else 0)
+    polled: list[int] = []
+
+    def poll(size: int) -> None:
+        polled.append(size)
+        if len(polled) == 5:
+            spark.ended.set()
+
+    with pytest.raises(RuntimeError, match="job cancelled"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1, patience=patience).run(work(tmp_path), poll)
+    assert len(polled) >= 5
+
+
+class Submitting:
+    """A Spark that begins a job only after it was first told to cancel all there are. `active` tasks run before."""
+
+    applicationId = "submitting"  # noqa: N815 - Spark's name
+
+    def __init__(self, *, active: int = 0) -> None:
+        self._active = active
         self.cancels = 0
         self.ended = threading.Event()
         self.ran_to_its_end = False
@@ -482,6 +521,10 @@ class Submitting:
 
     def stop(self) -> None:
         self.stopped = True
+
+    def statusTracker(self) -> Any:  # noqa: N802 - Spark's name
+        stage = SimpleNamespace(numActiveTasks=self._active, numCompletedTasks=0, numFailedTasks=0)
+        return SimpleNamespace(getActiveStageIds=lambda: [3, 4], getStageInfo={3: None, 4: stage}.get)
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         self.cancels += 1

@@ -15,6 +15,12 @@ PATIENCE_SECONDS = 3 * LOCAL_SECONDS
 EXECUTOR_SECONDS = 60.0
 """The least work for each core of an executor with Auto. A pod takes about 10 seconds until it has its first task."""
 
+EXECUTOR_WAIT_SECONDS = 300.0
+"""How long Auto waits for the first executor, before the driver's pod does the work: as a cluster needs for a new node.
+
+NB: a compaction that asks for a number waits until its deadline.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

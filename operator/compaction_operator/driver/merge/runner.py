@@ -15,6 +15,7 @@ from compaction_operator.driver.merge.load import NOTHING, Load
 from compaction_operator.driver.merge.placement import Limits, Past, Placement, place, place_rest
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
+from compaction_operator.errors import OperatorError
 from compaction_operator.orc import (
     Check,
     EventKind,
@@ -100,7 +101,7 @@ def _run_beside(task: MergeTask | StitchTask, poll: Callable[[], object]) -> Out
 
     def work() -> None:
         try:
-            ended.set_result(_run(task, 0, check=check))
+            ended.set_result(_run(task, "0", check=check))
         except BaseException as error:
             ended.set_exception(error)
 
@@ -116,33 +117,43 @@ def _run_beside(task: MergeTask | StitchTask, poll: Callable[[], object]) -> Out
     return ended.result()
 
 
+class NoExecutorError(OperatorError):
+    """Spark has not begun any task: no executor has come."""
+
+
 class SparkRunner:
     """A runner that executes groups of tasks as Spark tasks; row data never crosses into the JVM.
 
     `slots` is the number of Spark tasks that run concurrently. `task_bytes` limits the input of small tasks that share
-    one Spark task. The first task starts Spark, so it never starts when there is nothing to compact.
+    one Spark task. The first task starts Spark, so it never starts when there is nothing to compact. `patience` is how
+    many seconds it waits for the first executor; None is for as long as it takes.
     """
 
-    def __init__(self, start: Callable[[], Any], *, slots: int, task_bytes: int) -> None:
+    def __init__(self, start: Callable[[], Any], *, slots: int, task_bytes: int, patience: float | None = None) -> None:
         self._start = start
         self._slots = slots
         self._task_bytes = task_bytes
+        self._patience = patience
         self._context: Any = None
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
-        """Return the outcome of each task."""
+        """Return the outcome of each task. Raises NoExecutorError, and has written nothing that counts."""
         if not work:
             return []
         if self._context is None:
             self._context = self._start()
         groups = list(grouped(work, slots=self._slots, limit=self._task_bytes))
-        finished = self._context.accumulator(0)
-        job = self._context.parallelize(groups, len(groups)).flatMap(lambda group: _run_in_spark(group, finished))
+        finished, application = self._context.accumulator(0), self._context.applicationId
+        job = self._context.parallelize(groups, len(groups)).flatMap(
+            lambda group: _run_in_spark(group, finished, application)
+        )
+        begun = time.monotonic()
         with ThreadPoolExecutor(max_workers=1) as pool:
             collected = pool.submit(job.collect)
             try:
                 while wait([collected], timeout=POLL_SECONDS).not_done:
                     done(finished.value)
+                    self._require_executor(waited=time.monotonic() - begun)
             except BaseException:
                 # Otherwise the pool would wait for all work to finish. NB: Spark may not have begun the job yet.
                 while not collected.done():
@@ -150,12 +161,29 @@ class SparkRunner:
                     wait([collected], timeout=POLL_SECONDS)
                 raise
             outcomes: list[Outcome] = collected.result()
+        self._patience = None
         return outcomes
+
+    def _require_executor(self, *, waited: float) -> None:
+        """Raise NoExecutorError if the first executor takes too long. NB: one that was there may be replaced later."""
+        if self._patience is None:
+            return
+        if _has_begun(self._context):
+            self._patience = None
+        elif waited > self._patience:
+            raise NoExecutorError(f"no executor has come in {self._patience:.0f} s")
 
     def close(self) -> None:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
+
+
+def _has_begun(context: Any) -> bool:
+    """Return whether a task of Spark's current job runs or has ended."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    return any(stage and (stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks) for stage in stages)
 
 
 class PlacedRunner:
@@ -200,7 +228,14 @@ class PlacedRunner:
         if placement.executors is None:
             return self._run_here(work, done)
         self._spark = self._start(placement.executors)
-        return self._spark.run(work, done)
+        try:
+            return self._spark.run(work, done)
+        except NoExecutorError as error:
+            # NB: where the driver chose the number itself, its pod has the memory for the tasks as well.
+            self._say(f"{error}; done by Spark in the driver's pod", work)
+            self._spark.close()
+            self._spark = self._start(0)
+            return self._spark.run(work, done)
 
     def _run_here(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Run the tasks in this process, and hand what is left to Spark if they take far longer than estimated."""
@@ -266,18 +301,19 @@ def _rows_if_readable(path: str) -> int:
         return 0
 
 
-def _run_in_spark(group: Sequence[SizedTask], finished: Any) -> list[Outcome]:
+def _run_in_spark(group: Sequence[SizedTask], finished: Any, application: str) -> list[Outcome]:
     from pyspark import TaskContext  # noqa: PLC0415 - only needed inside a Spark task
 
     context = TaskContext.get()
-    attempt = context.taskAttemptId() if context else 0
+    # NB: the numbers begin again in the next application of this driver.
+    attempt = f"{application}-{context.taskAttemptId() if context else 0}"
     outcomes = [_run(piece.task, attempt) for piece in group]
     # NB: the driver receives it once, when the Spark task ends. A failed try that Spark repeats does not count.
     finished.add(sum(piece.bytes for piece in group))
     return outcomes
 
 
-def _run(task: MergeTask | StitchTask, attempt: int, *, check: Check = unchecked) -> Outcome:
+def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked) -> Outcome:
     """Run a task. A file that cannot be read or does not add up gives an outcome whose error names the file.
 
     Raises what `check` raises, which runs before each step.
@@ -290,7 +326,7 @@ def _run(task: MergeTask | StitchTask, attempt: int, *, check: Check = unchecked
         return Outcome(task.output, error=str(error), repeated=repeated, unavailable=unavailable)
 
 
-def _merge(task: MergeTask, attempt: int, check: Check) -> MergeResult:
+def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
     result = merge_bucket(own, check=check)
     verify_output(own, result, check=check)
@@ -299,7 +335,7 @@ def _merge(task: MergeTask, attempt: int, check: Check) -> MergeResult:
     return result
 
 
-def _stitch(task: StitchTask, attempt: int, check: Check) -> MergeResult:
+def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
     stitched = stitch_parts(task.parts, output, check=check)
     verify_stitched(output, task.parts, stitched.checksums, check=check)
@@ -308,7 +344,7 @@ def _stitch(task: StitchTask, attempt: int, check: Check) -> MergeResult:
     return result
 
 
-def _attempt_output(task: MergeTask | StitchTask, attempt: int) -> str:
+def _attempt_output(task: MergeTask | StitchTask, attempt: str) -> str:
     """Return the output path of this task attempt, so that a second attempt never finds the first one's file."""
     return f"{task.output}.{attempt}"
 
