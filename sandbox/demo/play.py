@@ -103,9 +103,10 @@ class Play:
         """Compact both tables while the reader reads."""
         with self._story.step(
             "kubectl apply: compact table_txn_001 (Minor) and try_it (Major)",
-            f"""The controller creates a Job for each. The Job's pod is a Spark driver, and the second one also
-            requests an executor pod. The drivers write the merged files to a staging folder, record in a
-            CompactionCleanup what becomes obsolete, and {self._telling.publishing}""",
+            f"""The controller creates a Job for each. The Job's pod is the driver. The first one does its small work
+            itself. The second one's resource asks for an executor, so it starts Spark. The drivers write the merged
+            files to a staging folder, record in a CompactionCleanup what becomes obsolete, and
+            {self._telling.publishing}""",
         ):
             self._apply(*FIRST)
             self._stage.compactions.wait_executor()

@@ -13,6 +13,8 @@ from sandbox.harness.tables import HiveTable, HudiTable
 from sandbox.harness.wait import wait_until
 
 SMALL_SPARK = {"driver": {"cores": 1, "memory": "512m"}}
+ONE_EXECUTOR = {**SMALL_SPARK, "executors": {"instances": 1, "cores": 1, "memory": "512m"}}
+"""It lets Spark do even the smallest work, which a driver otherwise does itself."""
 
 
 class UnexpectedEndError(AssertionError):

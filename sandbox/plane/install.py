@@ -58,7 +58,8 @@ def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, 
 def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "warehouses": [{"name": WAREHOUSE, "namespaces": [NAMESPACE], **warehouse}],
-        "profiles": [{"name": "default", "sparkConf": LOOPBACK}],
+        # There is no node to run executors on.
+        "profiles": [{"name": "default", "sparkConf": LOOPBACK, "maxAutoExecutors": 0}],
         "cleanup": {"interval": "500ms"},
         **more,
     }

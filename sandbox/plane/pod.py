@@ -1,22 +1,17 @@
 """What makes a local process believe that it is a pod: the product's own command line, told where things lie here."""
 
+import math
+
 import kubernetes.config.incluster_config as incluster
 
 from compaction_operator import cli
 from compaction_operator.controller import app as controller
 from compaction_operator.driver import main as driver
-from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.merge import placement
 from sandbox.plane.processes import Launch
 
 SPARK_VARIABLE = "PLANE_SPARK"
-"""Environment variable: `no` lets a driver do the tasks itself, one after another, without starting Spark."""
-
-
-class InProcessRunner(LocalRunner):
-    """Takes the place of Spark: the same tasks, in the driver."""
-
-    def close(self) -> None:
-        """Nothing was started."""
+"""Environment variable: `no` lets a driver do all tasks itself, however large; `yes` lets Spark do even the small."""
 
 
 def move_in(launch: Launch) -> None:
@@ -25,8 +20,7 @@ def move_in(launch: Launch) -> None:
     incluster.SERVICE_CERT_FILENAME = str(launch.secrets / "ca.crt")
     driver.TERMINATION_MESSAGE_PATH = str(launch.termination_message)  # type: ignore[attr-defined]
     controller.LIVENESS = f"http://127.0.0.1:{launch.port}/healthz"
-    if launch.environment.get(SPARK_VARIABLE) == "no":
-        driver.SparkRunner = lambda _start, **_options: InProcessRunner()  # type: ignore[attr-defined, assignment]
+    placement.LOCAL_SECONDS = -1.0 if launch.environment.get(SPARK_VARIABLE) == "yes" else math.inf
 
 
 def run(launch: Launch) -> None:

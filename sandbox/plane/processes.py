@@ -14,7 +14,14 @@ from pathlib import Path
 from sandbox.harness.wait import wait_until
 
 END_SECONDS = 10.0
-PRELOADED = ("compaction_operator.driver.main", "compaction_operator.controller.app", "compaction_operator.cli")
+PRELOADED = (
+    "compaction_operator.driver.main",
+    "compaction_operator.controller.app",
+    "compaction_operator.cli",
+    "compaction_operator.storage.s3",
+    "compaction_operator.storage.hdfs",
+)
+"""What most of the processes import; the last two only once they use such a store."""
 _PR_SET_PDEATHSIG = 1
 
 _context = get_context("forkserver")

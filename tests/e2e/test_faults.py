@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from sandbox.harness import expected
-from sandbox.harness.compactions import SMALL_SPARK
+from sandbox.harness.compactions import ONE_EXECUTOR
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
 from sandbox.harness.wait import wait_until
@@ -104,10 +104,13 @@ def test_the_controller_is_killed_while_a_cleanup_waits(scene: Scene, stage: Sta
 
 
 def test_the_driver_is_killed_while_it_starts(scene: Scene) -> None:
-    """Its pod was deleted, so the attempt does not count as failed; after a pause the next one does the work."""
+    """Its pod was deleted, so the attempt does not count as failed; after a pause the next one does the work.
+
+    Spark gives the test the seconds that it needs.
+    """
     table = scene.table(TABLE_TXN_001)
     rows = scene.warehouse.rows(table)
-    compaction = scene.compact(table, "Major", retry=SOON)
+    compaction = scene.compact(table, "Major", retry=SOON, spark=ONE_EXECUTOR)
     scene.kill_pods(scene.namespace, scene.wait_driver(compaction))
     status = scene.compactions.wait_succeeded(compaction, timeout=MOST)
     assert (status.attempt, status.failed_attempts) == (2, 0)
@@ -147,7 +150,7 @@ def doomed(scene: Scene) -> Callable[[], tuple[HiveTable, str]]:
 
     def apply() -> tuple[HiveTable, str]:
         table = scene.table(TABLE_TXN_001)
-        spark = {**SMALL_SPARK, "profile": BROKEN}
+        spark = {**ONE_EXECUTOR, "profile": BROKEN}
         return table, scene.compact(table, "Minor", spark=spark, retry={"maxAttempts": 2, "backoff": "2s"})
 
     return apply

@@ -531,6 +531,7 @@ BAD_COMPACTIONS = [
     ("spark.driver.memory", "1GB", "spec.spark.driver.memory"),
     ("spark.executors.cores", 0, "spec.spark.executors.cores"),
     ("spark.executors.instances", -1, "spec.spark.executors.instances"),
+    ("spark.executors.instances", "auto", "spec.spark.executors.instances"),
     ("retry.maxAttempts", 0, "spec.retry.maxAttempts"),
     ("retry.backoff", "11m", "spec.retry.backoff"),
     ("deadline", "6 hours", "spec.deadline"),

@@ -34,4 +34,5 @@ def test_a_running_compaction_says_how_far_it_is(scene: Scene) -> None:
     done = scene.compactions.wait_succeeded(compaction).progress
     assert done
     assert done.bytes_done == done.bytes_total > 0
+    assert (done.execution or "").endswith("done in the driver")
     assert column(scene, compaction) == done.summary == "1/1 partitions, 100%"

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 from sandbox.harness import expected
+from sandbox.harness.compactions import ONE_EXECUTOR
 from sandbox.harness.tables import FIXTURES, TABLE_TXN_001, TRY_IT, HiveTable, fourth_write
 
 from tests.e2e.scene import Scene
 
 MANY = 360.0
 """Seconds for a compaction beside all the others."""
-EXECUTOR = {
-    "driver": {"cores": 1, "memory": "512m"},
-    "executors": {"instances": 1, "cores": 1, "memory": "512m"},
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ def seeds(shared_scene: Scene) -> dict[str, Seed]:
     scene.warehouse.writer.write(tables["updated"], fourth_write())
     rows = {name: scene.warehouse.rows(table) for name, table in tables.items()}
     applied = {name: scene.compact(tables[name], "Minor") for name in ("chain", "updated", "blog_minor")}
-    applied["blog_major"] = scene.compact(tables["blog_major"], "Major", spark=EXECUTOR)
+    applied["blog_major"] = scene.compact(tables["blog_major"], "Major", spark=ONE_EXECUTOR)
     applied["major"] = scene.compact(tables["major"], "Major")
     applied["one_partition"] = scene.compact(tables["one_partition"], "Major", partitions=["prt='p1'"])
     return {name: Seed(tables[name], rows[name], applied[name]) for name in applied}

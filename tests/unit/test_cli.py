@@ -223,6 +223,16 @@ def test_a_schema_or_size_that_does_not_fit_changes_nothing(
     assert tree(three_inserts) == before
 
 
+LOADED_WHEN_USED = {"boto3", "hdfs_native", "kopf", "kubernetes", "py4j", "pyspark"}
+"""Libraries that take a tenth of a second or more, or tens of megabytes."""
+
+
+def test_a_drivers_start_loads_no_library_that_it_may_not_need() -> None:
+    code = "import sys, compaction_operator.cli, compaction_operator.driver.main; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not LOADED_WHEN_USED & set(ended.stdout.split())
+
+
 DRIVER_THAT_ABORTS = """
 import atexit, os, sys
 import compaction_operator.driver.main as driver

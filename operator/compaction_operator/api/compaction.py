@@ -1,8 +1,9 @@
 """`TableCompaction`: what to compact, how to compact it, and its state."""
 
 from enum import StrEnum
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from compaction_operator.api.conditions import Condition, Message
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
@@ -119,12 +120,25 @@ class DriverResources(ReadModel):
     memory: str = "1g"
 
 
-class ExecutorResources(ReadModel):
-    """The executor pods. With no instances, the driver does the work itself."""
+AUTO: Final = "Auto"
 
-    instances: int = 0
+Instances = Annotated[
+    int | Literal["Auto"], WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": f"^{AUTO}$"})
+]
+"""A number of executors, or Auto."""
+
+
+class ExecutorResources(ReadModel):
+    """The executor pods. With 0 instances the driver does all work itself; with Auto it decides by its plan."""
+
+    instances: Instances = AUTO
     cores: int = 1
     memory: str = "1g"
+
+    @property
+    def asked(self) -> int:
+        """The number of executors that the compaction asks for; 0 with Auto, which leaves it to the driver."""
+        return 0 if self.instances == AUTO else self.instances
 
 
 class SparkOptions(ReadModel):
@@ -192,11 +206,11 @@ class ProgressStatus(Progress):
     @classmethod
     def of(cls, progress: Progress, *, at: str) -> "ProgressStatus":
         """Return the status of a progress, last updated `at` an RFC 3339 time."""
-        return cls(**progress.numbers(), summary=str(progress), last_update_time=at)
+        return cls(**progress.fields(), summary=str(progress), last_update_time=at)
 
     def shows(self, progress: Progress) -> bool:
         """Whether this status shows that progress."""
-        return self.numbers() == progress.numbers()
+        return self.fields() == progress.fields()
 
 
 class Why(ReadModel):

@@ -184,7 +184,10 @@ class Warehouse(Model):
 
 
 class SparkProfile(Model):
-    """The code and settings of a job's pods. Only the administrator may choose them."""
+    """The code and settings of a job's pods. Only the administrator may choose them.
+
+    `max_auto_executors` limits the executors of a compaction that leaves their number to the driver.
+    """
 
     name: str
     image: str
@@ -196,6 +199,7 @@ class SparkProfile(Model):
     driver_cpu_request: str | None = None
     executor_cpu_request: str | None = None
     task_memory: Size = 512 * 1024**2
+    max_auto_executors: int = Field(default=4, ge=0)
 
 
 class CleanupSettings(Model):

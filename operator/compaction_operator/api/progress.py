@@ -1,7 +1,10 @@
 """Progress of a running compaction, as reported by its driver."""
 
+from typing import Any
+
 from pydantic import Field
 
+from compaction_operator.api.conditions import Message
 from compaction_operator.api.model import ReadModel
 
 ANNOTATION_PROGRESS = "compaction.dev/progress"
@@ -12,12 +15,16 @@ LARGEST = 2**63 - 1
 
 
 class Progress(ReadModel):
-    """Progress of a whole compaction. Bytes count input files and advance within a partition."""
+    """Progress of a whole compaction. Bytes count input files and advance within a partition.
+
+    `execution` says where the current batch is merged, and why; None for a Hudi table.
+    """
 
     partitions_done: int = Field(default=0, ge=0, le=LARGEST)
     partitions_total: int = Field(default=0, ge=0, le=LARGEST)
     bytes_done: int = Field(default=0, ge=0, le=LARGEST)
     bytes_total: int = Field(default=0, ge=0, le=LARGEST)
+    execution: Message | None = None
 
     @property
     def percent(self) -> int:
@@ -36,10 +43,10 @@ class Progress(ReadModel):
         partitions = f"{self.partitions_done}/{self.partitions_total} partitions"
         return f"{partitions}, {self.percent}%" if self.partitions_total else partitions
 
-    def numbers(self) -> dict[str, int]:
+    def fields(self) -> dict[str, Any]:
         """Return the fields of Progress alone, without those of a subclass."""
         return {name: getattr(self, name) for name in Progress.model_fields}
 
     def completed(self) -> "Progress":
         """Return the same progress as completed."""
-        return Progress(**self.numbers() | {"partitions_done": self.partitions_total, "bytes_done": self.bytes_total})
+        return Progress(**self.fields() | {"partitions_done": self.partitions_total, "bytes_done": self.bytes_total})

@@ -22,6 +22,10 @@ class RepeatedRow(JobError):  # noqa: N818 - a verdict on the table
     """Two of the input files hold the same row."""
 
 
+class Unstopped(JobError):  # noqa: N818 - a verdict on the attempt
+    """The attempt must end, but a thread of it still waits for its store, and may write to the staging folders."""
+
+
 def job_error(error: Exception) -> JobError:
     """Convert one of the PARTITION_ERRORS to a JobError; return a JobError unchanged."""
     return error if isinstance(error, JobError) else JobError(_reason(error), str(error))

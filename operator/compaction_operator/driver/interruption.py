@@ -8,14 +8,16 @@ must do nothing else.
 import signal
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, wait
 from types import FrameType
 from typing import TypeVar
 
+from compaction_operator import orc
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 
 STEP_SECONDS = 0.5
-"""The interval at which a pause checks for SIGTERM."""
+"""The interval at which what waits checks for SIGTERM."""
 
 
 T = TypeVar("T")
@@ -44,9 +46,15 @@ def check() -> None:
 
 def checked(items: Iterable[T]) -> Iterator[T]:
     """Yield the items; raises JobError (Interrupted) before the next one after SIGTERM."""
-    for item in items:
+    return orc.checked(items, check)
+
+
+def awaited(future: Future[T]) -> T:
+    """Return the result of a future, or raise its error; raises JobError (Interrupted) soon after SIGTERM instead."""
+    check()
+    while wait([future], timeout=STEP_SECONDS).not_done:
         check()
-        yield item
+    return future.result()
 
 
 def pause(seconds: float) -> None:

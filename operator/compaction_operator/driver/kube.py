@@ -4,8 +4,6 @@ import json
 from functools import cached_property
 from typing import Any
 
-import kubernetes
-
 from compaction_operator.api import cleanup as api
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.progress import ANNOTATION_PROGRESS
@@ -22,12 +20,19 @@ REFUSED_CONTENT = frozenset({400, 413, 422})
 """Statuses with which an API server refuses a resource's content: malformed, too large, or invalid."""
 
 
+def _kubernetes() -> Any:
+    """Return the module of the client. NB: its models take 0.2 s and 40 MB to import, so not before it is used."""
+    import kubernetes  # noqa: PLC0415 - see above
+
+    return kubernetes
+
+
 class KubernetesJournals:
     """Journals in the Kubernetes API. The driver's rights: create and get."""
 
     def __init__(self) -> None:
-        kubernetes.config.load_incluster_config()
-        self._api = kubernetes.client.CustomObjectsApi()
+        _kubernetes().config.load_incluster_config()
+        self._api = _kubernetes().client.CustomObjectsApi()
 
     def create(self, namespace: str, body: dict[str, Any]) -> bool:
         """Create the resource; return False when a resource of that name already exists.
@@ -45,7 +50,7 @@ class KubernetesJournals:
                 field_validation="Strict",
                 _request_timeout=JOURNAL_TIMEOUT_SECONDS,
             )
-        except kubernetes.client.ApiException as error:
+        except _kubernetes().client.ApiException as error:
             if error.status == 409:
                 return False
             # NB: the exception's own text includes headers and the body: too long for a condition.
@@ -72,24 +77,24 @@ def _message_of(body: Any) -> str:
 
 def _client_without_retries() -> Any:
     """Return an API client for calls that the caller repeats: retries would multiply the wait for a hanging server."""
-    configuration = kubernetes.client.Configuration()
-    kubernetes.config.load_incluster_config(client_configuration=configuration)
+    configuration = _kubernetes().client.Configuration()
+    _kubernetes().config.load_incluster_config(client_configuration=configuration)
     configuration.retries = False
-    return kubernetes.client.ApiClient(configuration)
+    return _kubernetes().client.ApiClient(configuration)
 
 
 class KubernetesLeases:
     """Leases in the Kubernetes API. The driver's rights: create, get and update."""
 
     def __init__(self, namespace: str) -> None:
-        self._api = kubernetes.client.CoordinationV1Api(_client_without_retries())
+        self._api = _kubernetes().client.CoordinationV1Api(_client_without_retries())
         self._namespace = namespace
 
     def read(self, name: str) -> Any:
         """Return the lease of that name, or None when it does not exist."""
         try:
             return self._api.read_namespaced_lease(name, self._namespace, _request_timeout=LEASE_TIMEOUT_SECONDS)
-        except kubernetes.client.ApiException as error:
+        except _kubernetes().client.ApiException as error:
             if error.status == 404:
                 return None
             raise
@@ -117,5 +122,5 @@ class OwnPod:
         self._api.patch_namespaced_pod(self._name, self._namespace, body, _request_timeout=PROGRESS_TIMEOUT_SECONDS)
 
     @cached_property
-    def _api(self) -> kubernetes.client.CoreV1Api:
-        return kubernetes.client.CoreV1Api(_client_without_retries())
+    def _api(self) -> Any:
+        return _kubernetes().client.CoreV1Api(_client_without_retries())

@@ -5,7 +5,7 @@ It reads a request from the environment, runs one compaction and writes the resu
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -29,10 +29,9 @@ from compaction_operator.driver.hive.hive3 import Hive3
 from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.protocol import HiveProtocol
-from compaction_operator.driver.hudi import setup as hudi_driver
-from compaction_operator.driver.hudi.lease import table_lease
 from compaction_operator.driver.kube import KubernetesJournals, KubernetesLeases, OwnPod
-from compaction_operator.driver.merge.runner import SparkRunner
+from compaction_operator.driver.merge.placement import EXECUTOR_WAIT_SECONDS, Limits
+from compaction_operator.driver.merge.runner import PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import task_bytes
 from compaction_operator.driver.progress import ProgressReporter
 from compaction_operator.driver.spark import hudi_session, slots, spark_context
@@ -86,6 +85,9 @@ def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+    from compaction_operator.driver.hudi import setup as hudi_driver  # noqa: PLC0415 - a Hive table needs none of it
+    from compaction_operator.driver.hudi.lease import table_lease  # noqa: PLC0415
+
     job = hudi_driver.prepare(request, _hudi_location(request))
     jars = hudi_driver.jars(job, environment)
     store = hadoop(job.table.location, request.warehouse.stores, environment)
@@ -109,7 +111,7 @@ def _hudi_location(request: JobRequest) -> str:
 
 
 def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Resolve the table, then compact it with Spark.
+    """Resolve the table, then compact it in this process or, if it is larger, with Spark.
 
     SIGTERM stops a Hive compaction at the next safe point. A Hudi job still ends immediately.
     """
@@ -125,18 +127,27 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
         attempt = DriverContext(client, request, pod_uid, identity_of(resolved.table), resolved.table.row_type)
         journal = Journal(KubernetesJournals(), attempt)
-        with closing(_spark_runner(request, environment)) as runner:
-            report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
-            compaction = HiveCompaction(protocol_of(attempt), runner=runner, report=report)
-            return compaction.run(targets, journal, refused=refused)
+        protocol = protocol_of(attempt)
+        report = ProgressReporter(OwnPod(request.namespace, environment["POD_NAME"]).annotate)
+        batches = -(-len(targets) // protocol.batch_partitions)
+        limits = Limits(request.spark.executors, most=request.profile.max_auto_executors, batches=batches)
+        with closing(_runner(request, environment, limits, tell=report.tell)) as runner:
+            return HiveCompaction(protocol, runner=runner, report=report).run(targets, journal, refused=refused)
 
 
-def _spark_runner(request: JobRequest, environment: Mapping[str, str]) -> SparkRunner:
-    return SparkRunner(
-        lambda: spark_context(request, environment),
-        slots=slots(request),
-        task_bytes=task_bytes(request.profile.task_memory),
-    )
+def _runner(
+    request: JobRequest, environment: Mapping[str, str], limits: Limits, *, tell: Callable[[str], None]
+) -> PlacedRunner:
+    def spark(executors: int) -> SparkRunner:
+        chosen = executors > 0 and not request.spark.executors.asked
+        return SparkRunner(
+            lambda: spark_context(request, environment, executors=executors),
+            slots=slots(request, executors=executors),
+            task_bytes=task_bytes(request.profile.task_memory),
+            patience=EXECUTOR_WAIT_SECONDS if chosen else None,
+        )
+
+    return PlacedRunner(limits, spark=spark, tell=tell)
 
 
 def _write_termination_message(result: DriverResult) -> None:

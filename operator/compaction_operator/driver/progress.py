@@ -93,6 +93,7 @@ class ProgressReporter:
         self._later = later
         self._lock = threading.Lock()
         self._newest: Progress | None = None
+        self._execution: str | None = None
         self._reported: Progress | None = None
         self._due = ticks()
         self._waiting = False
@@ -103,10 +104,15 @@ class ProgressReporter:
         `at_once` skips the pause: a batch has ended. Never raises, since no data depends on a report.
         """
         with self._lock:
-            self._newest = progress
+            self._newest = progress.model_copy(update={"execution": self._execution})
             if at_once:
                 self._due = self._ticks()
             self._report_when_due()
+
+    def tell(self, execution: str) -> None:
+        """Say with all further progress where the work is done, and why."""
+        with self._lock:
+            self._execution = execution
 
     def _wake(self) -> None:
         with self._lock:
@@ -127,6 +133,6 @@ class ProgressReporter:
         self._reported, self._due = progress, self._ticks() + PAUSE_SECONDS
         log.info("progress: %s (%d of %d bytes)", progress, progress.bytes_done, progress.bytes_total)
         try:
-            self._annotate(progress.model_dump_json(by_alias=True))
+            self._annotate(progress.model_dump_json(by_alias=True, exclude_none=True))
         except Exception as error:
             log.debug("progress not annotated: %s", error)

@@ -25,14 +25,17 @@ LISTS = {
 """Settings whose values are lists, and what separates them. The driver appends its own values to the profile's."""
 
 
-def spark_context(request: JobRequest, environment: Mapping[str, str]) -> Any:
-    """Start Spark with the request's profile and sizes and return its SparkContext."""
-    return _session(request.job, spark_settings(request, environment)).sparkContext
+def spark_context(request: JobRequest, environment: Mapping[str, str], *, executors: int) -> Any:
+    """Start Spark with the request's profile and sizes and so many executors; return its SparkContext."""
+    return _session(request.job, spark_settings(request, environment, executors=executors)).sparkContext
 
 
 def hudi_session(request: JobRequest, environment: Mapping[str, str], jars: Iterable[Path], hadoop: Hadoop) -> Any:
-    """Start Spark with Hudi's jars in its JVM and return its SparkSession, a context manager that stops it."""
-    settings = spark_settings(request, environment)
+    """Start Spark with Hudi's jars in its JVM and return its SparkSession, a context manager that stops it.
+
+    It has executors only if the compaction asks for a number: what Hudi has to merge is known only once Spark runs.
+    """
+    settings = spark_settings(request, environment, executors=request.spark.executors.asked)
     os.environ.update(hadoop.environment)
     session = _session(request.job, settings | hudi_settings(jars, settings, hadoop))
     if hadoop.authorities:
@@ -62,16 +65,19 @@ def _session(name: str, settings: Mapping[str, str]) -> Any:
     return builder.getOrCreate()
 
 
-def spark_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark configuration: the profile's own settings, overridden by the mandatory ones."""
+def spark_settings(request: JobRequest, environment: Mapping[str, str], *, executors: int) -> dict[str, str]:
+    """Return the Spark configuration: the profile's own settings, overridden by the mandatory ones.
+
+    With 0 executors, tasks run in the driver's pod.
+    """
     settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"} | request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.driver.memory": request.spark.driver.memory}
     settings |= _kerberos_settings(request, settings)
-    if request.spark.executors.instances == 0:
+    if executors == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
-    return settings | _executor_settings(request, environment)
+    return settings | _executor_settings(request, environment, executors)
 
 
 def _kerberos_settings(request: JobRequest, settings: Mapping[str, str]) -> dict[str, str]:
@@ -87,10 +93,9 @@ def _kerberos_settings(request: JobRequest, settings: Mapping[str, str]) -> dict
     return {name: f"{settings.get(name, '')} {option}".strip() for name in names}
 
 
-def slots(request: JobRequest) -> int:
+def slots(request: JobRequest, *, executors: int) -> int:
     """Return the number of Spark tasks that run concurrently."""
-    executors = request.spark.executors
-    return executors.instances * executors.cores or request.spark.driver.cores
+    return executors * request.spark.executors.cores or request.spark.driver.cores
 
 
 def _python_mib(request: JobRequest) -> int:
@@ -98,7 +103,7 @@ def _python_mib(request: JobRequest) -> int:
     return PYTHON_MIB + request.spark.executors.cores * -(-request.profile.task_memory // 1024**2)
 
 
-def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+def _executor_settings(request: JobRequest, environment: Mapping[str, str], instances: int) -> dict[str, str]:
     executors = request.spark.executors
     template = Path(tempfile.mkdtemp(prefix="executor-")) / "template.yaml"
     template.write_text(yaml.safe_dump(executor_template(request)))
@@ -106,7 +111,7 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str]) -> d
         "spark.master": "k8s://https://kubernetes.default.svc",
         "spark.driver.host": environment["POD_IP"],
         "spark.driver.bindAddress": environment["POD_IP"],
-        "spark.executor.instances": str(executors.instances),
+        "spark.executor.instances": str(instances),
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.namespace": request.namespace,

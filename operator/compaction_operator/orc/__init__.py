@@ -3,6 +3,7 @@
 from compaction_operator.orc.merge.engine import merge_bucket
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
+    Check,
     EventKind,
     InputFile,
     KeyRange,
@@ -10,6 +11,8 @@ from compaction_operator.orc.merge.events import (
     MergeTask,
     OriginalRows,
     RowId,
+    checked,
+    unchecked,
 )
 from compaction_operator.orc.merge.sketch import FileSketch, StripeSketch, sketch
 from compaction_operator.orc.merge.stitch import stitch_parts
@@ -18,6 +21,7 @@ from compaction_operator.orc.spec import OrcError, RepeatedRowError
 
 __all__ = [
     "DEFAULT_TASK_MEMORY",
+    "Check",
     "EventKind",
     "FileSketch",
     "InputFile",
@@ -29,10 +33,12 @@ __all__ = [
     "RepeatedRowError",
     "RowId",
     "StripeSketch",
+    "checked",
     "count_rows",
     "merge_bucket",
     "sketch",
     "stitch_parts",
+    "unchecked",
     "verify_output",
     "verify_stitched",
 ]

@@ -71,7 +71,7 @@ def test_rows_that_were_not_read_are_missed_before_anything_is_published(
 ) -> None:
     """H18: what is read is masked, here by a snapshot that hides a row of a valid write id."""
 
-    def masked(task: MergeTask) -> MergeResult:
+    def masked(task: MergeTask, **_: object) -> MergeResult:
         return merge_bucket(replace(task, write_ids=f"d.t:2:{2**63 - 1}::"))
 
     monkeypatch.setattr(runner, "merge_bucket", masked)

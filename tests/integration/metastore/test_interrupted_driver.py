@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -19,7 +20,9 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import REQUEST_VARIABLE, WAITING_REASONS, DriverResult, JobRequest, Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver import main as driver
+from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.orc import Check
 from compaction_operator.storage import LocalStorage
 from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import REQUEST, Store
@@ -29,11 +32,6 @@ FIRST_HALF = "delta_0000001_0000005"
 GRACE_SECONDS = 60
 
 
-class Local(LocalRunner):
-    def close(self) -> None:
-        """There is no Spark."""
-
-
 def told(here: Path) -> None:
     """Say that the moment has come, and go on when the signal has."""
     here.touch()
@@ -41,7 +39,7 @@ def told(here: Path) -> None:
 
 
 def drive(request: str, message: Path, here: Path, moment: str) -> None:
-    """Be a driver's process, without Kubernetes and Spark, to which the signal comes at that moment."""
+    """Be a driver's process, without Kubernetes, to which the signal comes at that moment."""
     tasks, publish = LocalRunner.run, LocalStorage.publish
 
     def run(self: LocalRunner, *arguments: Any) -> Any:
@@ -57,6 +55,14 @@ def drive(request: str, message: Path, here: Path, moment: str) -> None:
             if Path(target).name == FIRST_HALF:
                 told(here)
 
+    def merging(*arguments: Any, check: Check, **more: Any) -> None:
+        here.touch()
+        while True:
+            check()
+            time.sleep(0.05)
+
+    if moment == "merging":
+        runner.merge_bucket = merging  # type: ignore[attr-defined, assignment]
     if moment == "merged":
         LocalRunner.run = run  # type: ignore[method-assign, assignment]
     if moment == "between the renames":
@@ -65,7 +71,6 @@ def drive(request: str, message: Path, here: Path, moment: str) -> None:
     for name, stand_in in {
         "KubernetesJournals": lambda: store,
         "OwnPod": lambda *_: SimpleNamespace(annotate=lambda *_: None),
-        "_spark_runner": lambda *_: Local(),
         "TERMINATION_MESSAGE_PATH": str(message),
     }.items():
         setattr(driver, name, stand_in)
@@ -109,7 +114,7 @@ def require_nothing_left(table: FixtureTable, *partitions: str) -> None:
     assert [name for name in left if name.startswith("_compaction")] == []
 
 
-@pytest.mark.parametrize("moment", ["merged", "journal"])
+@pytest.mark.parametrize("moment", ["merging", "merged", "journal"])
 def test_an_interrupted_driver_leaves_nothing_and_is_not_counted(
     moment: str, three_inserts: FixtureTable, server: MetastoreServer, tmp_path: Path
 ) -> None:

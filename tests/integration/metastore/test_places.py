@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,25 +14,18 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.metastore import Refused
 from tests.integration.metastore.fixture_table import FixtureTable
-from tests.unit.driver.support import REQUEST, Reports, Store
+from tests.unit.driver.support import REQUEST, Store
 
 Drive = Callable[..., DriverResult]
 
 
 @pytest.fixture
 def drive(server: MetastoreServer, monkeypatch: pytest.MonkeyPatch) -> Drive:
-    """Run the driver's program on a table, with its tasks in this process and its journals in a dictionary."""
-
-    class Runner(LocalRunner):
-        def close(self) -> None: ...
-
+    """Run the driver's program on a table, with its journals in a dictionary."""
     monkeypatch.setattr(driver, "KubernetesJournals", Store)
-    monkeypatch.setattr(driver, "_spark_runner", lambda *_: Runner())
-    monkeypatch.setattr(driver, "ProgressReporter", lambda _: Reports())
-    monkeypatch.setattr(driver, "OwnPod", lambda *_: type("Pod", (), {"annotate": None}))
+    monkeypatch.setattr(driver, "OwnPod", lambda *_: SimpleNamespace(annotate=lambda _: None))
 
     def run(table: FixtureTable, *partitions: str, locations: tuple[str, ...] = ()) -> DriverResult:
         metastore = REQUEST.warehouse.metastore.model_copy(update={"uris": (server.uri,), "timeout": 20.0})

@@ -24,7 +24,7 @@ def read(place):
 
 place = sys.argv[1]
 assert read(place) == b"rows"
-spark = spark_context(JobRequest.model_validate_json(os.environ[REQUEST_VARIABLE]), os.environ)
+spark = spark_context(JobRequest.model_validate_json(os.environ[REQUEST_VARIABLE]), os.environ, executors=0)
 assert spark.parallelize([place]).map(read).collect() == [b"rows"]
 print(spark.getConf().toDebugString())
 print(spark._jvm.System.getProperties().toString())

@@ -165,9 +165,9 @@ def _observe_files(observer: Observer) -> None:
     os.open = observed_open
     task = runner._run
 
-    def observed_task(piece: Any, attempt: int) -> Any:
+    def observed_task(piece: Any, *args: Any, **options: Any) -> Any:
         with observer.step(f"task {_short(piece.output, None)}"):
-            return task(piece, attempt)
+            return task(piece, *args, **options)
 
     runner._run = observed_task  # type: ignore[assignment]
 

@@ -257,18 +257,19 @@ def executor(driver: str) -> dict[str, Any]:
 
 @runs
 async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
-    """By its own ones: others of the namespace may wait, too."""
-    box = Sandbox()
-    executors = {"executors": {"instances": 2}}
-    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
-    await box.start()
-    box.kube.report(job(), Progress(partitions_total=3))
-    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
-    box.kube.executors = [executor("stranger"), executor("driver")]
-    await box.pass_time(3600)
-    said = condition(box.compaction())
-    assert said["reason"] == "DeadlineExceeded"
-    assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
+    """By its own ones: others of the namespace may wait, too. With Auto it may have some."""
+    for instances in (2, "Auto"):
+        box = Sandbox()
+        executors = {"executors": {"instances": instances}}
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+        await box.start()
+        box.kube.report(job(), Progress(partitions_total=3))
+        box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+        box.kube.executors = [executor("stranger"), executor("driver")]
+        await box.pass_time(3600)
+        said = condition(box.compaction())
+        assert said["reason"] == "DeadlineExceeded"
+        assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
 
 
 @runs

@@ -247,7 +247,7 @@ def test_resources_and_placement_come_from_spec_and_profile() -> None:
     plain = pod_spec(spark={"driver": {"cores": 3, "memory": "1g"}})
     assert plain["containers"][0]["resources"] == {
         "requests": {"cpu": "3", "memory": "1536Mi"},
-        "limits": {"memory": f"{1536 + 3 * 512}Mi"},
+        "limits": {"memory": f"{1536 + 4 * 512}Mi"},
     }
     toleration = {"key": "batch", "operator": "Exists"}
     profile = CONFIG.profiles[0].model_copy(
@@ -260,9 +260,15 @@ def test_resources_and_placement_come_from_spec_and_profile() -> None:
 
 
 def test_a_driver_that_only_directs_executors_has_no_tasks_to_hold_anything_for() -> None:
-    """Without executors, each of its cores runs one task at a time."""
+    """Without executors, each of its cores runs one task at a time, after one in the driver's process.
+
+    With Auto it may come to that.
+    """
     plain = pod_spec(spark={"driver": {"cores": 3, "memory": "1g"}, "executors": {"instances": 2}})
     assert plain["containers"][0]["resources"]["limits"] == {"memory": "1536Mi"}
+    for instances in (0, "Auto"):
+        alone = pod_spec(spark={"driver": {"cores": 3, "memory": "1g"}, "executors": {"instances": instances}})
+        assert alone["containers"][0]["resources"]["limits"] == {"memory": f"{1536 + 4 * 512}Mi"}
 
 
 def test_manifest_is_json() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import kubernetes
 import pytest
 
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import AUTO, CompactionType, ExecutorResources, SparkOptions
 from compaction_operator.api.request import FINAL_REASONS, REQUEST_VARIABLE, DriverResult, Reason
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.journal import JournalRefused
 from compaction_operator.driver.kube import KubernetesJournals
+from compaction_operator.driver.merge.placement import EXECUTOR_WAIT_SECONDS, Limits
 from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, Refused, Resolved, Table
 from tests.support.metastore import FakeMetastore, serving
 
@@ -30,6 +31,21 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.touch()
     monkeypatch.setattr(driver, "TERMINATION_MESSAGE_PATH", str(path))
     return path
+
+
+@pytest.mark.parametrize(
+    ("instances", "executors", "patience"),
+    [(AUTO, 2, EXECUTOR_WAIT_SECONDS), (AUTO, 0, None), (2, 2, None)],
+)
+def test_only_executors_that_the_driver_chose_are_given_up(
+    instances: object, executors: int, patience: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction that asks for a number gets it, or waits until its deadline."""
+    asked = SparkOptions(executors=ExecutorResources.model_validate({"instances": instances}))
+    monkeypatch.setattr(driver, "SparkRunner", lambda *_, **settings: settings["patience"])
+    limits = Limits(asked.executors, most=4)
+    placed = driver._runner(REQUEST.model_copy(update={"spark": asked}), {}, limits, tell=lambda _: None)
+    assert placed._start(executors) == patience  # type: ignore[comparison-overlap]
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, end: DriverResult | Exception) -> None:

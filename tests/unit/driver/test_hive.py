@@ -19,7 +19,7 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import WAITING_REASONS, DriverResult, Reason
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
-from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive import hive3, overlaps, pair
 from compaction_operator.driver.hive import older_snapshots as older
@@ -1058,6 +1058,23 @@ def test_an_interrupted_driver_begins_no_further_publication_and_leaves_no_stagi
     assert (error.reason, error.reason in WAITING_REASONS) == (Reason.INTERRUPTED, True)
     assert [names(place) for place in places] == [{"base_0000003"}, set()]
     assert locks.held == 0
+
+
+def test_a_driver_whose_task_still_writes_leaves_its_staging_to_the_controller(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that keeps the task waiting would not answer the removal either. The locks are released at once."""
+
+    class Hanging(LocalRunner):
+        def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+            raise Unstopped(Reason.INTERRUPTED, "bucket_00000 is still being written")
+
+    monkeypatch.setattr(hive, "retire", lambda *_: pytest.fail("the store is asked"))
+    locks = Held()
+    with pytest.raises(JobError) as caught:
+        run(*places, locks=locks, runner=Hanging())
+    assert (caught.value.reason, locks.held) == (Reason.INTERRUPTED, 0)
+    assert [len([name for name in names(place) if name.startswith("_compaction_")]) for place in places] == [1, 1]
 
 
 def test_an_interrupted_driver_does_not_assemble_the_rest_of_its_batch(

@@ -95,6 +95,12 @@ def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:
         prepare(request(metadata_table=True).model_copy(update={"spark": spark}), location)
 
 
+@pytest.mark.parametrize("instances", [0, "Auto"])
+def test_without_a_number_of_executors_the_driver_works_on_the_metadata_table(location: str, instances: Any) -> None:
+    spark = SparkOptions(executors=ExecutorResources(instances=instances))
+    assert prepare(request(metadata_table=True).model_copy(update={"spark": spark}), location)
+
+
 def test_a_kind_of_storage_that_is_not_supported_is_named() -> None:
     with pytest.raises(JobError, match="'gs' is not supported") as caught:
         prepare(request(), "gs://bucket/table")

@@ -98,7 +98,7 @@ def test_a_range_of_keys_that_no_part_covers_is_missed(tmp_path: Path) -> None:
 
 def test_a_part_that_was_left_out_in_the_end_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H18: the results are whole, the file is not."""
-    monkeypatch.setattr(runner, "stitch_parts", lambda parts, output: stitch_parts(parts[1:], output))
+    monkeypatch.setattr(runner, "stitch_parts", lambda parts, output, **_: stitch_parts(parts[1:], output))
     (failed,) = merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], LocalRunner())
     assert "bucket_00000" in str(failed.error)
 

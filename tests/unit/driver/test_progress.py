@@ -107,6 +107,18 @@ def test_what_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["progress: 3/12 partitions, 45% (456 of 1000 bytes)"]
 
 
+def test_where_the_work_is_done_comes_with_all_further_progress() -> None:
+    watch = Watch()
+    watch.reporter.update(progress(1))
+    watch.reporter.tell("12 MB to copy; done in the driver")
+    watch.reporter.update(progress(2), at_once=True)
+    watch.reporter.update(progress(3), at_once=True)
+    assert [json.loads(said).get("execution") for said in watch.said] == [
+        None,
+        *["12 MB to copy; done in the driver"] * 2,
+    ]
+
+
 @pytest.mark.parametrize("error", [kubernetes.client.ApiException(status=403), OSError("no network"), ValueError("x")])
 def test_a_failure_is_no_trouble(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """One debug line, no exception, and no second try before the pause is over."""

@@ -1,8 +1,10 @@
 """Where tasks run: the same outcomes in this process and in Spark, which starts only when there is work."""
 
+import itertools
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +12,24 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
-from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge import runner
-from compaction_operator.driver.merge.runner import LocalRunner, Outcome, SparkRunner
+from compaction_operator.driver.errors import JobError, Unstopped
+from compaction_operator.driver.merge import load, runner, tails
+from compaction_operator.driver.merge.load import REWRITTEN_PER_SECOND, Load
+from compaction_operator.driver.merge.placement import LOCAL_SECONDS, Limits
+from compaction_operator.driver.merge.runner import LocalRunner, Outcome, PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
-from compaction_operator.orc import EventKind, InputFile, MergeResult, MergeTask, OrcError, merge_bucket
+from compaction_operator.orc import (
+    Check,
+    EventKind,
+    InputFile,
+    MergeResult,
+    MergeTask,
+    OrcError,
+    count_rows,
+    merge_bucket,
+)
 from compaction_operator.storage import StorageError
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
@@ -60,7 +74,64 @@ def test_in_this_process(tmp_path: Path) -> None:
     """After each task, the callback gets how much is done."""
     done: list[int] = []
     check(LocalRunner().run(work(tmp_path), done.append))
-    assert done == [100, 200]
+    assert sorted(set(done) - {0}) == [100, 200]
+
+
+def told_to_end(_: int) -> None:
+    raise JobError(Reason.INTERRUPTED, "told to end")
+
+
+class Endless:
+    """A task that comes to a check again and again or, if it `hangs`, never."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
+        self.answer = threading.Event()
+        self.ended = threading.Event()
+        self._hangs = hangs
+        monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+        monkeypatch.setattr(runner, "_merge", self._merge)
+
+    def _merge(self, _task: MergeTask, _attempt: str, check: Check) -> MergeResult:
+        try:
+            while not self.answer.wait(30 if self._hangs else 0.001):
+                check()
+            check()
+        finally:
+            self.ended.set()
+        raise AssertionError("it was not ended")
+
+
+def test_a_driver_that_has_to_end_stops_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task may take longer than Kubernetes waits. Once the runner returns, it writes nothing more."""
+    task = Endless(monkeypatch, hangs=False)
+    with pytest.raises(JobError, match="told to end") as caught:
+        LocalRunner().run(work(tmp_path), told_to_end)
+    assert not isinstance(caught.value, Unstopped)
+    assert task.ended.is_set()
+
+
+def test_a_task_that_waits_for_its_store_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STOP_SECONDS", 0.01)
+    task = Endless(monkeypatch, hangs=True)
+    with pytest.raises(Unstopped, match=r"told to end; .*/0 is still being written") as caught:
+        LocalRunner().run(work(tmp_path), told_to_end)
+    assert caught.value.reason is Reason.INTERRUPTED
+    assert not task.ended.is_set()
+    task.answer.set()
+    assert task.ended.wait(30)
+
+
+def test_a_task_that_ends_while_the_driver_has_to_end_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Endless(monkeypatch, hangs=True)
+
+    def told_as_it_ends(size: int) -> None:
+        task.answer.set()
+        told_to_end(size)
+
+    with pytest.raises(JobError, match="told to end"):
+        LocalRunner().run(work(tmp_path), told_as_it_ends)
 
 
 def test_a_store_that_does_not_answer_is_told_from_a_bad_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +146,13 @@ def test_a_second_attempt_of_a_task_never_meets_the_file_of_the_first(tmp_path: 
     """Spark tries again what an executor was lost with, and may try twice at once: the first may still write."""
     task = work(tmp_path)[0].task
     assert isinstance(task, MergeTask)
-    first, second = _attempt(task, 5), _attempt(task, 6)
+    first, second = _attempt(task, "5"), _attempt(task, "6")
     assert first.output != second.output
     parts = StitchTask(task, (first,))
-    assert _attempt(parts, 7).output != _attempt(parts, 8).output
+    assert _attempt(parts, "7").output != _attempt(parts, "8").output
 
 
-def _attempt(task: MergeTask | StitchTask, number: int) -> MergeResult:
+def _attempt(task: MergeTask | StitchTask, number: str) -> MergeResult:
     result = runner._run(task, number).result
     assert result is not None
     assert Path(result.output).exists()
@@ -115,6 +186,216 @@ def test_spark_is_not_started_for_nothing() -> None:
     idle.close()
 
 
+SMALL, LARGE = Load(), Load(rewritten=10**9)
+
+
+def loaded(directory: Path, load: Load) -> list[SizedTask]:
+    directory.mkdir()
+    return [replace(piece, load=load) for piece in work(directory)]
+
+
+class Starts:
+    """The Sparks that a placed runner started, by their executors, and what it said of each batch."""
+
+    def __init__(self, *contexts: Any, patience: float | None = None) -> None:
+        self.contexts = 0
+        self.executors: list[int] = []
+        self.said: list[str] = []
+        self._contexts = contexts
+        self._patience = patience
+
+    def runner(self, *, instances: object) -> PlacedRunner:
+        limits = Limits(ExecutorResources.model_validate({"instances": instances}), most=4)
+        return PlacedRunner(limits, spark=self._spark, tell=self.said.append)
+
+    def _spark(self, executors: int) -> SparkRunner:
+        self.executors.append(executors)
+        return SparkRunner(self._begin, slots=1, task_bytes=1, patience=self._patience if executors else None)
+
+    def _begin(self) -> Any:
+        self.contexts += 1
+        return self._contexts[self.contexts - 1]
+
+
+def test_small_batches_need_no_spark(tmp_path: Path) -> None:
+    starts = Starts()
+    runner = starts.runner(instances=0)
+    for name in ("first", "second"):
+        check(runner.run(loaded(tmp_path / name, SMALL), lambda _: None))
+    assert runner.run([], lambda _: None) == []
+    runner.close()
+    assert (starts.contexts, starts.executors, len(starts.said)) == (0, [], 2)
+    assert starts.said[0].endswith("done in the driver")
+
+
+def test_one_spark_serves_all_batches_from_the_first_that_needs_it(tmp_path: Path, spark: Any) -> None:
+    starts = Starts(spark)
+    runner = starts.runner(instances=0)
+    for number, size in enumerate([SMALL, LARGE, SMALL, LARGE]):
+        check(runner.run(loaded(tmp_path / str(number), size), lambda _: None))
+    assert (starts.contexts, starts.executors) == (1, [0])
+    assert [said.rpartition("; ")[2] for said in starts.said] == [
+        "done in the driver",
+        "done by Spark in the driver's pod",
+        "done by Spark, which runs already",
+        "done by Spark, which runs already",
+    ]
+
+
+def test_executors_that_are_asked_for_do_small_work_too(tmp_path: Path, spark: Any) -> None:
+    starts = Starts(spark)
+    check(starts.runner(instances=2).run(loaded(tmp_path / "one", SMALL), lambda _: None))
+    assert (starts.contexts, starts.executors) == (1, [2])
+
+
+def test_what_the_driver_has_done_itself_counts_as_measured(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimate may be far too low: the next batch then goes to Spark."""
+    tasks_take(monkeypatch, LOCAL_SECONDS)
+    starts = Starts(spark)
+    placed = starts.runner(instances=0)
+    for name in ("first", "second"):
+        check(placed.run(loaded(tmp_path / name, SMALL), lambda _: None))
+    assert starts.contexts == 1
+
+
+def tasks_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have each task in this process take so long, by its clock."""
+    ticks = itertools.count(0.0, seconds)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+class InProcess:
+    """A SparkContext without a JVM: its one executor is this process."""
+
+    applicationId = "in-process"  # noqa: N815 - Spark's name
+
+    def __init__(self) -> None:
+        self._groups: Sequence[Any] = ()
+        self._function: Callable[[Any], list[Outcome]] = lambda _: []
+
+    def accumulator(self, value: int) -> Any:
+        return SimpleNamespace(value=value, add=lambda _: None)
+
+    def parallelize(self, groups: Sequence[Any], _slices: int) -> "InProcess":
+        self._groups = groups
+        return self
+
+    def flatMap(self, function: Callable[[Any], list[Outcome]]) -> "InProcess":  # noqa: N802 - Spark's name
+        self._function = function
+        return self
+
+    def collect(self) -> list[Outcome]:
+        return [outcome for group in self._groups for outcome in self._function(group)]
+
+    def stop(self) -> None:
+        pass
+
+
+def test_what_takes_the_driver_too_long_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate cannot know all: the first of two tasks took a minute instead of a second."""
+    tasks_take(monkeypatch, 60.0)
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    starts, done = Starts(InProcess()), list[int]()
+    check(starts.runner(instances=0).run(loaded(tmp_path / "one", Load(rewritten=REWRITTEN_PER_SECOND)), done.append))
+    assert starts.executors == [0]
+    assert starts.said[1:] == [
+        "60 s went by in the driver; the 1 task left would take about 60 s more; done by Spark in the driver's pod"
+    ]
+    assert set(done) <= {0, 100}
+
+
+def test_little_that_is_left_stays_in_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks_take(monkeypatch, 60.0)
+    starts = Starts(InProcess())
+    check(starts.runner(instances=0).run(loaded(tmp_path / "one", SMALL), lambda _: None))
+    assert (starts.executors, len(starts.said)) == ([], 1)
+
+
+def test_what_joins_parts_tells_nothing(tmp_path: Path) -> None:
+    """The line on the merge of these parts stays in the status."""
+    starts = Starts()
+    placed = starts.runner(instances=0)
+    (merged, _) = placed.run(loaded(tmp_path / "one", SMALL), lambda _: None)
+    task = work(tmp_path)[0].task
+    assert merged.result is not None
+    assert isinstance(task, MergeTask)
+    (joined,) = placed.run([SizedTask(StitchTask(task, (merged.result,)), 1)], lambda _: None)
+    assert joined.result is not None
+    assert len(starts.said) == 1
+
+
+DELETES = DELTA.parents[3] / "aborted/before"
+"""A table of one bucket with delete events."""
+
+
+def with_deletes(directory: Path, *, missing: str = "") -> list[SizedTask]:
+    """A merge of the table's rows, to which its delete events apply; one of those files may be missing."""
+    found = sorted(DELETES.glob("delete_delta_*/bucket_00000"))
+    deletes = (*(InputFile(str(path)) for path in found), *([InputFile(missing)] if missing else []))
+    inputs = tuple(InputFile(str(path)) for path in sorted(DELETES.glob("delta_*/bucket_00000")))
+    output = str(directory / "merged")
+    task = MergeTask(
+        kind=EventKind.INSERT, bucket=0, inputs=inputs, deletes=deletes, write_ids=ALL_VALID, output=output
+    )
+    return [SizedTask(task, 1)]
+
+
+def test_delete_events_count_by_their_files_footers(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bytes say little: a million of consecutive rows' takes a few hundred."""
+    starts = Starts(spark)
+    (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
+    assert done.result is not None
+    assert f", {done.result.delete_events_in} delete events" in starts.said[0]
+    monkeypatch.setattr(load, "EVENTS_PER_SECOND", 0.1)
+    (tmp_path / "large").mkdir()
+    starts.runner(instances=0).run(with_deletes(tmp_path / "large"), lambda _: None)
+    assert starts.contexts == 1
+
+
+def test_events_that_a_store_does_not_tell_of_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may not answer for a moment. That says nothing of the millions of events that its file may hold."""
+    error = OrcError("f", "503 Slow Down")
+    error.__cause__ = StorageError("503 Slow Down", passing=True)
+    monkeypatch.setattr(tails, "OPEN_FILES", 1)
+    monkeypatch.setattr(runner, "count_rows", failing_once(error))
+    starts = Starts(InProcess())
+    (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
+    assert done.error is None
+    assert starts.executors == [0]
+    assert "its events are unknown: f: 503 Slow Down; done by Spark" in starts.said[0]
+
+
+def failing_once(error: OrcError) -> Callable[[str], int]:
+    errors = iter([error])
+
+    def count(path: str) -> int:
+        if found := next(errors, None):
+            raise found
+        return count_rows(path)
+
+    return count
+
+
+def test_a_file_of_deletes_that_cannot_be_read_is_the_tasks_failure(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    (done,) = Starts().runner(instances=0).run(with_deletes(tmp_path, missing=missing), lambda _: None)
+    assert missing in (done.error or "")
+
+
+def test_spark_is_stopped_if_it_was_started(tmp_path: Path) -> None:
+    spark = Submitting()
+    spark.ended.set()
+    placed = Starts(spark).runner(instances=1)
+    with pytest.raises(RuntimeError, match="job cancelled"):
+        placed.run(loaded(tmp_path / "one", LARGE), lambda _: None)
+    placed.close()
+    assert spark.stopped
+
+
 ALL_VALID = f"d.t:9:{2**63 - 1}::"
 SOME_INVALID = [ALL_VALID, f"d.t:9:{2**63 - 1}::7", "d.t:9:8:8:7"]
 """The inputs below have rows of write ids 1 and 2: what became of others is no excuse."""
@@ -136,7 +417,7 @@ def test_rows_that_an_engine_passes_over_are_missed(
 ) -> None:
     """H18: what it says adds up, and the file is as it says; but the input's footer tells of one row more."""
 
-    def negligent(task: MergeTask) -> MergeResult:
+    def negligent(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, inputs=task.inputs[:1]))
 
     monkeypatch.setattr(runner, "merge_bucket", negligent)
@@ -148,7 +429,7 @@ def test_rows_that_an_engine_passes_over_are_missed(
 def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_ids: str
 ) -> None:
-    def mistaken(task: MergeTask) -> MergeResult:
+    def mistaken(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
 
     monkeypatch.setattr(runner, "merge_bucket", mistaken)
@@ -176,21 +457,55 @@ def test_spark_drops_its_work_when_the_driver_has_to_end(
 
     monkeypatch.setattr(spark, "cancelAllJobs", noted)
 
-    def told(_: int) -> None:
-        raise JobError(Reason.INTERRUPTED, "told to end")
-
     with pytest.raises(JobError, match="told to end"):
-        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told_to_end)
     assert cancelled
 
 
-class Submitting:
-    """A Spark that begins a job only after it was first told to cancel all there are."""
+def test_auto_does_the_work_itself_if_no_executor_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace may have no room for any. Before there was Auto, the driver did all work itself."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+    waiting = Submitting()
+    starts = Starts(waiting, InProcess(), patience=0.0)
+    placed = starts.runner(instances="Auto")
+    check(placed.run(loaded(tmp_path / "one", LARGE), lambda _: None))
+    assert (starts.executors, waiting.stopped) == ([1, 0], True)
+    assert starts.said[-1] == "no executor has come in 0 s; done by Spark in the driver's pod"
+    (tmp_path / "two").mkdir()
+    starts.said.clear()
+    check(placed.run(work(tmp_path / "two"), lambda _: None))
+    assert starts.said[0].endswith("done by Spark, which runs already")
 
-    def __init__(self) -> None:
+
+@pytest.mark.parametrize("patience", [0.0, None])
+def test_what_has_begun_or_was_asked_for_is_waited_for(
+    patience: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.001)
+    spark = Submitting(active=1 if patience is not None else 0)
+    polled: list[int] = []
+
+    def poll(size: int) -> None:
+        polled.append(size)
+        if len(polled) == 5:
+            spark.ended.set()
+
+    with pytest.raises(RuntimeError, match="job cancelled"):
+        SparkRunner(lambda: spark, slots=1, task_bytes=1, patience=patience).run(work(tmp_path), poll)
+    assert len(polled) >= 5
+
+
+class Submitting:
+    """A Spark that begins a job only after it was first told to cancel all there are. `active` tasks run before."""
+
+    applicationId = "submitting"  # noqa: N815 - Spark's name
+
+    def __init__(self, *, active: int = 0) -> None:
+        self._active = active
         self.cancels = 0
         self.ended = threading.Event()
         self.ran_to_its_end = False
+        self.stopped = False
 
     def accumulator(self, value: int) -> Any:
         return SimpleNamespace(value=value)
@@ -203,6 +518,13 @@ class Submitting:
     def collect(self) -> list[Outcome]:
         self.ran_to_its_end = not self.ended.wait(30)
         raise RuntimeError("job cancelled")
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def statusTracker(self) -> Any:  # noqa: N802 - Spark's name
+        stage = SimpleNamespace(numActiveTasks=self._active, numCompletedTasks=0, numFailedTasks=0)
+        return SimpleNamespace(getActiveStageIds=lambda: [3, 4], getStageInfo={3: None, 4: stage}.get)
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         self.cancels += 1
@@ -217,9 +539,6 @@ def test_a_job_that_spark_was_just_about_to_begin_is_cancelled_too(
     monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
     spark = Submitting()
 
-    def told(_: int) -> None:
-        raise JobError(Reason.INTERRUPTED, "told to end")
-
     with pytest.raises(JobError, match="told to end"):
-        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told)
+        SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), told_to_end)
     assert not spark.ran_to_its_end

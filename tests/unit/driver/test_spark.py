@@ -20,14 +20,14 @@ POD = {"POD_IP": "10.0.0.7", "POD_NAME": "orders-minor-2-abcde"}
 
 def test_without_executors_the_driver_works_alone_with_its_own_cores() -> None:
     request = REQUEST.model_copy(update={"spark": SparkOptions(driver=DriverResources(cores=4))})
-    settings = spark_settings(request, POD)
+    settings = spark_settings(request, POD, executors=0)
     assert settings["spark.master"] == "local[4]"
     assert not [key for key in settings if key.startswith("spark.kubernetes")]
 
 
 def test_executors_are_pods_that_find_the_driver_by_its_address_and_die_with_it() -> None:
-    options = SparkOptions(executors=ExecutorResources(instances=3, cores=2, memory="4g"))
-    settings = spark_settings(REQUEST.model_copy(update={"spark": options}), POD)
+    options = SparkOptions(executors=ExecutorResources(cores=2, memory="4g"))
+    settings = spark_settings(REQUEST.model_copy(update={"spark": options}), POD, executors=3)
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "10.0.0.7"
     assert settings["spark.kubernetes.driver.pod.name"] == "orders-minor-2-abcde"
     assert settings["spark.kubernetes.namespace"] == "team"
@@ -41,26 +41,21 @@ def test_an_executors_pod_has_room_for_what_its_tasks_may_hold() -> None:
     options = SparkOptions(executors=ExecutorResources(instances=3, cores=2))
     profile = SparkProfile(name="x", image="i", task_memory=2**30)
     request = REQUEST.model_copy(update={"spark": options, "profile": profile})
-    assert spark_settings(request, POD)["spark.executor.memoryOverhead"] == "2560m"
+    assert spark_settings(request, POD, executors=3)["spark.executor.memoryOverhead"] == "2560m"
     own = profile.model_copy(update={"spark_conf": {"spark.executor.memoryOverhead": "9g"}})
     request = request.model_copy(update={"profile": own})
-    assert spark_settings(request, POD)["spark.executor.memoryOverhead"] == "9g"
+    assert spark_settings(request, POD, executors=3)["spark.executor.memoryOverhead"] == "9g"
 
 
-@pytest.mark.parametrize(
-    ("options", "running"),
-    [
-        (SparkOptions(driver=DriverResources(cores=4)), 4),
-        (SparkOptions(driver=DriverResources(cores=4), executors=ExecutorResources(instances=3, cores=2)), 6),
-    ],
-)
-def test_as_many_tasks_run_as_there_are_cores_for_them(options: SparkOptions, running: int) -> None:
-    assert slots(REQUEST.model_copy(update={"spark": options})) == running
+@pytest.mark.parametrize(("executors", "running"), [(0, 4), (3, 6)])
+def test_as_many_tasks_run_as_there_are_cores_for_them(executors: int, running: int) -> None:
+    options = SparkOptions(driver=DriverResources(cores=4), executors=ExecutorResources(cores=2))
+    assert slots(REQUEST.model_copy(update={"spark": options}), executors=executors) == running
 
 
 def test_a_profile_may_add_settings_but_not_change_the_master() -> None:
     profile = SparkProfile(name="x", image="i", spark_conf={"spark.master": "yarn", "spark.task.maxFailures": "1"})
-    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD)
+    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD, executors=0)
     assert settings["spark.master"] == "local[1]"
     assert settings["spark.task.maxFailures"] == "1"
 
@@ -129,24 +124,23 @@ def test_jvms_know_the_realm_where_hadoop_requires_kerberos() -> None:
     own = "spark.driver.extraJavaOptions"
     profile = SparkProfile(name="x", image="i", spark_conf={own: "-Duser.timezone=UTC"})
     request = on({"hdfs": HDFS}, "hdfs://ns/w").model_copy(update={"profile": profile})
-    settings = spark_settings(request, POD)
+    settings = spark_settings(request, POD, executors=2)
     assert settings[own] == "-Duser.timezone=UTC -Djava.security.krb5.conf=/etc/hdfs/krb5.conf"
     assert settings["spark.executor.extraJavaOptions"] == "-Djava.security.krb5.conf=/etc/hdfs/krb5.conf"
     plain = on({"hdfs": {"configMap": "hadoop-conf"}}, "hdfs://ns/w")
-    assert own not in spark_settings(plain, POD)
+    assert own not in spark_settings(plain, POD, executors=2)
 
 
-@pytest.mark.parametrize("instances", [0, 2])
-def test_sparks_settings_and_page_show_nothing_secret(tmp_path: Path, instances: int) -> None:
+@pytest.mark.parametrize("executors", [0, 2])
+def test_sparks_settings_and_page_show_nothing_secret(tmp_path: Path, executors: int) -> None:
     """What is secret stays in its file: in no setting, no environment variable and no pod template."""
     secrets = {name: tmp_path / name for name in ("keytab", "credentials")}
     for path in secrets.values():
         path.write_text("aws_secret_access_key = CANARY")
     kerberos = HDFS["kerberos"] | {"keytab": str(secrets["keytab"])}
     stores = {"hdfs": HDFS | {"kerberos": kerberos}, "s3": {"credentialsFile": str(secrets["credentials"])}}
-    spark = SparkOptions(executors=ExecutorResources(instances=instances))
-    request = on(stores, "hdfs://ns/w", "s3://bucket").model_copy(update={"spark": spark})
-    settings = spark_settings(request, POD)
+    request = on(stores, "hdfs://ns/w", "s3://bucket")
+    settings = spark_settings(request, POD, executors=executors)
     assert "CANARY" not in repr(settings) + yaml.safe_dump(executor_template(request))
     assert settings["spark.ui.enabled"] == "false"
 

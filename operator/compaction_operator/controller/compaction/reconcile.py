@@ -86,7 +86,8 @@ class CompactionReconciler:
     async def _executors(self, compaction: Compaction, job: str) -> str | None:
         """Inspect an attempt's executors once its deadline has passed: without them its driver waits forever."""
         deadline = attempt_deadline(compaction, self._services.config)
-        if deadline is None or deadline > self._services.clock() or not compaction.spec.spark.executors.instances:
+        never_any = compaction.spec.spark.executors.instances == 0
+        if deadline is None or deadline > self._services.clock() or never_any:
             return None
         return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
 

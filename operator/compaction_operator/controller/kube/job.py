@@ -142,11 +142,11 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
 def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, Any]:
     """Return the container's requests and limits. CPU has no limit: it would slow down a starting JVM.
 
-    Where the driver does the work itself, each core's task may hold its memory in addition; only a few tables make it
-    do so.
+    Where the driver may do the work itself, each core's task may hold its memory in addition; only a few tables make it
+    do so. One task more is what the driver's process did before it started Spark: Python keeps much of that memory.
     """
     memory = driver_memory_mib(spark.driver.memory)
-    tasks = 0 if spark.executors.instances else spark.driver.cores * math.ceil(profile.task_memory / 1024**2)
+    tasks = 0 if spark.executors.asked else (spark.driver.cores + 1) * math.ceil(profile.task_memory / 1024**2)
     cpu = profile.driver_cpu_request or str(spark.driver.cores)
     return {"requests": {"cpu": cpu, "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory + tasks}Mi"}}
 

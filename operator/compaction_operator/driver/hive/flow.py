@@ -11,7 +11,7 @@ from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
-from compaction_operator.driver.errors import JobError, job_error
+from compaction_operator.driver.errors import JobError, Unstopped, job_error
 from compaction_operator.driver.hive.checks import TableChanged, changes, refuse_queued
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.hive.overlaps import explained
@@ -137,10 +137,15 @@ class HiveCompaction:
         """Remove the batch's own staging when an error (such as SIGTERM) ends the attempt for all partitions.
 
         NB: if the table was renamed meanwhile, no other process would find the staging folders. And no other process
-        knows the uploads before the journal is written; one that is completed stays as it is.
+        knows the uploads before the journal is written; one that is completed stays as it is. Where a thread still
+        waits for the store, the store would not answer the removal either, and the thread might write a file again:
+        the controller removes the staging once the process has ended.
         """
         try:
             yield
+        except Unstopped as error:
+            log.warning("staging is left to the controller: %s", error)
+            raise
         except JobError:
             for target in batch:
                 self._retire(target)

@@ -165,5 +165,5 @@ def _require_at_once(request: JobRequest) -> None:
             "hudi.metadataTable works only with type LogCompaction and mode ScheduleAndExecute: a plan left pending "
             "there prevents the table's writers from compacting their metadata"
         )
-    if request.spark.executors.instances:
-        raise RefusedOptionError("hudi.metadataTable works only with spark.executors.instances: 0")
+    if request.spark.executors.asked:
+        raise RefusedOptionError("hudi.metadataTable works only with spark.executors.instances: 0 or Auto")

@@ -17,6 +17,7 @@ from compaction_operator.driver.merge.key_ranges import (
     shares,
     stripe_pieces,
 )
+from compaction_operator.driver.merge.load import Load
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask, task_bytes
 from compaction_operator.orc import EventKind, FileSketch, InputFile, MergeTask, OriginalRows
 from compaction_operator.storage import join, normal
@@ -24,17 +25,29 @@ from compaction_operator.storage import join, normal
 SKETCHED_FILES = 64
 """How many files of a large bucket are opened to find where their stripes end; the largest files come first."""
 
+COPIED_FROM = 2 * 1024 * 1024
+"""Bytes from which a file counts as one of large stripes, which are copied; smaller ones are merged."""
+
 Sketches = Mapping[str, FileSketch]
 """File sketches by the files' local paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSource:
-    """A file to read, its size in bytes, and an upper bound of its rows' write ids (None for delete events)."""
+    """A file to read, its size in bytes, and an upper bound of its rows' write ids (None for delete events).
+
+    `rows` is the number of its rows if it had to be counted, otherwise 0.
+    """
 
     file: InputFile
     bytes: int
     highest_write_id: int | None = None
+    rows: int = 0
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in a store over the network. NB: normal paths are absolute ones of this machine, or URIs."""
+        return not self.file.path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +60,31 @@ class Bucket:
     deletes: tuple[BucketSource, ...] = ()
 
     @property
+    def kind(self) -> EventKind:
+        """What its file holds."""
+        return EventKind.DELETE if self.directory.kind is DirectoryKind.DELETE_DELTA else EventKind.INSERT
+
+    @property
     def bytes(self) -> int:
         """The size of its inputs in bytes, without the delete events that apply to them."""
         return sum(source.bytes for source in self.inputs)
+
+    @property
+    def load(self) -> Load:
+        """The work of merging it, without its delete events: no file has been opened yet.
+
+        NB: for the same reason all stripes count as rewritten where delete events apply.
+        """
+        files = (*self.inputs, *self.deletes)
+        opened = Load(files=len(files), remote=sum(source.is_remote for source in files))
+        if self.kind is EventKind.DELETE:
+            return opened
+        copied = 0 if self.deletes else sum(source.bytes for source in self.inputs if _is_copied(source))
+        return replace(opened, copied=copied, rewritten=self.bytes - copied, rows=sum(one.rows for one in self.inputs))
+
+
+def _is_copied(source: BucketSource) -> bool:
+    return source.file.original is None and source.bytes >= COPIED_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +177,17 @@ class _Files:
             rows: dict[tuple[int, int], int] = {}
             for raw in files:
                 first = rows.get((raw.write_id, raw.bucket_property), 0)
-                rows[raw.write_id, raw.bucket_property] = first + self._sketches[_local(self._location, raw.path)].rows
+                rows[raw.write_id, raw.bucket_property] = first + self._rows(raw.path)
                 yield bucket, raw, OriginalRows(raw.bucket_property, first, raw.write_id)
 
     def _source(
         self, path: str, highest_write_id: int | None = None, original: OriginalRows | None = None
     ) -> BucketSource:
-        return BucketSource(InputFile(_local(self._location, path), original), self._sizes[path], highest_write_id)
+        file = InputFile(_local(self._location, path), original)
+        return BucketSource(file, self._sizes[path], highest_write_id, self._rows(path) if original else 0)
+
+    def _rows(self, path: str) -> int:
+        return self._sketches[_local(self._location, path)].rows
 
 
 def _local(location: str, path: str) -> str:
@@ -166,7 +205,7 @@ def files_to_sketch(bucket: Bucket, cutting: Cutting) -> list[str]:
 def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> BucketWork:
     """Return the tasks that write a bucket: several if it exceeds one task's bytes."""
     whole = MergeTask(
-        kind=EventKind.DELETE if bucket.directory.kind is DirectoryKind.DELETE_DELTA else EventKind.INSERT,
+        kind=bucket.kind,
         bucket=bucket.bucket,
         inputs=tuple(source.file for source in bucket.inputs),
         deletes=tuple(source.file for source in bucket.deletes),
@@ -182,10 +221,12 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> Buck
         pieces = [piece for source in bucket.inputs for piece in _pieces(source, sketches)]
         cut = shares(pieces, total=bucket.bytes, limit=task_bytes(cutting.memory))
     if len(cut) < 2:
-        return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes),))
+        return BucketWork(bucket.directory, whole, (SizedTask(whole, bucket.bytes + deletes, bucket.load),))
     parts = (
         SizedTask(
-            replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"), share.bytes + deletes // len(cut)
+            replace(whole, keys=share.keys, output=f"{whole.output}.part{number}"),
+            share.bytes + deletes // len(cut),
+            bucket.load.scaled(share.bytes / bucket.bytes),
         )
         for number, share in enumerate(cut)
     )

@@ -1,8 +1,7 @@
 """One partition's compaction, from listing to complete directories in staging. Shared by the driver and the CLI."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,16 +25,14 @@ from compaction_operator.driver.merge.buckets import (
     files_to_sketch,
     raw_files,
 )
+from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.metastore import Target
-from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, FileSketch, MergeResult, sketch
+from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, MergeResult, sketch
 from compaction_operator.storage import Listed, Storage, StorageError, join, normal, open_storage
 
 TASKS = "tasks"
 """The folder inside the staging folder that holds the tasks' files."""
-
-_OPEN_FILES = 8
-"""How many file tails the driver reads concurrently: remote storage answers many requests as fast as one."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +165,10 @@ def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, re
     scratch = normal(join(target.staging, TASKS))
     cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory, scratch=scratch)
     # Only files that are not ACID files, and files of large buckets, are opened.
-    sketches = _sketched(raw_files(plan, listing, location=target.location))
+    sketches = by_path(raw_files(plan, listing, location=target.location), sketch)
     found = buckets(plan, listing, location=target.location, sketches=sketches)
     large = {path for bucket in found for path in files_to_sketch(bucket, cutting)}
-    sketches |= _sketched(large - sketches.keys())
+    sketches |= by_path(large - sketches.keys(), sketch)
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
     return Prepared(target, plan, work, inputs)
@@ -182,12 +179,6 @@ def found_in(seen: Listed) -> Listing:
     if isinstance(seen, StorageError):
         raise seen
     return seen
-
-
-def _sketched(paths: Iterable[str]) -> dict[str, FileSketch]:
-    ordered = sorted(paths)
-    with ThreadPoolExecutor(max_workers=_OPEN_FILES) as pool:
-        return dict(zip(ordered, pool.map(sketch, ordered), strict=True))
 
 
 def make_staging(target: OpenTarget) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compaction_operator.acid.names import AcidDirectory, bucket_file_name
+from compaction_operator.driver.merge.load import NOTHING, Load
 from compaction_operator.orc import MergeResult, MergeTask
 
 
@@ -26,10 +27,14 @@ class StitchTask:
 
 @dataclass(frozen=True, slots=True)
 class SizedTask:
-    """A task and the bytes of input that it will read, as far as known in advance. No two tasks have one output."""
+    """A task, and the bytes of input that it will read and its load, as far as known in advance.
+
+    No two tasks have one output.
+    """
 
     task: MergeTask | StitchTask
     bytes: int
+    load: Load = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class BucketWork:
     def stitching(self, results: Iterable[MergeResult]) -> SizedTask:
         """Return the work that joins the written parts."""
         parts = tuple(results)
-        return SizedTask(StitchTask(self.whole, parts), sum(part.bytes_out for part in parts))
+        size = sum(part.bytes_out for part in parts)
+        return SizedTask(StitchTask(self.whole, parts), size, Load(files=len(parts), copied=size))
 
 
 def task_bytes(memory: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.merge.events import KeyRange
+from compaction_operator.orc.merge.events import Check, KeyRange, checked, unchecked
 from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, Source, Stripe
 
@@ -21,33 +21,43 @@ _SAMPLES = 4
 
 
 def delete_windows(
-    sources: Sequence[Source], keys: KeyRange, write_ids: ValidWriteIdList, *, memory: int
+    sources: Sequence[Source],
+    keys: KeyRange,
+    write_ids: ValidWriteIdList,
+    *,
+    memory: int,
+    check: Check = unchecked,
 ) -> Iterator[tuple[KeyRange, Keys]]:
     """Yield ranges that cover `keys`, in order, each with its valid delete events, sorted and without duplicates.
 
     The events of a range take at most about `memory` bytes. Their size on disk is no estimate, as regular keys take
-    almost no space there. Raises OrcError for a file that cannot be read or holds other events.
+    almost no space there. Raises OrcError for a file that cannot be read or holds other events, and what `check`
+    raises.
     """
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
     limit = max(1, memory // _MEMORY_PER_EVENT)
-    for range_ in _ranges(stripes, keys, limit=limit):
+    for range_ in _ranges(stripes, keys, limit=limit, check=check):
         blocks = (
             block.where(valid_write_ids(block.current, write_ids))
             for stripe in stripes
             if stripe.touches(range_)
-            for block in _events(stripe, range_, size=min(_BLOCK, limit))
+            for block in _events(stripe, range_, size=min(_BLOCK, limit), check=check)
         )
         yield range_, Keys.concatenate([block for block in blocks if len(block)]).distinct()
 
 
-def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[KeyRange]:
+def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int, check: Check) -> list[KeyRange]:
     """Cut a range into ranges of at most about `limit` events."""
     if sum(stripe.rows for stripe in stripes) <= limit:
         return [keys]
     step = max(1, limit // (_SAMPLES * len(stripes)))
     size = step * max(1, min(_BLOCK, limit) // step)
     samples = Keys.concatenate(
-        [block[np.arange(0, len(block), step)] for stripe in stripes for block in _events(stripe, keys, size=size)]
+        [
+            block[np.arange(0, len(block), step)]
+            for stripe in stripes
+            for block in _events(stripe, keys, size=size, check=check)
+        ]
     )
     every = max(1, limit // step - len(stripes))
     cuts = samples[samples.order()][every::every]
@@ -56,8 +66,9 @@ def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int) -> list[Ke
     return [KeyRange(after, to) for after, to in itertools.pairwise(bounds)]
 
 
-def _events(stripe: Stripe, range_: KeyRange, *, size: int) -> Iterator[Keys]:
+def _events(stripe: Stripe, range_: KeyRange, *, size: int, check: Check) -> Iterator[Keys]:
     """Yield a stripe's events in a range, at most `size` at a time."""
+    check()
     with stripe.open() as opened:
-        for keys in opened.key_blocks(operation=DELETE, size=size):
+        for keys in checked(opened.key_blocks(operation=DELETE, size=size), check):
             yield keys.where(in_range(keys, range_))

@@ -9,7 +9,15 @@ from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import OrcWriter, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
-from compaction_operator.orc.merge.events import EventKind, KeyRange, MergeResult, MergeTask
+from compaction_operator.orc.merge.events import (
+    Check,
+    EventKind,
+    KeyRange,
+    MergeResult,
+    MergeTask,
+    checked,
+    unchecked,
+)
 from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
@@ -24,25 +32,28 @@ Window = tuple[KeyRange, Keys]
 """A key range and its delete events."""
 
 
-def merge_bucket(task: MergeTask) -> MergeResult:
+def merge_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeResult:
     """Write the task's complete output file and flush it to disk.
 
     Stripes are rewritten one column at a time, and large stripes that need no change are copied. Raises OrcError, and
     leaves no output, if a file cannot be read or preserved bit for bit, if two events have the same key, or if the
-    output exists.
+    output exists. What `check` raises ends the task in the same way.
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
-    return _Merge(task, write_ids).run() if task.kind is EventKind.INSERT else _merge_deletes(task, write_ids)
+    if task.kind is EventKind.DELETE:
+        return _merge_deletes(task, write_ids, check)
+    return _Merge(task, write_ids, check).run()
 
 
 class _Merge:
     """The execution of one INSERT task."""
 
-    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList) -> None:
+    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> None:
         self._task = task
         self._write_ids = write_ids
-        self._sources = [open_source(file) for file in task.inputs]
-        self._layout = common_layout(self._sources, task)
+        self._check = check
+        self._sources = [open_source(file) for file in checked(task.inputs, check)]
+        self._layout = common_layout(self._sources, task, check=check)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
         self._rows_in: Counter[int] = Counter()
         self._hidden: Counter[int] = Counter()
@@ -50,14 +61,17 @@ class _Merge:
 
     def run(self) -> MergeResult:
         """Write the file, one window of delete events at a time, and return the counts."""
-        stripes = [stripe.bounded() for source in self._sources for stripe in source.stripes() if stripe.rows]
-        deletes = [open_source(file) for file in self._task.deletes]
-        windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=self._task.memory)
+        check, memory = self._check, self._task.memory
+        found = [stripe for source in self._sources for stripe in source.stripes() if stripe.rows]
+        stripes = [stripe.bounded() for stripe in checked(found, check)]
+        deletes = [open_source(file) for file in checked(self._task.deletes, check)]
+        windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=memory, check=check)
         with OrcWriter(self._task.output, self._layout) as writer:
-            file = InsertFile(writer, self._columns, memory=self._task.memory)
+            file = InsertFile(writer, self._columns, memory=memory, check=check)
             for window in windows:
                 self._events += len(window[1])
-                for group in _overlapping([stripe for stripe in stripes if stripe.touches(window[0])]):
+                touched = [stripe for stripe in stripes if stripe.touches(window[0])]
+                for group in checked(_overlapping(touched), check):
                     if not (len(group) == 1 and self._copied(group[0], window, file)):
                         self._merge(group, window, file)
             size = file.finish()
@@ -101,7 +115,7 @@ class _Merge:
         self._bytes_in += stripe.bytes * rows // stripe.rows
 
     def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile) -> None:
-        runs = [run for stripe in group if len((run := self._run(stripe, window)).rows)]
+        runs = [run for stripe in checked(group, self._check) if len((run := self._run(stripe, window)).rows)]
         whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
         if whole and self._may_copy(group[0], window[0]):
             file.copy(group[0], counted(runs[0].keys.write_id))
@@ -137,13 +151,13 @@ def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
         yield group
 
 
-def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList) -> MergeResult:
-    sources = [open_source(file) for file in task.inputs]
+def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> MergeResult:
+    sources = [open_source(file) for file in checked(task.inputs, check)]
     read = 0
-    layout = common_layout(sources, task)
+    layout = common_layout(sources, task, check=check)
     with OrcWriter(task.output, layout) as writer:
         file = DeleteFile(writer, layout.types)
-        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory):
+        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory, check=check):
             read += len(events)
             file.add(events.where(_bucket_of(events) == task.bucket))
         size = file.finish()

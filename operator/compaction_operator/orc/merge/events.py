@@ -1,12 +1,33 @@
 """Input and output types of the compaction engine: plain values that Spark can pickle."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 RowId = tuple[int, int, int]
 """A ROW__ID: (originalTransaction, bucket, rowId), which is also the sort order of files."""
 
 DEFAULT_TASK_MEMORY = 512 * 1024 * 1024
+
+Check = Callable[[], None]
+"""Runs before each step of a task: a file that is opened, a stripe, a column, a block of delete events.
+
+It raises what ends the task early.
+"""
+
+
+def unchecked() -> None:
+    """Let a task go on."""
+
+
+def checked(items: Iterable[T], check: Check) -> Iterator[T]:
+    """Yield the items; raises what `check` raises before the next one."""
+    for item in items:
+        check()
+        yield item
 
 
 class EventKind(StrEnum):

@@ -5,17 +5,18 @@ from typing import Any
 
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, LARGEST_FRAME, bloom_columns, fpp_of
 from compaction_operator.orc.file import StripeLayout
-from compaction_operator.orc.merge.events import EventKind, InputFile, MergeTask
+from compaction_operator.orc.merge.events import Check, EventKind, InputFile, MergeTask, checked, unchecked
 from compaction_operator.orc.merge.source import Source, open_source, reading
 from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
 
 
-def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
+def common_layout(sources: Sequence[Source], task: MergeTask, *, check: Check = unchecked) -> StripeLayout:
     """Return the layout of a task's output.
 
     The columns come from `task.row_type`, or else from the newest input whose columns can hold those of all others.
     The codec comes from the newest compressed input (Hive's minor compaction writes uncompressed files). Raises
     OrcError for an invalid row type, for inputs whose dates use different calendars, and if there is no input file.
+    Each input may be read for Bloom filters: raises what `check` raises before.
     """
     models = sources or [open_source(InputFile(path)) for path in task.schema_from]
     if not models:
@@ -30,7 +31,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask) -> StripeLayout:
         compression=newest.compression,
         block_size=min(LARGEST_FRAME, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
         calendar=models[0].tail.footer.calendar,
-        bloom_filters=_bloom_filters(models, types) if task.kind is EventKind.INSERT else {},
+        bloom_filters=_bloom_filters(models, types, check) if task.kind is EventKind.INSERT else {},
     )
 
 
@@ -65,9 +66,9 @@ def _check_calendars(sources: Iterable[Source]) -> None:
             raise OrcError(other.path, f"its dates use another calendar than those of {first.path}")
 
 
-def _bloom_filters(models: Sequence[Source], types: Sequence[Any]) -> dict[int, float]:
+def _bloom_filters(models: Sequence[Source], types: Sequence[Any], check: Check) -> dict[int, float]:
     """Return the false positive probability of each column with Bloom filters in the newest input that has any."""
-    for model in reversed(models):
+    for model in checked(reversed(models), check):
         if model.tail.footer.stripes and (found := _bloom_filters_of(model)):
             targets = {source.column: source.target for source in model.columns(types)}
             return {targets[column]: fpp for column, fpp in found.items() if column in targets}

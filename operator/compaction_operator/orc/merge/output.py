@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
-from compaction_operator.orc.merge.events import CopiedStripe, RowId
+from compaction_operator.orc.merge.events import Check, CopiedStripe, RowId, checked, unchecked
 from compaction_operator.orc.merge.evolution import ColumnSource
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
@@ -58,13 +58,21 @@ class InsertFile:
     """An ACID file of insert events, written with an entered `writer`.
 
     `columns` holds, for each input file, the sources of the layout's columns. Additions must be in key order: no run
-    may hold a key smaller than one added before.
+    may hold a key smaller than one added before. `check` runs before each file that is opened and each column.
     """
 
-    def __init__(self, writer: OrcWriter, columns: Mapping[str, Sequence[ColumnSource]], *, memory: int) -> None:
+    def __init__(
+        self,
+        writer: OrcWriter,
+        columns: Mapping[str, Sequence[ColumnSource]],
+        *,
+        memory: int,
+        check: Check = unchecked,
+    ) -> None:
         self._writer = writer
         self._columns = columns
         self._memory = memory
+        self._check = check
         self._pending: list[Run] = []
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
@@ -105,9 +113,10 @@ class InsertFile:
         order = None if keys.first_not_ascending() is None else keys.order()
         keys = keys if order is None else keys[order]
         with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
-            opened = [stack.enter_context(run.stripe.open()) for run in runs]
+            opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
             _add_keys(builder, keys, INSERT)
-            for sources in zip(*(self._columns[run.stripe.path] for run in runs), strict=True):
+            columns = zip(*(self._columns[run.stripe.path] for run in runs), strict=True)
+            for sources in checked(columns, self._check):
                 builder.add(sources[0].target, _rows_of(runs, opened, sources, order))
         self._lasts.append(keys.row(len(keys) - 1))
         self.rows.update(counted(keys.write_id))

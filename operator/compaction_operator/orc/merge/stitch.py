@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
-from compaction_operator.orc.merge.events import MergeResult
+from compaction_operator.orc.merge.events import Check, MergeResult, checked, unchecked
 from compaction_operator.orc.spec import OrcError
 
 
@@ -17,11 +17,11 @@ class Stitched:
     checksums: tuple[int | None, ...]
 
 
-def stitch_parts(parts: Sequence[MergeResult], output: str) -> Stitched:
+def stitch_parts(parts: Sequence[MergeResult], output: str, *, check: Check = unchecked) -> Stitched:
     """Write the stripes of all parts of one bucket, given in key order, to one ACID file.
 
     All parts have the same layout. Raises OrcError, and leaves no output, for a part with another layout and for a
-    part that cannot be read, and if `output` exists.
+    part that cannot be read, and if `output` exists. What `check` raises ends it in the same way.
     """
     tails = [read_tail(part.output) for part in parts]
     if not tails:
@@ -40,7 +40,7 @@ def stitch_parts(parts: Sequence[MergeResult], output: str) -> Stitched:
     with OrcWriter(output, layout) as writer:
         for tail in tails:
             with tail.file.open() as file:
-                for index in range(len(tail.footer.stripes)):
+                for index in checked(range(len(tail.footer.stripes)), check):
                     if not can_copy(tail, index, layout):
                         raise OrcError(
                             tail.path, f"the layout of its stripe {index} differs from that of {tails[0].path}"

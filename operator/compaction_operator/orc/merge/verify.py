@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import Tail, read_tail, stripe_checksum
 from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
-from compaction_operator.orc.merge.events import CopiedStripe, EventKind, InputFile, MergeResult, MergeTask, RowId
+from compaction_operator.orc.merge.events import (
+    Check,
+    CopiedStripe,
+    EventKind,
+    InputFile,
+    MergeResult,
+    MergeTask,
+    RowId,
+    checked,
+    unchecked,
+)
 from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, INSERT, WRITE_ID, Stripe, open_source, reading
 from compaction_operator.orc.spec import OrcError
@@ -18,13 +28,14 @@ def count_rows(path: str) -> int:
     return read_tail(path).rows
 
 
-def verify_output(task: MergeTask, result: MergeResult) -> None:
+def verify_output(task: MergeTask, result: MergeResult, *, check: Check = unchecked) -> None:
     """Read a written file's keys and the bytes of its copied stripes again, and compare them with the engine's result.
 
     Raises OrcError, naming the file (or the source file of a copied stripe that is wrong), if a copied stripe is not
     what was read from its source (unless the store checks that itself), if the counts do not add up
     (rows in - rows deleted = rows out, in total and by write id), if keys are not strictly ascending or are outside
     the task's range, if an event's write id is not valid, or if Hive's user metadata does not match the keys.
+    Raises what `check` raises before a stripe.
     """
     operation = INSERT if task.kind is EventKind.INSERT else DELETE
     source = open_source(InputFile(result.output))
@@ -32,8 +43,8 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     last: Keys | None = None
     lasts: list[RowId] = []
     write_ids = ValidWriteIdList.parse(task.write_ids)
-    _check_copies(source.tail, {index: stripe.checksum for index, stripe in result.copied.items()})
-    for stripe in source.stripes():
+    _check_copies(source.tail, {index: stripe.checksum for index, stripe in result.copied.items()}, check)
+    for stripe in checked(source.stripes(), check):
         with _put_down_to(result.copied.get(stripe.index)):
             with stripe.open() as opened:
                 runs = opened.key_runs(operation=operation)
@@ -49,10 +60,10 @@ def verify_output(task: MergeTask, result: MergeResult) -> None:
     _require(result, _metadata_problem(source.tail, expected))
 
 
-def _check_copies(tail: Tail, checksums: Mapping[int, int | None]) -> None:
+def _check_copies(tail: Tail, checksums: Mapping[int, int | None], check: Check) -> None:
     """Raise OrcError if a stripe with a checksum has other bytes: keys do not show that another column is wrong."""
     with reading(tail.path), tail.file.open() as file:
-        for index, checksum in checksums.items():
+        for index, checksum in checked(checksums.items(), check):
             if index >= len(tail.footer.stripes):
                 raise OrcError(tail.path, f"it lacks stripe {index}, which was copied into it")
             if checksum is not None and stripe_checksum(file, tail, index) != checksum:
@@ -70,11 +81,14 @@ def _put_down_to(copied: CopiedStripe | None) -> Iterator[None]:
         raise OrcError(copied.path, f"has a wrong stripe, which was copied into {error}") from error
 
 
-def verify_stitched(output: str, parts: Sequence[MergeResult], checksums: Sequence[int | None]) -> None:
+def verify_stitched(
+    output: str, parts: Sequence[MergeResult], checksums: Sequence[int | None], *, check: Check = unchecked
+) -> None:
     """Compare a file that was concatenated from verified parts with these parts: footer, key index, and its bytes.
 
     `checksums` are those of `Stitched`. Raises OrcError, naming the file, if it does not have all stripes of the parts
     in order, if its keys do not ascend from stripe to stripe, or if a stripe is not what was read from its part.
+    Raises what `check` raises before a stripe.
     """
     tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
     rows = [number for part in tails for number in part.stripe_rows]
@@ -88,7 +102,7 @@ def verify_stitched(output: str, parts: Sequence[MergeResult], checksums: Sequen
     problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
     if problem:
         raise OrcError(output, problem)
-    _check_copies(tail, dict(enumerate(checksums)))
+    _check_copies(tail, dict(enumerate(checksums)), check)
 
 
 def _require(result: MergeResult, problem: str | None) -> None:
