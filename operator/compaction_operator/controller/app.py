@@ -16,6 +16,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.controller.compaction import PREFLIGHTS
 from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import ResourceKind
@@ -53,6 +54,7 @@ def run(config_path: str) -> None:
         (warehouse.name for warehouse in config.warehouses),
         kube=THREADS,
         tables=TABLE_THREADS,
+        preflights=PREFLIGHTS,
         polling=config.cleanup.threads,
         deletion=config.cleanup.deletion_threads,
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,10 @@ LOAD_PAUSE = 2.0
 SWEEP = 30.0
 """Seconds between two searches for what deleted compactions left behind."""
 HISTORY_PAUSE = 60.0
+STALE = 100
+"""Waiting compactions whose status one search may correct: each costs a write."""
+CALM = 4
+"""Compactions without a turn to look at at a time: however many are new, what can go on goes first."""
 GATHER_PAUSE = 1.0
 """Seconds to wait for further news of a driver, so that a talkative driver costs no more than others."""
 
@@ -58,7 +63,8 @@ class Controller:
         self._metrics = metrics
         self._cache = Cache(config.metastores())
         self._history = History(kube, self._cache, pools.kube)
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(self._rank)
+        self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
@@ -103,12 +109,17 @@ class Controller:
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
-        while (key := self._queue.pop(now)) is not None:
+        self._turns.give_way(now)
+        self._wake_waiting()
+        while (key := self._queue.pop(now, below=math.inf if len(self._calm) < CALM else 1.0)) is not None:
+            if self._rank(key) > 0:
+                self._calm.add(key)
             due.append(self._reconcile(key))
         due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
         due += self._store_check.start_due(now)
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
+            self._wake_doubtful()
             rested = [name for name in self._warehouses if name not in self._sweeping]
             self._sweeping.update(rested)
             due += map(self._sweep, rested)
@@ -120,6 +131,7 @@ class Controller:
         """Return the time at which something is due next."""
         dues = (
             self._queue.next_due(),
+            self._turns.next_due(),
             self._reader_watch.next_due(),
             self._store_check.next_due(),
             self._sweep_due,
@@ -206,11 +218,21 @@ class Controller:
             self._add(key)
 
     def _wake_waiting(self) -> None:
-        if not self._cache.freed:
-            return
-        for compaction in self._turns.woken_by(self._cache.freed):
-            self._add(compaction.key)
-        self._cache.freed.clear()
+        for key in self._turns.wake(self._clock()):
+            self._add(key)
+
+    def _wake_doubtful(self) -> None:
+        """Look at compactions that wait for nothing any more: a wait without end is the worst of faults."""
+        for key in list(self._turns.doubtful(self._clock(), stale=STALE)):
+            if not self._queue.knows(key):
+                self._add(key)
+
+    def _rank(self, key: Key) -> float:
+        """Return 0 for what goes on by itself. Compactions that wait for their turn come after that, by their age."""
+        compaction = self._cache.compactions.get(key)
+        if compaction is None or compaction.ended or compaction.attempt_running or self._turns.is_offered(key):
+            return 0.0
+        return compaction.meta.created.timestamp()
 
     def _add(self, key: Key, *, after: float = 0.0) -> None:
         if after > 0:
@@ -237,6 +259,7 @@ class Controller:
         except Exception:
             log.exception("%s %s could not be reconciled", key.kind, key)
             again = self._failed(key)
+        self._calm.discard(key)
         self._queue.done(key)
         if again is not None:
             self._add(key, after=again)

@@ -34,7 +34,6 @@ STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
 PROGRESS_PAUSE = 10.0
 """Minimum seconds between two status writes that change only the progress."""
-QUEUE_CHECK = 30.0
 WAIT_PAUSE = 10.0
 """Seconds to the next attempt after the first one that failed for an outside reason; doubles each time up to the
 cap."""
@@ -78,11 +77,13 @@ class End:
 class CompactionObservation:
     """One observation of the world. `job` None means that the API server was asked and has no such Job.
 
+    `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
     `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
     its executors from running, and `lost` is why the driver is lost according to the metastore.
     """
 
     waits_for: str | None = None
+    in_line: bool = False
     job: JobView | None = None
     refused: str | None = None
     pod: PodTrouble | None = None
@@ -152,8 +153,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return self._back_off(parse_time(due))
         if self._observed.waits_for is not None:
             message = f"waiting for {self._observed.waits_for}"
-            return self._wait(Phase.QUEUED, "Queued", message, requeue_after=QUEUE_CHECK)
-        return self._preflight()
+            return self._wait(Phase.QUEUED, "Queued", message)
+        return CompactionDecision(self._compaction.status) if self._observed.in_line else self._preflight()
 
     def attempt_running(self) -> CompactionDecision:
         """Handle a recorded attempt: ensure that its Job exists, and judge the attempt once the Job has ended."""
@@ -177,7 +178,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _preflight(self) -> CompactionDecision:
         verdict = self._observed.verdict
         if verdict is None:
-            return self.decision(CompactionAction.PREFLIGHT)
+            return CompactionDecision(self._compaction.status, CompactionAction.PREFLIGHT)
         if verdict.automatic is not None:
             self._report_automatic(verdict.automatic)
         if verdict.reason is None:

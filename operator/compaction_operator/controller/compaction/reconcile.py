@@ -52,7 +52,7 @@ class CompactionReconciler:
         while True:
             decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
             if decision.action is CompactionAction.PREFLIGHT:
-                self._turns.claim(compaction)
+                self._turns.claim(compaction, ticks=self._services.ticks())
             before, compaction = compaction, await self._cluster.write(compaction, decision.status)
             self._services.metrics.judged(before, compaction)
             await self._cluster.emit(decision.events, compaction.raw)
@@ -63,8 +63,10 @@ class CompactionReconciler:
     async def _observe(self, compaction: Compaction) -> CompactionObservation:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
-            waits_for = None if compaction.ended else self._turns.waits_for(compaction, self._services.clock())
-            return CompactionObservation(waits_for=waits_for)
+            if compaction.ended:
+                return CompactionObservation()
+            turn = self._turns.look(compaction, self._services.clock())
+            return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
         meta = compaction.meta
         name = current_job(compaction)
         job = await self._cluster.job(meta.namespace, name)
@@ -105,8 +107,7 @@ class CompactionReconciler:
         self, action: CompactionAction, compaction: Compaction, observed: CompactionObservation
     ) -> CompactionObservation:
         if action is CompactionAction.PREFLIGHT:
-            verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight)
-            return replace(observed, verdict=verdict)
+            return await self._preflight(compaction, observed)
         if action is CompactionAction.CREATE_JOB:
             return await self._create_job(compaction)
         if action is CompactionAction.DELETE_JOB:
@@ -118,6 +119,13 @@ class CompactionReconciler:
             return replace(observed, end=await self._end(compaction, observed))
         trouble = await self._services.ask(compaction, "end", self._services.work.end_attempt)
         return replace(observed, attempt_ended=trouble or True)
+
+    async def _preflight(self, compaction: Compaction, observed: CompactionObservation) -> CompactionObservation:
+        """Look the table up. A slow metastore may cost the slot meanwhile; without it, nothing can start."""
+        pool = self._services.pools.of_warehouse(compaction.spec.warehouse).preflights
+        verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight, pool=pool)
+        waits_for = self._turns.keep(compaction) if verdict.reason is None else None
+        return replace(observed, verdict=verdict, waits_for=waits_for)
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
         request = job_request(compaction, self._services.config)

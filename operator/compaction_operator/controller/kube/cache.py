@@ -150,7 +150,7 @@ class Cache:
         if not self.cleanups.put(cleanup):
             return None
         self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
-        if cleanup.settled:
+        if cleanup.settled or cleanup.ended:
             self.freed.add(self.place(cleanup.table))
         return cleanup
 

@@ -33,6 +33,7 @@ class WarehousePools(NamedTuple):
     """A warehouse's worker threads by purpose, so that blocked calls of one purpose block no other."""
 
     tables: Executor
+    preflights: Executor
     polling: Executor
     deletion: Executor
 
@@ -49,11 +50,13 @@ class Pools:
         self._others = others
 
     @classmethod
-    def of(cls, warehouses: Iterable[str], *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
+    def of(
+        cls, warehouses: Iterable[str], *, kube: int, tables: int, preflights: int, polling: int, deletion: int
+    ) -> "Pools":
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, polling, deletion)))
+            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion)))
 
         return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
 

@@ -1,0 +1,298 @@
+"""Slots: a freed one wakes the oldest that can start and no other, a slow preflight keeps none, none is forgotten."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.answers import Preflight
+from compaction_operator.controller.compaction.line import Age, Line
+from compaction_operator.controller.compaction.turns import PATIENCE, PREFLIGHTS, Turns
+from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.client import Raw
+from compaction_operator.controller.kube.cluster import Pools, WarehousePools
+from compaction_operator.controller.kube.job import job_name
+from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
+from tests.unit.controller.sandbox import CONFIG, NOON, Inline, Sandbox, compaction_raw, condition, runs
+
+SEA = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+
+
+def raw(number: int, *, table: int | None = None, **more: Any) -> Raw:
+    """The compaction of that age, of a table of its own by default."""
+    of = {"database": "sales", "name": f"t{number if table is None else table}"}
+    return compaction_raw(f"c{number}", created=NOON + timedelta(seconds=number), table=of, **more)
+
+
+def key(number: int) -> Key:
+    return Key(ResourceKind.COMPACTION, "default", f"c{number}")
+
+
+def job(number: int) -> str:
+    return job_name(compaction=f"c{number}", uid=f"uid-default-c{number}", attempt=1)
+
+
+def config(slots: int, **changes: Any) -> Any:
+    return CONFIG.model_copy(update={"max_concurrent_jobs": slots, **changes})
+
+
+class Queue:
+    """Turns over compactions in memory; the slots are taken by compactions that run."""
+
+    def __init__(self, *numbers: int, slots: int, **more: Any) -> None:
+        self.cache = Cache()
+        self.turns = Turns(self.cache, config(slots))
+        for number in numbers:
+            self.look(self.put(raw(number, **more)))
+
+    def put(self, one: Raw) -> Compaction:
+        compaction = self.cache.put_compaction(one)
+        assert compaction is not None
+        return compaction
+
+    def look(self, compaction: Compaction) -> bool:
+        return self.turns.look(compaction, NOON).has_come
+
+    def wake(self) -> list[Key]:
+        return self.turns.wake(NOON)
+
+
+def test_so_many_are_woken_as_there_are_slots_the_oldest_first() -> None:
+    """Whatever the order in which they came."""
+    queue = Queue(5, 2, 9, 1, 7, slots=3)
+    assert queue.wake() == [key(1), key(2), key(5)]
+    assert queue.wake() == []
+
+
+def test_an_offer_is_a_slot_that_is_taken() -> None:
+    """Until it is looked at, a younger one that comes meanwhile finds no slot."""
+    queue = Queue(1, slots=1)
+    assert queue.wake() == [key(1)]
+    younger = queue.put(raw(2))
+    assert "maxConcurrentJobs" in (queue.turns.look(younger, NOON).waits_for or "")
+    assert queue.wake() == []
+
+
+def test_who_comes_later_and_is_younger_goes_behind_those_that_wait() -> None:
+    """Also at the moment at which a slot is free and its offer has not been made."""
+    queue = Queue(1, 3, slots=1)
+    assert "maxConcurrentJobs" in (queue.turns.look(queue.put(raw(4)), NOON).waits_for or "")
+    assert queue.wake() == [key(1)]
+
+
+def test_an_offer_that_is_not_taken_goes_to_the_next() -> None:
+    """Deleted, or suspended, before it was looked at."""
+    queue = Queue(1, 2, 3, slots=1)
+    assert queue.wake() == [key(1)]
+    queue.turns.forget(key(1))
+    assert queue.wake() == [key(2)]
+    suspended = {**raw(2, suspend=True), "metadata": {**raw(2)["metadata"], "resourceVersion": "2"}}
+    assert not queue.look(queue.put(suspended))
+    assert queue.wake() == [key(3)]
+
+
+def test_one_that_is_gone_takes_no_slot() -> None:
+    """Its deletion is known before it is looked at."""
+    queue = Queue(1, 2, slots=1)
+    queue.cache.drop_compaction(key(1), "uid-default-c1")
+    assert queue.wake() == []
+    assert queue.wake() == [key(2)]
+
+
+def test_of_a_freed_table_only_the_next_one_goes_on() -> None:
+    """And the one behind it, which now waits for another: not all of them."""
+    queue = Queue(1, 2, 3, 4, slots=9, table=0)
+    (first,) = set(queue.wake())
+    assert first == key(1)
+    queue.cache.drop_compaction(key(1), "uid-default-c1")
+    queue.turns.forget(key(1))
+    assert sorted(map(str, set(queue.wake()))) == ["default/c2", "default/c3"]
+    assert queue.turns.is_offered(key(2))
+    assert not queue.turns.is_offered(key(3))
+
+
+def test_a_warehouse_is_offered_no_more_slots_than_it_has_room_for_preflights() -> None:
+    queue = Queue(*range(PREFLIGHTS + 2), slots=100)
+    queue.look(queue.put(raw(50, warehouse="sea")))
+    assert queue.wake() == [*map(key, range(PREFLIGHTS)), key(50)]
+
+
+def test_places_in_the_line() -> None:
+    """Each in one lane, each lane by age; who leaves leaves nothing."""
+    line: Line[str] = Line()
+    ages = [Age(NOON + timedelta(seconds=number), "default", f"c{number}") for number in range(4)]
+    for number in (2, 0, 3, 1):
+        line.enter(ages[number], "a", told=str(number))
+    line.enter(ages[1], "b", told=None)
+    assert line.first("a", 9) == [key(0), key(2), key(3)]
+    assert line.first_of({"a": 2, "b": 5}, 9) == [key(0), key(1), key(2)]
+    assert [line.ahead_of(ages[3], rooms) for rooms in ({"a": 9}, {"a": 1}, {"b": 3, "a": 9}, {})] == [2, 1, 3, 0]
+    assert (line.told(key(0)), len(line)) == ("0", 4)
+    for age in ages:
+        line.leave(age.key)
+    assert not len(line)
+    assert not line.lanes()
+
+
+def forgotten(turns: Turns) -> list[Key]:
+    return list(turns.doubtful(NOON, stale=1))
+
+
+def test_the_safety_net_finds_who_is_in_no_line() -> None:
+    queue = Queue(1, 2, slots=1)
+    assert forgotten(queue.turns) == []
+    queue.turns.forget(key(2))
+    assert forgotten(queue.turns) == [key(2)]
+
+
+def test_the_safety_net_finds_who_waits_for_what_is_over() -> None:
+    """Even if nothing told that the table is free; of those whose status is outdated it brings only some."""
+    queue = Queue(1, 2, 3, 4, 5, slots=9, table=0)
+    queue.cache.drop_compaction(key(1), "uid-default-c1")
+    queue.turns.forget(key(1))
+    queue.cache.freed.clear()
+    assert forgotten(queue.turns) == [key(2), key(3)]
+
+
+@runs
+async def test_each_end_wakes_one_of_many() -> None:
+    """What a slot costs does not depend on how many wait for it."""
+    box = Sandbox(config=config(2))
+    for number in range(40):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    looks = count_looks(box)
+    for number in range(10):
+        box.kube.end_job(job(number), ok=True)
+        await box.run()
+    assert box.kube.jobs() == [job(number) for number in range(12)]
+    assert len(looks) == 10
+
+
+def count_looks(box: Sandbox) -> list[Key]:
+    looks, look = list[Key](), box.controller._turns.look
+
+    def counted(compaction: Compaction, now: Any) -> Any:
+        looks.append(compaction.key)
+        return look(compaction, now)
+
+    box.controller._turns.look = counted  # type: ignore[method-assign]
+    return looks
+
+
+@runs
+async def test_after_a_restart_the_oldest_goes_first() -> None:
+    """Whatever the order in which the API server lists them; what waited before still waits."""
+    box = Sandbox(config=config(1))
+    for number in (3, 1, 2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    await box.start()
+    for number in (1, 2, 3):
+        assert box.kube.jobs()[-1] == job(number)
+        box.kube.end_job(job(number), ok=True)
+        await box.run()
+
+
+@runs
+async def test_a_compaction_that_was_forgotten_is_found_within_half_a_minute() -> None:
+    box = Sandbox(config=config(1))
+    for number in (1, 2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    box.controller._turns.forget(key(2))
+    box.kube.end_job(job(1), ok=True)
+    await box.run()
+    assert job(2) not in box.kube.jobs()
+    await box.pass_time(31)
+    assert job(2) in box.kube.jobs()
+
+
+class Held:
+    """A controller with real threads for the preflights of a warehouse; those of some tables hang until let go."""
+
+    def __init__(self, *, slots: int, hang: Callable[[Compaction], bool]) -> None:
+        self.box = Sandbox(config=config(slots, warehouses=(*CONFIG.warehouses, SEA)))
+        self.free = threading.Event()
+        self.threads: dict[str, Executor] = {name: ThreadPoolExecutor(PREFLIGHTS) for name in ("lake", "sea")}
+        pools = {name: WarehousePools(Inline(), threads, Inline(), Inline()) for name, threads in self.threads.items()}
+        self.box.pools = Pools(Inline(), pools, pools["lake"])
+        answer = self.box.work.preflight
+
+        def preflight(compaction: Compaction) -> Preflight:
+            if hang(compaction):
+                self.free.wait(30)
+            return answer(compaction)
+
+        self.box.work.preflight = preflight  # type: ignore[method-assign]
+        self.box.create()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Let the controller work until that is so."""
+        async with asyncio.timeout(20):
+            while not reached():
+                self.box.controller.step()
+                await asyncio.sleep(0.001)
+
+    async def end(self) -> None:
+        self.free.set()
+        await self.box.idle()
+        for threads in self.threads.values():
+            threads.shutdown()
+
+
+@runs
+async def test_a_slow_preflight_does_not_delay_others() -> None:
+    """Its slot goes to those that can start; it gets one as soon as there is another, however slow it is again."""
+    held = Held(slots=1, hang=lambda one: one.meta.name == "c0")
+    box = held.box
+    for number in range(3):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await held.until(lambda: len(box.controller._turns._claims) == 1)
+    assert box.kube.jobs() == []
+    box.time.seconds += PATIENCE
+    await held.until(lambda: box.kube.jobs() == [job(1)])
+    held.free.set()
+    await held.until(lambda: box.compaction("c0").get("phase") == "Queued")
+    assert "maxConcurrentJobs" in condition(box.compaction("c0"))["message"]
+    held.free.clear()
+    box.kube.end_job(job(1), ok=True)
+    await held.until(lambda: len(box.controller._turns._claims) == 1)
+    box.time.seconds += 1.5 * PATIENCE
+    box.controller.step()
+    held.free.set()
+    await held.until(lambda: box.kube.jobs()[1:] == [job(0)])
+    await held.end()
+
+
+@runs
+async def test_a_metastore_that_hangs_does_not_take_the_slots_of_others() -> None:
+    """However many of its compactions are older: they wait for its threads, not for slots."""
+    held = Held(slots=2, hang=lambda one: one.spec.warehouse == "sea")
+    box = held.box
+    for number in range(20):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number, warehouse="sea"))
+    box.kube.apply(ResourceKind.COMPACTION, raw(90))
+    for _ in range(PREFLIGHTS):
+        await held.until(lambda: box.controller.step() == 0)
+        box.time.seconds += PATIENCE
+    await held.until(lambda: box.kube.jobs() == [job(90)])
+    await held.end()
+
+
+@runs
+async def test_a_slow_preflight_that_refuses_says_so_without_a_slot() -> None:
+    held = Held(slots=1, hang=lambda one: one.meta.name == "c0")
+    box = held.box
+    for number in range(2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await held.until(lambda: len(box.controller._turns._claims) == 1)
+    box.time.seconds += PATIENCE
+    await held.until(lambda: box.kube.jobs() == [job(1)])
+    box.work.verdict = Preflight(Reason.TABLE_NOT_FOUND, "no such table")
+    held.free.set()
+    await held.until(lambda: box.compaction("c0").get("phase") == "Failed")
+    await held.end()
