@@ -179,9 +179,12 @@ class Controller:
                 return
 
     def _on_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        news = self._cluster.is_news(raw)
         view = self._cluster.note_job(raw)
         if event == "DELETED":
             self._cluster.forget_job(view.namespace, view.name)
+        elif not news:
+            return
         self._add(Key(ResourceKind.COMPACTION, view.namespace, view.compaction))
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
@@ -193,11 +196,9 @@ class Controller:
             return
         if not self._cluster.note_driver(raw):
             return
-        uid = raw["metadata"]["labels"][LABEL_COMPACTION_UID]
-        for key in self._cache.running:
-            compaction = self._cache.compactions.get(key)
-            if compaction is not None and compaction.meta.uid == uid:
-                self._add(key, after=GATHER_PAUSE)
+        compaction = self._cache.compactions.of_uid(raw["metadata"]["labels"][LABEL_COMPACTION_UID])
+        if compaction is not None and compaction.attempt_running:
+            self._add(compaction.key, after=GATHER_PAUSE)
 
     def _on_resource(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]

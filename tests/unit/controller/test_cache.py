@@ -50,6 +50,8 @@ def test_an_object_made_again_is_another_one() -> None:
     assert cache.put_compaction(again)
     assert cache.drop_compaction(NIGHTLY, "uid-default-nightly") is None
     assert known(cache).meta.uid == "second"
+    assert cache.compactions.of_uid("second") is known(cache)
+    assert cache.compactions.of_uid("uid-default-nightly") is None
 
 
 def test_objects_are_found_by_table_whatever_the_case() -> None:
@@ -110,5 +112,5 @@ def test_nothing_is_kept_of_what_was_deleted() -> None:
     cache.drop_compaction(NIGHTLY, "uid-default-nightly")
     for store in (cache.cleanups, cache.compactions):
         assert store.all() == []
-        assert not store._by_table
+        assert not (store._by_table or store._by_uid)
     assert not cache._cleanups_of

@@ -184,6 +184,45 @@ def count_looks(box: Sandbox) -> list[Key]:
 
 
 @runs
+async def test_a_job_without_news_costs_no_look() -> None:
+    """Each Job changes several times before it ends, in fields that decide nothing."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await box.start()
+    same = box.kube.get(ResourceKind.JOB, job(1))
+    same["status"]["active"] = 1
+    box.kube.apply(ResourceKind.JOB, same)
+    assert box.controller.step() == 0
+    same["status"]["ready"] = 0
+    box.kube.apply(ResourceKind.JOB, same)
+    assert box.controller.step() == 1
+    await box.idle()
+
+
+@runs
+async def test_no_step_waits_for_an_event_to_be_posted() -> None:
+    """Nor does an API server that refuses them stop any."""
+    box = Sandbox()
+    posted, refused = threading.Event(), list[Raw]()
+
+    def refuse(event: Raw) -> None:
+        posted.wait(30)
+        refused.append(event)
+        raise RuntimeError("no events today")
+
+    box.kube.create_event = refuse  # type: ignore[method-assign]
+    threads = ThreadPoolExecutor(4)
+    lake = WarehousePools(Inline(), Inline(), Inline(), Inline())
+    box.pools = Pools(threads, {"lake": lake}, lake)
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await box.start()
+    assert box.kube.jobs() == [job(1)]
+    posted.set()
+    threads.shutdown()
+    assert [event["reason"] for event in refused] == ["Started"]
+
+
+@runs
 async def test_after_a_restart_the_oldest_goes_first() -> None:
     """Whatever the order in which the API server lists them; what waited before still waits."""
     box = Sandbox(config=config(1))

@@ -37,7 +37,7 @@ class Recent(OrderedDict[K, V]):
 
 
 class Store(Generic[ResourceT]):
-    """Objects of one kind, indexed by key and table. An older version never replaces a newer one, nor a deletion.
+    """Objects of one kind, indexed by key, uid and table. An older version never replaces a newer one, nor a deletion.
 
     `place` maps table keys that name the same table to one key.
     """
@@ -45,6 +45,7 @@ class Store(Generic[ResourceT]):
     def __init__(self, place: Callable[[TableKey], TableKey]) -> None:
         self._place = place
         self._objects: dict[Key, ResourceT] = {}
+        self._by_uid: dict[str, Key] = {}
         self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
@@ -56,8 +57,9 @@ class Store(Generic[ResourceT]):
         if old is not None and old.meta.resource_version >= resource.meta.resource_version:
             return False
         if old is not None:
-            self._leave_table(old)
+            self._leave(old)
         self._objects[resource.key] = resource
+        self._by_uid[resource.meta.uid] = resource.key
         self._by_table[self._place(resource.table)].add(resource.key)
         return True
 
@@ -68,12 +70,17 @@ class Store(Generic[ResourceT]):
         if old is None or old.meta.uid != uid:
             return None
         del self._objects[key]
-        self._leave_table(old)
+        self._leave(old)
         return old
 
     def get(self, key: Key) -> ResourceT | None:
         """Return the object of that key, or None."""
         return self._objects.get(key)
+
+    def of_uid(self, uid: str) -> ResourceT | None:
+        """Return the object of that uid, or None."""
+        key = self._by_uid.get(uid)
+        return None if key is None else self._objects[key]
 
     def of_table(self, table: TableKey) -> list[ResourceT]:
         """Return the objects of a table, unordered."""
@@ -83,7 +90,8 @@ class Store(Generic[ResourceT]):
         """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
         return list(self._objects.values())
 
-    def _leave_table(self, resource: ResourceT) -> None:
+    def _leave(self, resource: ResourceT) -> None:
+        del self._by_uid[resource.meta.uid]
         table = self._place(resource.table)
         self._by_table[table].discard(resource.key)
         if not self._by_table[table]:

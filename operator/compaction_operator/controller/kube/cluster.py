@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -130,6 +131,12 @@ class Cluster:
             log.info("job %s/%s is already gone", namespace, name)
         self.forget_job(namespace, name)
 
+    def is_news(self, raw: Mapping[str, Any]) -> bool:
+        """Whether a watched Job differs from the known one in what decisions read. Each Job changes several times."""
+        view = view_job(raw)
+        known, _ = self._jobs.get((view.namespace, view.name), (None, 0.0))
+        return known is None or replace(known, resource_version=view.resource_version) != view
+
     def note_job(self, raw: Mapping[str, Any]) -> JobView:
         """Store a Job from the watch or a call, unless a newer version is known; return the known one."""
         view = view_job(raw)
@@ -187,16 +194,20 @@ class Cluster:
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)
 
-    async def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
-        """Post events; a failure to post is only logged."""
+    def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
+        """Post events in the background: no step waits for them. A failure to post is only logged."""
         for event in events:
             name = f"{about['metadata']['namespace']}/{about['metadata']['name']}"
             log.info("%s %s: %s: %s", about["kind"], name, event.reason, event.message)
-            manifest = event_manifest(event, about, now=self._clock())
-            try:
-                await run_in(self._pool, self._kube.create_event, manifest)
-            except KubeError as error:
-                log.warning("event %s about %s not posted: %s", event.reason, name, error)
+            self._pool.submit(self._post, event_manifest(event, about, now=self._clock()), name)
+
+    def _post(self, manifest: Raw, name: str) -> None:
+        try:
+            self._kube.create_event(manifest)
+        except KubeError as error:
+            log.warning("event %s about %s not posted: %s", manifest["reason"], name, error)
+        except Exception:
+            log.exception("event %s about %s not posted", manifest["reason"], name)
 
 
 def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:

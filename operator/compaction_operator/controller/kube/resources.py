@@ -170,11 +170,16 @@ def read_compaction(raw: Mapping[str, Any]) -> Compaction:
     """Parse a TableCompaction. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = TableCompactionSpec.model_validate(raw["spec"])
     status = TableCompactionStatus.model_validate(raw.get("status") or {})
-    return Compaction(read_meta(raw), spec, status, raw)
+    return Compaction(read_meta(raw), spec, status, _without_managers(raw))
 
 
 def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
     """Parse a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = CompactionCleanupSpec.model_validate(raw["spec"])
     status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
-    return Cleanup(read_meta(raw), spec, status, raw)
+    return Cleanup(read_meta(raw), spec, status, _without_managers(raw))
+
+
+def _without_managers(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object without its field managers: a write of its status need not send what only the server keeps."""
+    return {**raw, "metadata": {name: value for name, value in raw["metadata"].items() if name != "managedFields"}}
