@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
@@ -16,6 +17,7 @@ from compaction_operator.controller.kube.client import Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
+from compaction_operator.controller.loop import CALM
 from tests.unit.controller.sandbox import CONFIG, NOON, Inline, Sandbox, compaction_raw, condition, runs
 
 SEA = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
@@ -184,6 +186,31 @@ def count_looks(box: Sandbox) -> list[Key]:
 
 
 @runs
+async def test_the_calls_of_a_compaction_are_counted() -> None:
+    """Without cleanups; the second one had to wait."""
+    box = Sandbox(config=config(1))
+    calls = list[str]()
+    for name in ("replace_status", "create_job", "get_job", "list_pods", "list_cleanups", "create_event"):
+        setattr(box.kube, name, counted(getattr(box.kube, name), calls))
+    for number in (1, 2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    for number in (1, 2):
+        box.kube.end_job(job(number), ok=True)
+        await box.run()
+    twice = {"create_job": 1, "list_pods": 1, "list_cleanups": 1, "create_event": 2}
+    assert Counter(calls) == {"replace_status": 7, **{name: 2 * each for name, each in twice.items()}}
+
+
+def counted(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        calls.append(function.__name__)
+        return function(*args)
+
+    return call
+
+
+@runs
 async def test_a_job_without_news_costs_no_look() -> None:
     """Each Job changes several times before it ends, in fields that decide nothing."""
     box = Sandbox()
@@ -203,11 +230,10 @@ async def test_a_job_without_news_costs_no_look() -> None:
 async def test_no_step_waits_for_an_event_to_be_posted() -> None:
     """Nor does an API server that refuses them stop any."""
     box = Sandbox()
-    posted, refused = threading.Event(), list[Raw]()
+    go_on, posted = threading.Event(), list[tuple[bool, str]]()
 
     def refuse(event: Raw) -> None:
-        posted.wait(30)
-        refused.append(event)
+        posted.append((go_on.wait(5), event["reason"]))
         raise RuntimeError("no events today")
 
     box.kube.create_event = refuse  # type: ignore[method-assign]
@@ -217,9 +243,26 @@ async def test_no_step_waits_for_an_event_to_be_posted() -> None:
     box.kube.apply(ResourceKind.COMPACTION, raw(1))
     await box.start()
     assert box.kube.jobs() == [job(1)]
-    posted.set()
+    go_on.set()
     threads.shutdown()
-    assert [event["reason"] for event in refused] == ["Started"]
+    assert posted == [(True, "Started")]
+
+
+@runs
+async def test_many_new_compactions_do_not_delay_those_that_go_on() -> None:
+    """Each of them has a status to write: a few at a time."""
+    box = Sandbox(config=config(1))
+    box.kube.apply(ResourceKind.COMPACTION, raw(0))
+    await box.start()
+    for number in range(1, 20):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    assert box.controller.step() == CALM
+    box.kube.end_job(job(0), ok=True)
+    assert box.controller.step() == 1
+    await box.idle()
+    assert box.compaction("c0")["phase"] == "Succeeded"
+    await box.run()
+    assert box.kube.jobs()[1:] == [job(1)]
 
 
 @runs
