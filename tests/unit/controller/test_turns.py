@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.request import Reason
@@ -17,8 +17,9 @@ from compaction_operator.controller.kube.client import Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
+from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.loop import CALM
-from tests.unit.controller.sandbox import CONFIG, NOON, Inline, Sandbox, compaction_raw, condition, runs
+from tests.unit.controller.sandbox import CONFIG, NOON, Inline, Sandbox, Time, compaction_raw, condition, runs
 
 SEA = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
 
@@ -116,6 +117,19 @@ def test_of_a_freed_table_only_the_next_one_goes_on() -> None:
     assert not queue.turns.is_offered(key(3))
 
 
+def test_those_that_are_over_do_not_stand_in_the_way_of_the_next() -> None:
+    """Suspended a moment ago, and not looked at since: they stand at the head of the line."""
+    queue = Queue(1, 2, 3, 4, 5, slots=9, table=0)
+    queue.wake()
+    for number in (2, 3, 4):
+        suspended = raw(number, table=0, suspend=True)
+        queue.put({**suspended, "metadata": {**suspended["metadata"], "resourceVersion": "2"}})
+    queue.cache.drop_compaction(key(1), "uid-default-c1")
+    queue.turns.forget(key(1))
+    queue.wake()
+    assert queue.turns.is_offered(key(5))
+
+
 def test_a_warehouse_is_offered_no_more_slots_than_it_has_room_for_preflights() -> None:
     queue = Queue(*range(PREFLIGHTS + 2), slots=100)
     queue.look(queue.put(raw(50, warehouse="sea")))
@@ -129,7 +143,7 @@ def test_places_in_the_line() -> None:
     for number in (2, 0, 3, 1):
         line.enter(ages[number], "a", told=str(number))
     line.enter(ages[1], "b", told=None)
-    assert line.first("a", 9) == [key(0), key(2), key(3)]
+    assert list(line.all("a")) == [key(0), key(2), key(3)]
     assert line.first_of({"a": 2, "b": 5}, 9) == [key(0), key(1), key(2)]
     assert [line.ahead_of(ages[3], rooms) for rooms in ({"a": 9}, {"a": 1}, {"b": 3, "a": 9}, {})] == [2, 1, 3, 0]
     assert (line.told(key(0)), len(line)) == ("0", 4)
@@ -291,6 +305,37 @@ async def test_a_compaction_that_was_forgotten_is_found_within_half_a_minute() -
     assert job(2) not in box.kube.jobs()
     await box.pass_time(31)
     assert job(2) in box.kube.jobs()
+
+
+class Running(Time):
+    """A clock that does not stand still between two calls."""
+
+    def clock(self) -> datetime:
+        self.seconds += 1
+        return self.now
+
+
+@runs
+async def test_a_pause_that_ends_in_the_middle_of_a_look_is_over() -> None:
+    """Whether it backs off is asked twice, for its turn and for its decision."""
+    for pause in range(1, 12):
+        box = Sandbox(time=Running())
+        due = rfc3339(NOON + timedelta(seconds=pause))
+        box.kube.apply(ResourceKind.COMPACTION, {**raw(1), "status": {"nextAttemptTime": due}})
+        await box.start()
+        await box.pass_time(15)
+        assert box.kube.jobs() == [job(1)]
+
+
+@runs
+async def test_what_was_refused_stands_in_no_line() -> None:
+    """It ends in the same look in which it would have entered it."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, raw(1, warehouse="none"))
+    await box.start()
+    assert box.compaction("c1")["phase"] == "Failed"
+    assert not len(box.controller._turns._slots)
+    assert not box.controller._turns._offers
 
 
 class Held:

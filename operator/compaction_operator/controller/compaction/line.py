@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -64,9 +64,9 @@ class Line(Generic[LaneT]):
         """Return what one that waits was told."""
         return self._waiting[key][2]
 
-    def first(self, lane: LaneT, most: int) -> list[Key]:
-        """Return the oldest of a lane."""
-        return [age.key for age in self._lanes.get(lane, ())[:most]]
+    def all(self, lane: LaneT) -> Iterator[Key]:
+        """Yield those of a lane, the oldest first; the lane must not change meanwhile."""
+        return (age.key for age in self._lanes.get(lane, ()))
 
     def first_of(self, rooms: Mapping[LaneT, int], most: int) -> list[Key]:
         """Return the oldest of several lanes, from each at most as many as it has room for."""

@@ -1,6 +1,7 @@
 """Reconciler of TableCompactions: observe, decide, write the status, act. Each answer feeds the next decision."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
@@ -37,20 +38,25 @@ class CompactionReconciler:
         Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
         compaction = self._services.cache.compactions.get(key)
+        try:
+            return None if compaction is None else await self._steps(compaction)
+        finally:
+            if compaction is not None:
+                self._turns.release(compaction)
+            self._forget_if_over(key)
+
+    def _forget_if_over(self, key: Key) -> None:
+        compaction = self._services.cache.compactions.get(key)
         if compaction is None or compaction.ended:
             self._turns.forget(key)
             self._asked.pop(key, None)
-        if compaction is None:
-            return None
-        try:
-            return await self._steps(compaction)
-        finally:
-            self._turns.release(compaction)
 
     async def _steps(self, compaction: Compaction) -> float | None:
-        observed = await self._observe(compaction)
+        # NB: one time for both: whether it backs off must not change between its turn and the decision.
+        now = self._services.clock()
+        observed = await self._observe(compaction, now)
         while True:
-            decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
+            decision = decide(compaction, observed, config=self._services.config, now=now)
             if decision.action is CompactionAction.PREFLIGHT:
                 self._turns.claim(compaction, ticks=self._services.ticks())
             before, compaction = compaction, await self._cluster.write(compaction, decision.status)
@@ -59,13 +65,14 @@ class CompactionReconciler:
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after
             observed = await self._act(decision.action, compaction, observed)
+            now = self._services.clock()
 
-    async def _observe(self, compaction: Compaction) -> CompactionObservation:
+    async def _observe(self, compaction: Compaction, now: datetime) -> CompactionObservation:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
             if compaction.ended:
                 return CompactionObservation()
-            turn = self._turns.look(compaction, self._services.clock())
+            turn = self._turns.look(compaction, now)
             return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
         meta = compaction.meta
         name = current_job(compaction)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from compaction_operator.api.config import OperatorConfig
@@ -148,9 +149,9 @@ class Turns:
 
     def keep(self, compaction: Compaction) -> str | None:
         """Return what a compaction waits for after its preflight, None if it still has its slot or got another."""
-        claim = self._claims[self._place(compaction)]
-        if claim.key != compaction.key:  # it was deleted meanwhile, and another one took its table
-            return f"compaction {claim.key}, which works on the same table"
+        claim = self._claims.get(self._place(compaction))
+        if claim is None or claim.key != compaction.key:  # it was deleted meanwhile, and another one took its table
+            return "its table"
         if not claim.has_slot:
             full = self._full(compaction)
             if full is not None:
@@ -162,17 +163,13 @@ class Turns:
 
     def _go_on(self, table: TableKey, now: datetime) -> Iterator[Key]:
         """Let the next one of a freed table wait for a slot; yield it, and what waits for another thing from now on."""
-        for key in self._tables.first(table, TOLD):
-            compaction = self._cache.compactions.get(key)
-            if compaction is None:
-                self._tables.leave(key)
-                continue
-            blocked = self._table_blocked(compaction, now)
-            if blocked is None:
-                told = self._tables.told(key)
-                self._tables.leave(key)
+        found = map(self._cache.compactions.get, self._tables.all(table))
+        for compaction in list(islice((one for one in found if one is not None and _eligible(one, now)), TOLD)):
+            if self._table_blocked(compaction, now) is None:
+                told = self._tables.told(compaction.key)
+                self._tables.leave(compaction.key)
                 self._slots.enter(Age.of(compaction), compaction.spec.warehouse, told=told)
-            yield key
+            yield compaction.key
 
     def _table_blocked(self, compaction: Compaction, now: datetime) -> str | None:
         """Return what occupies the table.
