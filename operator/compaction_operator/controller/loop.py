@@ -104,7 +104,6 @@ class Controller:
         except ValueError as error:
             # The API server validates against the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
-        self._wake_waiting()
 
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
@@ -264,7 +263,6 @@ class Controller:
         self._queue.done(key)
         if again is not None:
             self._add(key, after=again)
-        self._wake_waiting()
         self._wake.set()
 
     async def _reconcile_kind(self, key: Key) -> float | None:

@@ -87,6 +87,8 @@ class Turns:
         """Return whom to look at, after anything has changed: the oldest get the free slots, once."""
         woken = [key for table in self._cache.freed for key in self._go_on(table, now)]
         self._cache.freed.clear()
+        if not len(self._slots):
+            return woken
         for key in self._slots.first_of(self._rooms(), self._free()):
             compaction = self._cache.compactions.get(key)
             self._slots.leave(key)
