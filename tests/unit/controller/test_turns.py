@@ -60,7 +60,8 @@ class Queue:
         return self.turns.look(compaction, NOON).has_come
 
     def wake(self) -> list[Key]:
-        return self.turns.wake(NOON)
+        """Whom an offer is made to; others that are woken only have to be told."""
+        return [key for key in self.turns.wake(NOON) if self.turns.is_offered(key)]
 
 
 def test_so_many_are_woken_as_there_are_slots_the_oldest_first() -> None:
@@ -112,7 +113,7 @@ def test_of_a_freed_table_only_the_next_one_goes_on() -> None:
     assert first == key(1)
     queue.cache.drop_compaction(key(1), "uid-default-c1")
     queue.turns.forget(key(1))
-    assert sorted(map(str, set(queue.wake()))) == ["default/c2", "default/c3"]
+    assert sorted(map(str, set(queue.turns.wake(NOON)))) == ["default/c2", "default/c3"]
     assert queue.turns.is_offered(key(2))
     assert not queue.turns.is_offered(key(3))
 
@@ -171,6 +172,17 @@ def test_the_safety_net_finds_who_waits_for_what_is_over() -> None:
     queue.turns.forget(key(1))
     queue.cache.freed.clear()
     assert forgotten(queue.turns) == [key(2), key(3)]
+
+
+@runs
+async def test_all_that_wait_say_so() -> None:
+    """Also those that came while there were free slots, and more than could be looked up at a time."""
+    box = Sandbox(config=config(10))
+    for number in range(40):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    phases = Counter(box.compaction(f"c{number}")["phase"] for number in range(40))
+    assert phases == {"Running": 10, "Queued": 30}
 
 
 @runs

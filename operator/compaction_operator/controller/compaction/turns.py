@@ -58,6 +58,7 @@ class Turns:
         self._offers: dict[Key, str] = {}
         self._tables: Line[TableKey] = Line()
         self._slots: Line[str] = Line()
+        self._untold: set[Key] = set()
         self._patience: dict[Key, float] = {}
 
     def look(self, compaction: Compaction, now: datetime) -> Turn:
@@ -76,6 +77,8 @@ class Turns:
             return Turn(None, has_come=True)
         full = self._full(compaction)
         self._slots.enter(Age.of(compaction), compaction.spec.warehouse, told=full)
+        if full is None:
+            self._untold.add(compaction.key)
         return Turn(full)
 
     def forget(self, key: Key) -> None:
@@ -84,7 +87,10 @@ class Turns:
         self._patience.pop(key, None)
 
     def wake(self, now: datetime) -> list[Key]:
-        """Return whom to look at, after anything has changed: the oldest get the free slots, once."""
+        """Return whom to look at, after anything has changed: the oldest get the free slots, once.
+
+        Those that came while slots were free, and got none, have to be told once there are none.
+        """
         woken = [key for table in self._cache.freed for key in self._go_on(table, now)]
         self._cache.freed.clear()
         if not len(self._slots):
@@ -95,6 +101,9 @@ class Turns:
             if compaction is not None:
                 self._offers[key] = compaction.spec.warehouse
                 woken.append(key)
+        if self._untold and self._free() <= 0:
+            woken += self._untold - self._offers.keys()
+            self._untold.clear()
         return woken
 
     def is_offered(self, key: Key) -> bool:
@@ -197,6 +206,7 @@ class Turns:
         """Leave the line; return whether there was an offer."""
         self._tables.leave(key)
         self._slots.leave(key)
+        self._untold.discard(key)
         return self._offers.pop(key, None) is not None
 
     def _place(self, compaction: Compaction) -> TableKey:
