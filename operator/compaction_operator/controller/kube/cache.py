@@ -86,6 +86,10 @@ class Store(Generic[ResourceT]):
         """Return the objects of a table, unordered."""
         return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
 
+    def tables(self) -> list[TableKey]:
+        """Return the tables of all objects, unordered."""
+        return list(self._by_table)
+
     def all(self) -> list[ResourceT]:
         """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
         return list(self._objects.values())
@@ -136,7 +140,7 @@ class Cache:
         old = self.compactions.get(compaction.key)
         if not self.compactions.put(compaction):
             return None
-        if old is not None and old.holds_table and not (compaction.holds_table and compaction.table == old.table):
+        if old is not None and old.may_hold_table and not _still_holds(old, compaction):
             self.freed.add(self.place(old.table))
         if compaction.attempt_running:
             self.running.add(compaction.key)
@@ -180,3 +184,9 @@ class Cache:
             (cleanup for cleanup in found if cleanup is not None),
             key=lambda cleanup: (cleanup.spec.compaction.attempt, cleanup.meta.name),
         )
+
+
+def _still_holds(old: Compaction, new: Compaction) -> bool:
+    """Whether all that waited for a compaction still waits for it. NB: one that begins to back off frees its table."""
+    backs_off = new.status.next_attempt_time is not None
+    return new.may_hold_table and not backs_off and new.table == old.table
