@@ -76,6 +76,7 @@ class Controller:
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
         self._sweeping: set[str] = set()
+        self._searching = False
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,7 +119,9 @@ class Controller:
         due += self._store_check.start_due(now)
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
-            self._wake_doubtful()
+            if not self._searching:
+                self._searching = True
+                due.append(self._wake_doubtful())
             rested = [name for name in self._warehouses if name not in self._sweeping]
             self._sweeping.update(rested)
             due += map(self._sweep, rested)
@@ -221,11 +224,19 @@ class Controller:
         for key in self._turns.wake(self._clock()):
             self._add(key)
 
-    def _wake_doubtful(self) -> None:
-        """Look at compactions that wait for nothing any more: a wait without end is the worst of faults."""
-        for key in list(self._turns.doubtful(self._clock(), stale=STALE)):
-            if not self._queue.knows(key):
-                self._add(key)
+    async def _wake_doubtful(self) -> None:
+        """Look at compactions that wait for nothing any more: a wait without end is the worst of faults.
+
+        Other work goes on between two tables: the liveness probe must be answered, however many wait.
+        """
+        try:
+            for found in self._turns.doubtful(self._clock(), stale=STALE):
+                for key in found:
+                    if not self._queue.knows(key):
+                        self._add(key)
+                await asyncio.sleep(0)
+        finally:
+            self._searching = False
 
     def _rank(self, key: Key) -> float:
         """Return 0 for what goes on by itself. Compactions that wait for their turn come after that, by their age."""

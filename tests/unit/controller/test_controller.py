@@ -374,7 +374,7 @@ async def test_metastore_down_before_an_attempt() -> None:
     }
     assert box.kube.jobs() == []
     box.work.metastore_down = False
-    await box.pass_time(4)
+    await box.pass_time(60)
     assert box.kube.jobs() == [job()]
 
 

@@ -1,6 +1,7 @@
 """Slots: a freed one wakes the oldest that can start and no other, a slow preflight keeps none, none is forgotten."""
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -8,17 +9,19 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.compaction.line import Age, Line
 from compaction_operator.controller.compaction.turns import PATIENCE, PREFLIGHTS, Turns
 from compaction_operator.controller.kube.cache import Cache
-from compaction_operator.controller.kube.client import Raw
+from compaction_operator.controller.kube.client import KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
-from compaction_operator.controller.loop import CALM
+from compaction_operator.controller.loop import CALM, SWEEP
 from tests.unit.controller.sandbox import CONFIG, NOON, Inline, Sandbox, Time, compaction_raw, condition, runs
 
 SEA = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
@@ -155,7 +158,7 @@ def test_places_in_the_line() -> None:
 
 
 def forgotten(turns: Turns) -> list[Key]:
-    return list(turns.doubtful(NOON, stale=1))
+    return [key for found in turns.doubtful(NOON, stale=1) for key in found]
 
 
 def test_the_safety_net_finds_who_is_in_no_line() -> None:
@@ -350,6 +353,264 @@ async def test_what_was_refused_stands_in_no_line() -> None:
     assert not box.controller._turns._offers
 
 
+def running(number: int, **more: Any) -> Raw:
+    """A newer version of a compaction, whose first attempt is recorded."""
+    return {**newer(raw(number, **more)), "status": {"attempt": 1, "phase": "Running"}}
+
+
+def newer(one: Raw) -> Raw:
+    return {**one, "metadata": {**one["metadata"], "resourceVersion": "2"}}
+
+
+@pytest.mark.parametrize("slow", [0.0, 9.0])
+def test_no_slot_is_taken_while_its_attempt_is_recorded(slow: float) -> None:
+    """The preflight is over, the write under way: also if it had lost its slot and got another."""
+    queue = Queue(1, slots=1)
+    queue.wake()
+    first = queue.put(newer(raw(1)))
+    assert queue.look(first)
+    queue.turns.claim(first, ticks=0.0)
+    queue.turns.give_way(slow)
+    assert queue.turns.keep(first) is None
+    queue.look(queue.put(raw(2)))
+    queue.turns.give_way(100.0)
+    assert queue.turns.next_due() is None
+    assert queue.wake() == []
+
+
+def test_an_attempt_whose_record_has_no_answer_keeps_table_and_slot() -> None:
+    """The API server may have written it. Until another version is known, it may only try again, even if that fails."""
+    queue = Queue(1, slots=1, table=0)
+    queue.wake()
+    first = queue.put(newer(raw(1, table=0)))
+    queue.look(first)
+    queue.turns.claim(first, ticks=0.0)
+    assert queue.turns.keep(first) is None
+    queue.turns.release(first, sure=False)
+    queue.look(queue.put(raw(0, table=0)))
+    queue.look(queue.put(raw(2)))
+    assert queue.wake() == []
+    assert "works on the same table" in (queue.turns.look(queue.put(newer(raw(0, table=0))), NOON).waits_for or "")
+    assert queue.look(first)
+    queue.turns.claim(first, ticks=0.0)
+    queue.turns.release(first)
+    assert queue.wake() == []
+    queue.look(queue.put({**raw(1, table=0), "metadata": {**raw(1)["metadata"], "resourceVersion": "3"}}))
+    assert queue.turns._claims == {}
+    assert set(queue.wake()) == {key(0)}
+
+
+def test_one_that_runs_already_is_offered_nothing() -> None:
+    """The watch brought its attempt: the answer to the write was lost, and it had entered the line again."""
+    queue = Queue(1, 2, slots=2)
+    queue.put(running(1))
+    assert queue.turns.wake(NOON) == [key(1)]
+    assert queue.wake() == [key(2)]
+    assert not queue.turns.is_offered(key(1))
+
+
+@runs
+async def test_an_attempt_whose_record_was_answered_too_late_leaks_no_slot() -> None:
+    box = Sandbox(config=config(1))
+    write = box.kube.replace_status
+
+    def answered_late(kind: ResourceKind, raw: Any, status: Raw) -> Raw:
+        box.kube.replace_status = write  # type: ignore[method-assign]
+        box.kube.watchers.clear()
+        write(kind, raw, status)
+        raise KubeError("timed out")
+
+    box.create()
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    box.kube.replace_status = answered_late  # type: ignore[method-assign]
+    await box.run()
+    box.kube.watchers.append(box.controller.on_event)
+    box.kube.apply(ResourceKind.COMPACTION, raw(2))
+    await box.run()
+    assert box.kube.jobs() == []
+    box.controller.on_event(ResourceKind.COMPACTION, "MODIFIED", box.kube.get(ResourceKind.COMPACTION, "c1"))
+    await box.run()
+    assert box.kube.jobs() == [job(1)]
+    assert not box.controller._turns._offers
+    box.kube.end_job(job(1), ok=True)
+    await box.run()
+    assert box.kube.jobs() == [job(1), job(2)]
+
+
+@runs
+async def test_one_that_was_offered_a_slot_and_runs_already_takes_no_second_one() -> None:
+    """The watch brings its attempt between the offer and the look."""
+    box = Sandbox(config=config(1))
+    for number in (1, 2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    turns = box.controller._turns
+    turns._offers[key(2)] = turns._slots.lane(key(2))
+    box.kube.apply(ResourceKind.COMPACTION, running(2))
+    await box.run()
+    assert not turns.is_offered(key(2))
+
+
+def test_one_that_waits_for_other_preflights_says_so_if_they_take_long() -> None:
+    """At once if they are slow, otherwise when it is looked at again: its turn may come in a moment."""
+    queue = Queue(*range(PREFLIGHTS), slots=100)
+    queue.wake()
+    younger = queue.put(raw(8))
+    looks = [queue.turns.look(younger, NOON).waits_for for _ in range(2)]
+    assert looks == [None, "a preflight of warehouse lake to end"]
+    for number in range(PREFLIGHTS):
+        compaction = queue.put(newer(raw(number)))
+        assert queue.look(compaction)
+        queue.turns.claim(compaction, ticks=0.0)
+    queue.turns.give_way(PATIENCE)
+    assert queue.turns.look(queue.put(raw(9)), NOON).waits_for == "a preflight of warehouse lake to end"
+
+
+class Failing(Queue):
+    """Preflights of these fail, each after it has lost its slot; all others are still to come."""
+
+    def __init__(self, *numbers: int, slots: int) -> None:
+        super().__init__(slots=slots)
+        self.fail(*numbers)
+
+    def fail(self, *numbers: int) -> None:
+        for number in numbers:
+            compaction = self.put(raw(number)) if self.cache.compactions.get(key(number)) is None else self.get(number)
+            self.turns.claim(compaction, ticks=0.0)
+            self.turns.give_way(1000.0)
+            self.turns.release(compaction)
+        for number in numbers:
+            self.look(self.get(number))
+
+    def get(self, number: int) -> Compaction:
+        found = self.cache.compactions.get(key(number))
+        assert found is not None
+        return found
+
+
+def test_those_whose_preflight_failed_leave_room_for_others() -> None:
+    """However many they are and however old: one of them at a time, as long as others of the warehouse wait."""
+    queue = Failing(*range(8), slots=9)
+    for number in range(20, 30):
+        queue.look(queue.put(raw(number)))
+    assert queue.wake() == [key(0), key(20), key(21), key(22)]
+    queue.turns.forget(key(20))
+    queue.turns.forget(key(21))
+    assert queue.wake() == [key(23), key(24)]
+
+
+def test_those_whose_preflight_failed_have_all_room_if_no_other_waits() -> None:
+    """The metastore is back: all of them may go on."""
+    queue = Failing(*range(8), slots=9)
+    assert queue.wake() == [key(0), key(1), key(2), key(3)]
+
+
+def test_of_those_whose_preflight_failed_the_one_that_failed_less_often_is_next() -> None:
+    """An old one that fails each time does not keep the others from their second try."""
+    queue = Failing(*range(5), slots=9)
+    queue.fail(0, 1)
+    assert queue.wake() == [key(0), key(2), key(3), key(4)]
+    queue.turns.forget(key(2))
+    assert queue.wake() == [key(1)]
+
+
+def test_no_slot_waits_longer_for_a_preflight_that_fails() -> None:
+    """Only for one that was too slow, and did succeed."""
+    queue = Failing(1, slots=1)
+    queue.fail(1)
+    compaction = queue.get(1)
+    queue.turns.claim(compaction, ticks=0.0)
+    assert {claim.due for claim in queue.turns._claims.values()} == {PATIENCE}
+    queue.turns.give_way(PATIENCE)
+    queue.turns.answered(compaction)
+    queue.turns.release(compaction)
+    queue.turns.claim(compaction, ticks=0.0)
+    assert {claim.due for claim in queue.turns._claims.values()} == {2 * PATIENCE}
+
+
+@runs
+async def test_the_pause_after_a_failed_preflight_grows() -> None:
+    """Up to two minutes; a success ends that. The event of the status that names the failure brings one more try."""
+    box = Sandbox()
+    box.work.metastore_down = True
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await box.start()
+    tries = list[float]()
+    for second in range(1, 500):
+        known = box.work.count("preflight")
+        await box.pass_time(1)
+        tries += [second] * (box.work.count("preflight") - known)
+    assert tries == [3, 15, 39, 87, 183, 303, 423]
+    box.work.metastore_down = False
+    await box.pass_time(120)
+    assert box.kube.jobs() == [job(1)]
+    assert not box.controller._turns._failures
+
+
+def test_the_safety_net_looks_at_a_table_once() -> None:
+    """However many wait for it."""
+    queue = Queue(*range(50), slots=1, table=0)
+    looks, find = list[Any](), queue.cache.compactions.of_table
+    queue.cache.compactions.of_table = lambda table: looks.append(table) or find(table)  # type: ignore
+    assert forgotten(queue.turns) == []
+    assert len(looks) == 2
+
+
+@runs
+async def test_the_safety_net_lets_other_work_go_on_between_two_tables() -> None:
+    box = Sandbox(config=config(1))
+    for number in range(5):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    pauses, search = 0, box.controller._wake_doubtful()
+    with contextlib.suppress(StopIteration):
+        while True:
+            search.send(None)
+            pauses += 1
+    assert pauses == 5
+
+
+@runs
+async def test_a_search_at_a_time() -> None:
+    """However long one takes."""
+    box = Sandbox()
+    await box.start()
+    box.time.seconds += SWEEP
+    box.work.sweep = lambda *_: None  # type: ignore[method-assign]
+    assert box.controller.step() == 2
+    box.time.seconds += SWEEP
+    assert box.controller.step() == 0
+    await box.idle()
+    box.time.seconds += SWEEP
+    assert box.controller.step() == 2
+    await box.idle()
+
+
+@runs
+async def test_a_time_that_cannot_be_read_ends_no_controller() -> None:
+    """It is in a status that any user with the right to write it can break; the attempt starts."""
+    box = Sandbox(config=config(5))
+    box.kube.apply(ResourceKind.COMPACTION, {**raw(1), "status": {"nextAttemptTime": "2026-01-01T11:59:60Z"}})
+    box.kube.apply(ResourceKind.COMPACTION, raw(2, table=1))
+    await box.start()
+    assert box.kube.jobs() == [job(1)]
+
+
+@runs
+async def test_an_end_that_another_call_saw_first_is_still_news() -> None:
+    """A cleanup asks for the Job too; its answer may come before the watch."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await box.start()
+    box.kube.watchers.clear()
+    box.kube.end_job(job(1), ok=True)
+    box.controller._cluster._jobs.clear()
+    await box.controller._cluster.job("default", job(1))
+    box.controller.on_event(ResourceKind.JOB, "MODIFIED", box.kube.get(ResourceKind.JOB, job(1)))
+    await box.run()
+    assert box.compaction("c1")["phase"] == "Succeeded"
+
+
 class Held:
     """A controller with real threads for the preflights of a warehouse; those of some tables hang until let go."""
 
@@ -420,6 +681,31 @@ async def test_a_metastore_that_hangs_does_not_take_the_slots_of_others() -> Non
         box.time.seconds += PATIENCE
     await held.until(lambda: box.kube.jobs() == [job(90)])
     await held.end()
+
+
+@runs
+async def test_those_that_wait_for_a_metastore_that_hangs_say_so() -> None:
+    """Also one that waited for another compaction of its table before."""
+    held = Held(slots=9, hang=lambda one: one.spec.warehouse == "sea" and one.meta.name != "c0")
+    box = held.box
+    for number in range(PREFLIGHTS + 3):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number, warehouse="sea"))
+    box.kube.apply(ResourceKind.COMPACTION, raw(50, warehouse="sea", table=0))
+    await held.until(lambda: box.kube.jobs() == [job(0)])
+    await held.until(lambda: len(box.controller._turns._slots) == 2)
+    assert "works on the same table" in condition(box.compaction("c50"))["message"]
+    assert "phase" not in box.compaction("c6")
+    box.kube.end_job(job(0), ok=True)
+    await held.until(lambda: len(box.controller._turns._slots) == 3)
+    box.time.seconds += PATIENCE
+    for name in ("c5", "c6", "c50"):
+        await held.until(lambda name=name: "preflight of warehouse sea" in said(box, name))  # type: ignore
+    await held.end()
+
+
+def said(box: Sandbox, name: str) -> str:
+    found = box.compaction(name)
+    return condition(found)["message"] if found else ""
 
 
 @runs

@@ -1,11 +1,9 @@
-"""The line: compactions that wait, in lanes, each lane ordered by age. Pure: it knows neither cluster nor time."""
+"""The line: compactions that wait, in lanes, each lane in order. Pure: it knows neither cluster nor time."""
 
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from datetime import datetime
-from heapq import merge
-from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
@@ -31,12 +29,25 @@ class Age(NamedTuple):
         return Key(ResourceKind.COMPACTION, self.namespace, self.name)
 
 
+class Place(NamedTuple):
+    """A place in a lane: those that failed less often come first, then the older."""
+
+    failures: int
+    age: Age
+
+
+class _Waiting(NamedTuple, Generic[LaneT]):
+    place: Place
+    lane: LaneT
+    told: str | None
+
+
 class Line(Generic[LaneT]):
     """Who waits in which lane, and what each was told. To enter, leave or find a place costs the same in any length."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Key, tuple[Age, LaneT, str | None]] = {}
-        self._lanes: defaultdict[LaneT, list[Age]] = defaultdict(list)
+        self._waiting: dict[Key, _Waiting[LaneT]] = {}
+        self._lanes: defaultdict[LaneT, list[Place]] = defaultdict(list)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -44,42 +55,51 @@ class Line(Generic[LaneT]):
     def __contains__(self, key: Key) -> bool:
         return key in self._waiting
 
-    def enter(self, age: Age, lane: LaneT, *, told: str | None) -> None:
+    def enter(self, age: Age, lane: LaneT, *, told: str | None, failures: int = 0) -> None:
         """Wait in a lane, and in no other; `told` is what the status says that it waits for."""
         self.leave(age.key)
-        self._waiting[age.key] = (age, lane, told)
-        insort(self._lanes[lane], age)
+        place = Place(failures, age)
+        self._waiting[age.key] = _Waiting(place, lane, told)
+        insort(self._lanes[lane], place)
 
     def leave(self, key: Key) -> None:
         """Wait no longer."""
         if key not in self._waiting:
             return
-        age, lane, _ = self._waiting.pop(key)
-        ages = self._lanes[lane]
-        del ages[bisect_left(ages, age)]
-        if not ages:
+        place, lane, _ = self._waiting.pop(key)
+        places = self._lanes[lane]
+        del places[bisect_left(places, place)]
+        if not places:
             del self._lanes[lane]
 
     def told(self, key: Key) -> str | None:
         """Return what one that waits was told."""
-        return self._waiting[key][2]
+        return self._waiting[key].told
+
+    def lane(self, key: Key) -> LaneT:
+        """Return the lane of one that waits."""
+        return self._waiting[key].lane
 
     def all(self, lane: LaneT) -> Iterator[Key]:
-        """Yield those of a lane, the oldest first; the lane must not change meanwhile."""
-        return (age.key for age in self._lanes.get(lane, ()))
+        """Yield those of a lane in order; the lane must not change meanwhile."""
+        return (place.age.key for place in self._lanes.get(lane, ()))
 
     def first_of(self, rooms: Mapping[LaneT, int], most: int) -> list[Key]:
         """Return the oldest of several lanes, from each at most as many as it has room for."""
-        lanes = (self._lanes.get(lane, ())[: max(0, room)] for lane, room in rooms.items())
-        return [age.key for age in islice(merge(*lanes), max(0, most))]
+        return [age.key for age in self._heads(rooms)[: max(0, most)]]
 
     def ahead_of(self, age: Age, rooms: Mapping[LaneT, int]) -> int:
         """Return how many of `first_of` these lanes are older."""
-        return sum(min(max(0, room), self._older(lane, age)) for lane, room in rooms.items())
+        return bisect_left(self._heads(rooms), age)
+
+    def ahead_in(self, lane: LaneT, place: Place) -> int:
+        """Return how many of a lane come before that place."""
+        return bisect_left(self._lanes.get(lane, ()), place)
 
     def lanes(self) -> Collection[LaneT]:
         """Return the lanes in which any compaction waits."""
         return self._lanes.keys()
 
-    def _older(self, lane: LaneT, age: Age) -> int:
-        return bisect_left(self._lanes.get(lane, ()), age)
+    def _heads(self, rooms: Mapping[LaneT, int]) -> list[Age]:
+        heads = (self._lanes.get(lane, ())[: max(0, room)] for lane, room in rooms.items())
+        return sorted(place.age for head in heads for place in head)

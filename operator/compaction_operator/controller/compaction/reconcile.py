@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.compaction.decide import (
@@ -37,13 +38,15 @@ class CompactionReconciler:
 
         Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
-        compaction = self._services.cache.compactions.get(key)
+        compaction, sure = self._services.cache.compactions.get(key), False
         try:
-            return None if compaction is None else await self._steps(compaction)
+            again = None if compaction is None else await self._steps(compaction)
+            sure = True
         finally:
             if compaction is not None:
-                self._turns.release(compaction)
+                self._turns.release(compaction, sure=sure)
             self._forget_if_over(key)
+        return again
 
     def _forget_if_over(self, key: Key) -> None:
         compaction = self._services.cache.compactions.get(key)
@@ -74,6 +77,7 @@ class CompactionReconciler:
                 return CompactionObservation()
             turn = self._turns.look(compaction, now)
             return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
+        self._turns.forget(compaction.key)
         meta = compaction.meta
         name = current_job(compaction)
         job = await self._cluster.job(meta.namespace, name)
@@ -131,8 +135,10 @@ class CompactionReconciler:
         """Look the table up. A slow metastore may cost the slot meanwhile; without it, nothing can start."""
         pool = self._services.pools.of_warehouse(compaction.spec.warehouse).preflights
         verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight, pool=pool)
+        if verdict.reason in (None, Reason.IN_COMPACTION_QUEUE):
+            self._turns.answered(compaction)
         waits_for = self._turns.keep(compaction) if verdict.reason is None else None
-        return replace(observed, verdict=verdict, waits_for=waits_for)
+        return replace(observed, verdict=verdict, waits_for=waits_for, failures=self._turns.failures(compaction.key))
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
         request = job_request(compaction, self._services.config)

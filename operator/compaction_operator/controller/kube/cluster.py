@@ -86,6 +86,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
+        self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
     async def write(self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus) -> ResourceT:
@@ -119,7 +120,8 @@ class Cluster:
     async def create_job(self, manifest: Raw) -> None:
         """Create a Job; an existing one of that name is the same attempt's, from before a restart."""
         try:
-            self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
+            view = self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
+            self._reported.setdefault((view.namespace, view.name), view)
         except ResourceExistsError:
             log.info("job %s already exists", manifest["metadata"]["name"])
 
@@ -132,9 +134,13 @@ class Cluster:
         self.forget_job(namespace, name)
 
     def is_news(self, raw: Mapping[str, Any]) -> bool:
-        """Whether a watched Job differs from the known one in what decisions read. Each Job changes several times."""
+        """Whether a watched Job differs from the last watched one in what decisions read. Most changes do not.
+
+        NB: another reconciler's call may have brought this change before the watch. It is news for all others.
+        """
         view = view_job(raw)
-        known, _ = self._jobs.get((view.namespace, view.name), (None, 0.0))
+        known = self._reported.get((view.namespace, view.name))
+        self._reported[(view.namespace, view.name)] = view
         return known is None or replace(known, resource_version=view.resource_version) != view
 
     def note_job(self, raw: Mapping[str, Any]) -> JobView:
@@ -148,6 +154,7 @@ class Cluster:
     def forget_job(self, namespace: str, name: str) -> None:
         """Forget a deleted Job."""
         self._jobs.pop((namespace, name), None)
+        self._reported.pop((namespace, name), None)
 
     def note_driver(self, raw: Mapping[str, Any]) -> bool:
         """Store the progress that a watched driver pod reports; return whether it is new."""
