@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def binaries() -> Path:
 class ControlPlane:
     """Its certificates, data and logs lie in `folder`; it ends with `stop` or with the thread that started it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, controllers: Sequence[str] = CONTROLLERS) -> None:
         self._folder = folder
+        self._controllers = controllers
         self._state = folder / "compaction-operator" / "state"
         self._keys = self._state / "pki"
         self._etcd, self._backup = folder / "etcd", folder / "etcd-backup"
@@ -65,12 +67,13 @@ class ControlPlane:
         self._start_api_server()
 
     def await_ready(self) -> None:
-        """Wait until the API server serves, then start the controllers; raises RuntimeError when a program has ended.
+        """Wait until the API server serves, then start its controllers; raises RuntimeError when a program has ended.
 
         NB: not before: they wait for it for 10 seconds only.
         """
         wait_until(self._ready, timeout=START_SECONDS, what="the API server", poll=0.1)
-        self._start_controllers()
+        if self._controllers:
+            self._start_controllers()
 
     def stop(self) -> None:
         """Kill all programs; the data goes with the folder."""
@@ -147,7 +150,7 @@ class ControlPlane:
         self._start(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join(self._controllers)}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             "--secure-port=0",

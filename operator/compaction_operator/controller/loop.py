@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,10 @@ LOAD_PAUSE = 2.0
 SWEEP = 30.0
 """Seconds between two searches for what deleted compactions left behind."""
 HISTORY_PAUSE = 60.0
+STALE = 100
+"""Waiting compactions whose status one search may correct: each costs a write."""
+CALM = 4
+"""Compactions without a turn to look at at a time: however many are new, what can go on goes first."""
 GATHER_PAUSE = 1.0
 """Seconds to wait for further news of a driver, so that a talkative driver costs no more than others."""
 
@@ -58,7 +63,8 @@ class Controller:
         self._metrics = metrics
         self._cache = Cache(config.metastores())
         self._history = History(kube, self._cache, pools.kube)
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(self._rank)
+        self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
@@ -70,6 +76,7 @@ class Controller:
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
         self._sweeping: set[str] = set()
+        self._searching = False
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,17 +105,23 @@ class Controller:
         except ValueError as error:
             # The API server validates against the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
-        self._wake_waiting()
 
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
-        while (key := self._queue.pop(now)) is not None:
+        self._turns.give_way(now)
+        self._wake_waiting()
+        while (key := self._queue.pop(now, below=math.inf if len(self._calm) < CALM else 1.0)) is not None:
+            if self._rank(key) > 0:
+                self._calm.add(key)
             due.append(self._reconcile(key))
         due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
         due += self._store_check.start_due(now)
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
+            if not self._searching:
+                self._searching = True
+                due.append(self._wake_doubtful())
             rested = [name for name in self._warehouses if name not in self._sweeping]
             self._sweeping.update(rested)
             due += map(self._sweep, rested)
@@ -120,6 +133,7 @@ class Controller:
         """Return the time at which something is due next."""
         dues = (
             self._queue.next_due(),
+            self._turns.next_due(),
             self._reader_watch.next_due(),
             self._store_check.next_due(),
             self._sweep_due,
@@ -167,9 +181,12 @@ class Controller:
                 return
 
     def _on_job(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        news = self._cluster.is_news(raw)
         view = self._cluster.note_job(raw)
         if event == "DELETED":
             self._cluster.forget_job(view.namespace, view.name)
+        elif not news:
+            return
         self._add(Key(ResourceKind.COMPACTION, view.namespace, view.compaction))
         labels = raw["metadata"].get("labels") or {}
         for cleanup in self._cache.cleanups_of(labels.get(LABEL_COMPACTION_UID, "")):
@@ -181,11 +198,9 @@ class Controller:
             return
         if not self._cluster.note_driver(raw):
             return
-        uid = raw["metadata"]["labels"][LABEL_COMPACTION_UID]
-        for key in self._cache.running:
-            compaction = self._cache.compactions.get(key)
-            if compaction is not None and compaction.meta.uid == uid:
-                self._add(key, after=GATHER_PAUSE)
+        compaction = self._cache.compactions.of_uid(raw["metadata"]["labels"][LABEL_COMPACTION_UID])
+        if compaction is not None and compaction.attempt_running:
+            self._add(compaction.key, after=GATHER_PAUSE)
 
     def _on_resource(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
@@ -206,11 +221,29 @@ class Controller:
             self._add(key)
 
     def _wake_waiting(self) -> None:
-        if not self._cache.freed:
-            return
-        for compaction in self._turns.woken_by(self._cache.freed):
-            self._add(compaction.key)
-        self._cache.freed.clear()
+        for key in self._turns.wake(self._clock()):
+            self._add(key)
+
+    async def _wake_doubtful(self) -> None:
+        """Look at compactions that wait for nothing any more: a wait without end is the worst of faults.
+
+        Other work goes on between two tables: the liveness probe must be answered, however many wait.
+        """
+        try:
+            for found in self._turns.doubtful(self._clock(), stale=STALE):
+                for key in found:
+                    if not self._queue.knows(key):
+                        self._add(key)
+                await asyncio.sleep(0)
+        finally:
+            self._searching = False
+
+    def _rank(self, key: Key) -> float:
+        """Return 0 for what goes on by itself. Compactions that wait for their turn come after that, by their age."""
+        compaction = self._cache.compactions.get(key)
+        if compaction is None or compaction.ended or compaction.attempt_running or self._turns.is_offered(key):
+            return 0.0
+        return compaction.meta.created.timestamp()
 
     def _add(self, key: Key, *, after: float = 0.0) -> None:
         if after > 0:
@@ -237,10 +270,10 @@ class Controller:
         except Exception:
             log.exception("%s %s could not be reconciled", key.kind, key)
             again = self._failed(key)
+        self._calm.discard(key)
         self._queue.done(key)
         if again is not None:
             self._add(key, after=again)
-        self._wake_waiting()
         self._wake.set()
 
     async def _reconcile_kind(self, key: Key) -> float | None:

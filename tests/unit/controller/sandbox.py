@@ -485,7 +485,9 @@ class Sandbox:
     config: OperatorConfig = CONFIG
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
-    pools: Pools = field(default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline())))
+    pools: Pools = field(
+        default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline(), Inline()))
+    )
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:

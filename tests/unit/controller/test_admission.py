@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_operator.api.config import Metastore, Warehouse
-from compaction_operator.controller.compaction.turns import Turns
+from compaction_operator.controller.compaction.turns import Turn, Turns
 from compaction_operator.controller.kube.cache import Cache
 from tests.unit.controller.sandbox import CONFIG, NOON, cleanup_raw, compaction_raw
 
@@ -26,14 +26,15 @@ def test_two_warehouses_of_one_metastore_have_one_attempt_per_table(sea: tuple[s
     assert older is not None
     assert younger is not None
     waits = "compaction default/older, which is older" if same else None
-    assert turns.waits_for(younger, NOON) == waits
-    turns.claim(older)
+    assert turns.look(younger, NOON).waits_for == waits
+    turns.claim(older, ticks=0.0)
     works = "compaction default/older, which works on the same table" if same else None
-    assert turns.waits_for(younger, NOON) == works
+    assert turns.look(younger, NOON).waits_for == works
+    assert turns.wake(NOON) == ([] if same else [younger.key])
     turns.release(older)
     cache.drop_compaction(older.key, older.meta.uid)
-    assert [one.key for one in turns.woken_by(cache.freed)] == ([younger.key] if same else [])
-    assert turns.waits_for(younger, NOON) is None
+    assert set(turns.wake(NOON)) == ({younger.key} if same else set())
+    assert turns.look(younger, NOON) == Turn(None, has_come=True)
 
 
 @pytest.mark.parametrize("sea", [("metastore",), ("other",)])
@@ -43,7 +44,7 @@ def test_an_unsettled_cleanup_holds_the_table_in_all_warehouses_of_its_metastore
     cache.put_cleanup(cleanup_raw("one", warehouse="sea"))
     mine = cache.put_compaction(compaction_raw())
     assert mine is not None
-    waits = Turns(cache, config).waits_for(mine, NOON)
+    waits = Turns(cache, config).look(mine, NOON).waits_for
     assert (waits is not None) == (sea == ("metastore",))
 
 
@@ -62,7 +63,7 @@ def waits_for(namespace: str) -> str | None:
     cache.put_cleanup(raw)
     mine = cache.put_compaction(compaction_raw())
     assert mine is not None
-    return Turns(cache, CONFIG).waits_for(mine, NOON)
+    return Turns(cache, CONFIG).look(mine, NOON).waits_for
 
 
 def test_an_unsettled_cleanup_holds_the_table() -> None:
@@ -81,8 +82,9 @@ def test_who_was_woken_while_the_table_was_still_claimed_is_woken_again() -> Non
     older, younger = (cache.put_compaction(compaction_raw(name)) for name in ("a", "b"))
     assert older is not None
     assert younger is not None
-    turns.claim(older)
-    assert turns.waits_for(younger, NOON) is not None
+    turns.claim(older, ticks=0.0)
+    assert turns.look(younger, NOON).waits_for is not None
+    cache.drop_compaction(older.key, older.meta.uid)
     cache.freed.clear()
     turns.release(older)
-    assert [one.key for one in turns.woken_by(cache.freed)] == [younger.key]
+    assert younger.key in turns.wake(NOON)

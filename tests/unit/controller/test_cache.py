@@ -1,9 +1,15 @@
 """The cache: newer versions only, deletions for good, and the ways from a compaction to its cleanups and back."""
 
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
 from compaction_operator.controller.kube.cache import Cache, Recent
 from compaction_operator.controller.kube.client import Raw
-from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind, TableKey
-from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
+from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind, TableKey, read_compaction
+from compaction_operator.controller.kube.times import rfc3339
+from tests.unit.controller.sandbox import NOON, cleanup_raw, compaction_raw
 
 ORDERS = TableKey("lake", "sales", "orders")
 NIGHTLY = Key(ResourceKind.COMPACTION, "default", "nightly")
@@ -50,6 +56,8 @@ def test_an_object_made_again_is_another_one() -> None:
     assert cache.put_compaction(again)
     assert cache.drop_compaction(NIGHTLY, "uid-default-nightly") is None
     assert known(cache).meta.uid == "second"
+    assert cache.compactions.of_uid("second") is known(cache)
+    assert cache.compactions.of_uid("uid-default-nightly") is None
 
 
 def test_objects_are_found_by_table_whatever_the_case() -> None:
@@ -110,5 +118,49 @@ def test_nothing_is_kept_of_what_was_deleted() -> None:
     cache.drop_compaction(NIGHTLY, "uid-default-nightly")
     for store in (cache.cleanups, cache.compactions):
         assert store.all() == []
-        assert not store._by_table
+        assert not (store._by_table or store._by_uid)
     assert not cache._cleanups_of
+
+
+def changed(number: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Raw:
+    return version({**compaction_raw(**spec), "status": status or {}}, number)
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+BACKS_OFF = {"attempt": 1, "nextAttemptTime": rfc3339(NOON)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "freed"),
+    [
+        (changed(1), changed(2, suspend=True), True),
+        (changed(1, status={"attempt": 1}), changed(2, status=BACKS_OFF), True),
+        (changed(1, status={"attempt": 1}), changed(2, status={"attempt": 1, "completionTime": "x"}), True),
+        (changed(1, status=BACKS_OFF), changed(2, status=BACKS_OFF, suspend=True), True),
+        (changed(1, status=BACKS_OFF), changed(2, status={"location": "file:/other"}), True),
+        (changed(1, status=BACKS_OFF), changed(2, status={"attempt": 2}), False),
+        (changed(1), changed(2, status={"attempt": 1}), False),
+        (changed(1, suspend=True), changed(2), False),
+    ],
+)
+def test_a_table_is_freed_as_soon_as_a_compaction_no_longer_stands_in_the_way(old: Raw, new: Raw, freed: bool) -> None:
+    """Also one whose pause is over: it is in the way although its status still names the time."""
+    cache = Cache()
+    cache.put_compaction(old)
+    cache.put_compaction(new)
+    assert bool(cache.freed) is freed
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (None, None),
+        ("2026-01-01T12:00:00Z", NOON),
+        ("2026-01-01t12:00:00z", NOON),
+        ("2026-01-01T11:59:60Z", LONG_AGO),
+        ("soon", LONG_AGO),
+    ],
+)
+def test_a_time_that_cannot_be_read_has_passed(text: str | None, found: datetime | None) -> None:
+    raw = {**compaction_raw(), "status": {"nextAttemptTime": text} if text else {}}
+    assert read_compaction(raw).next_attempt == found

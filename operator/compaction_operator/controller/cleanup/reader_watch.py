@@ -5,6 +5,7 @@ NB: a look counts only for cleanups that waited before it began. An answer from 
 the baseline has, and would report it as released.
 """
 
+import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -69,6 +70,8 @@ class ReaderWatch:
 
     def __init__(self) -> None:
         self._tables: dict[TableKey, _Table] = {}
+        self._order: list[tuple[float, int, TableKey]] = []
+        self._entries = 0
         self._table_of: dict[Key, TableKey] = {}
 
     def watch(
@@ -80,7 +83,7 @@ class ReaderWatch:
         if known is not None and known.interval == interval:
             return
         due = now if found.started is None else max(now, _next(interval, 0, found.started))
-        found.due = min(found.due, due)
+        self._schedule(table, min(found.due, due))
         found.waiting[key] = _Waiting(baseline, readers, interval, since=now, due=due)
         self._table_of[key] = table
 
@@ -99,10 +102,11 @@ class ReaderWatch:
     def start_due(self, now: float) -> dict[str, list[TableKey]]:
         """Return the tables to look at now, by warehouse; each is busy until its `finish`."""
         due: defaultdict[str, list[TableKey]] = defaultdict(list)
-        for key, table in self._tables.items():
-            if not table.busy and table.due <= now:
-                table.busy, table.started = True, now
-                due[key.warehouse].append(key)
+        while (first := self.next_due()) is not None and first <= now:
+            _, _, key = heapq.heappop(self._order)
+            table = self._tables[key]
+            table.busy, table.started = True, now
+            due[key.warehouse].append(key)
         return dict(due)
 
     def finish(self, answers: Mapping[TableKey, ReaderSnapshot | Trouble], *, now: datetime) -> list[Key]:
@@ -111,7 +115,13 @@ class ReaderWatch:
 
     def next_due(self) -> float | None:
         """Return the time of the next look, None if no cleanup waits."""
-        return min((table.due for table in self._tables.values() if not table.busy), default=None)
+        while self._order:
+            due, _, key = self._order[0]
+            table = self._tables.get(key)
+            if table is not None and not table.busy and table.due == due:
+                return due
+            heapq.heappop(self._order)
+        return None
 
     def _finish(self, key: TableKey, answer: ReaderSnapshot | Trouble, now: datetime) -> list[Key]:
         table = self._tables[key]
@@ -126,9 +136,16 @@ class ReaderWatch:
     def _plan(self, key: TableKey) -> None:
         """Schedule a table's next look. Drop a table without waiting cleanups once its look is over."""
         table = self._tables[key]
-        table.due = min((waiting.due for waiting in table.waiting.values()), default=NEVER)
+        self._schedule(key, min((waiting.due for waiting in table.waiting.values()), default=NEVER))
         if not table.waiting and not table.busy:
             del self._tables[key]
+
+    def _schedule(self, key: TableKey, due: float) -> None:
+        """Set the time of a table's next look. NB: the earlier entry stays and is skipped once it comes first."""
+        self._tables[key].due = due
+        if due < NEVER:
+            self._entries += 1
+            heapq.heappush(self._order, (due, self._entries, key))
 
 
 def _update(waiting: _Waiting, answer: ReaderSnapshot | Trouble, failures: int, started: float, now: datetime) -> bool:

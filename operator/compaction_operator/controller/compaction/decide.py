@@ -29,12 +29,12 @@ from compaction_operator.controller.policy import may_use, refusal
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
 
 METASTORE_RETRY = 3.0
+"""Seconds to the next preflight after the first one that failed; doubles each time up to WAIT_PAUSE_CAP."""
 JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
 PROGRESS_PAUSE = 10.0
 """Minimum seconds between two status writes that change only the progress."""
-QUEUE_CHECK = 30.0
 WAIT_PAUSE = 10.0
 """Seconds to the next attempt after the first one that failed for an outside reason; doubles each time up to the
 cap."""
@@ -78,11 +78,14 @@ class End:
 class CompactionObservation:
     """One observation of the world. `job` None means that the API server was asked and has no such Job.
 
-    `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
-    its executors from running, and `lost` is why the driver is lost according to the metastore.
+    `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
+    `failures` counts the preflights in a row that failed. `refused` is why the Job cannot be created, `pod` is what
+    keeps the driver from running, `executors` is what keeps its executors from running, and `lost` is why the driver is
+    lost according to the metastore.
     """
 
     waits_for: str | None = None
+    in_line: bool = False
     job: JobView | None = None
     refused: str | None = None
     pod: PodTrouble | None = None
@@ -91,6 +94,7 @@ class CompactionObservation:
     job_deleted: bool = False
     progress: Progress | None = None
     verdict: Preflight | None = None
+    failures: int = 0
     end: End | None = None
     attempt_ended: bool | Trouble = False
 
@@ -147,13 +151,13 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return self._fail(refused)
         if self._spec.suspend:
             return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
-        due = self.status.next_attempt_time
-        if due is not None and parse_time(due) > self.now:
-            return self._back_off(parse_time(due))
+        due = self._compaction.next_attempt
+        if due is not None and due > self.now:
+            return self._back_off(due)
         if self._observed.waits_for is not None:
             message = f"waiting for {self._observed.waits_for}"
-            return self._wait(Phase.QUEUED, "Queued", message, requeue_after=QUEUE_CHECK)
-        return self._preflight()
+            return self._wait(Phase.QUEUED, "Queued", message)
+        return CompactionDecision(self._compaction.status) if self._observed.in_line else self._preflight()
 
     def attempt_running(self) -> CompactionDecision:
         """Handle a recorded attempt: ensure that its Job exists, and judge the attempt once the Job has ended."""
@@ -177,7 +181,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _preflight(self) -> CompactionDecision:
         verdict = self._observed.verdict
         if verdict is None:
-            return self.decision(CompactionAction.PREFLIGHT)
+            return CompactionDecision(self._compaction.status, CompactionAction.PREFLIGHT)
         if verdict.automatic is not None:
             self._report_automatic(verdict.automatic)
         if verdict.reason is None:
@@ -187,7 +191,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return self._fail(said)
         if verdict.reason is Reason.IN_COMPACTION_QUEUE:
             return self._let_others(said)
-        return self._wait(Phase.WAITING, verdict.reason, verdict.message, requeue_after=METASTORE_RETRY)
+        pause = backed_off(METASTORE_RETRY, self._observed.failures, cap=WAIT_PAUSE_CAP)
+        return self._wait(Phase.WAITING, verdict.reason, verdict.message, requeue_after=pause)
 
     def _let_others(self, busy: DriverResult) -> CompactionDecision:
         """Back off while others work on the table.

@@ -1,7 +1,9 @@
 """Reconciler of TableCompactions: observe, decide, write the status, act. Each answer feeds the next decision."""
 
 from dataclasses import replace
+from datetime import datetime
 
+from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.compaction.decide import (
@@ -36,35 +38,46 @@ class CompactionReconciler:
 
         Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
+        compaction, sure = self._services.cache.compactions.get(key), False
+        try:
+            again = None if compaction is None else await self._steps(compaction)
+            sure = True
+        finally:
+            if compaction is not None:
+                self._turns.release(compaction, sure=sure)
+            self._forget_if_over(key)
+        return again
+
+    def _forget_if_over(self, key: Key) -> None:
         compaction = self._services.cache.compactions.get(key)
         if compaction is None or compaction.ended:
             self._turns.forget(key)
             self._asked.pop(key, None)
-        if compaction is None:
-            return None
-        try:
-            return await self._steps(compaction)
-        finally:
-            self._turns.release(compaction)
 
     async def _steps(self, compaction: Compaction) -> float | None:
-        observed = await self._observe(compaction)
+        # NB: one time for both: whether it backs off must not change between its turn and the decision.
+        now = self._services.clock()
+        observed = await self._observe(compaction, now)
         while True:
-            decision = decide(compaction, observed, config=self._services.config, now=self._services.clock())
+            decision = decide(compaction, observed, config=self._services.config, now=now)
             if decision.action is CompactionAction.PREFLIGHT:
-                self._turns.claim(compaction)
+                self._turns.claim(compaction, ticks=self._services.ticks())
             before, compaction = compaction, await self._cluster.write(compaction, decision.status)
             self._services.metrics.judged(before, compaction)
-            await self._cluster.emit(decision.events, compaction.raw)
+            self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after
             observed = await self._act(decision.action, compaction, observed)
+            now = self._services.clock()
 
-    async def _observe(self, compaction: Compaction) -> CompactionObservation:
+    async def _observe(self, compaction: Compaction, now: datetime) -> CompactionObservation:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
-            waits_for = None if compaction.ended else self._turns.waits_for(compaction, self._services.clock())
-            return CompactionObservation(waits_for=waits_for)
+            if compaction.ended:
+                return CompactionObservation()
+            turn = self._turns.look(compaction, now)
+            return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
+        self._turns.forget(compaction.key)
         meta = compaction.meta
         name = current_job(compaction)
         job = await self._cluster.job(meta.namespace, name)
@@ -106,8 +119,7 @@ class CompactionReconciler:
         self, action: CompactionAction, compaction: Compaction, observed: CompactionObservation
     ) -> CompactionObservation:
         if action is CompactionAction.PREFLIGHT:
-            verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight)
-            return replace(observed, verdict=verdict)
+            return await self._preflight(compaction, observed)
         if action is CompactionAction.CREATE_JOB:
             return await self._create_job(compaction)
         if action is CompactionAction.DELETE_JOB:
@@ -119,6 +131,15 @@ class CompactionReconciler:
             return replace(observed, end=await self._end(compaction, observed))
         trouble = await self._services.ask(compaction, "end", self._services.work.end_attempt)
         return replace(observed, attempt_ended=trouble or True)
+
+    async def _preflight(self, compaction: Compaction, observed: CompactionObservation) -> CompactionObservation:
+        """Look the table up. A slow metastore may cost the slot meanwhile; without it, nothing can start."""
+        pool = self._services.pools.of_warehouse(compaction.spec.warehouse).preflights
+        verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight, pool=pool)
+        if verdict.reason in (None, Reason.IN_COMPACTION_QUEUE):
+            self._turns.answered(compaction)
+        waits_for = self._turns.keep(compaction) if verdict.reason is None else None
+        return replace(observed, verdict=verdict, waits_for=waits_for, failures=self._turns.failures(compaction.key))
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
         request = job_request(compaction, self._services.config)

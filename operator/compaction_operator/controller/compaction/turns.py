@@ -1,20 +1,66 @@
 """Turns: one running attempt per table over all namespaces, and a limit on all running attempts.
 
-Pure except for claims.
+A compaction that may start waits in line until it is offered a slot. Offers go to the oldest, as many as there are free
+slots: one that ends wakes one, however many wait. Time is an argument, and all of it is found again from the cluster's
+state: after a restart each compaction is looked at once and enters the line.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.controller.compaction.line import Age, Line, Place
+from compaction_operator.controller.compaction.occupants import Occupants, eligible
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.resources import Compaction, Key, TableKey
-from compaction_operator.controller.kube.times import parse_time
-from compaction_operator.controller.policy import may_use
+
+PREFLIGHTS = 4
+"""Preflights of a warehouse at a time. Each holds a thread and a connection to the metastore."""
+REPEATED = 1
+"""Of these, for compactions whose last preflight failed while others of the warehouse wait: neither kind starves."""
+PATIENCE = 3.0
+"""Seconds for which a slot waits for a preflight. Doubled for a compaction whose preflight was too slow but succeeded,
+so that it gets its slot in the end."""
+TOLD = 2
+"""Compactions of a table to look at when it is freed: the one that may go on, and the one that waits for it."""
+
+
+class Turn(NamedTuple):
+    """What a compaction waits for before its next attempt (None: nothing), and whether it has a slot to start it."""
+
+    waits_for: str | None
+    has_come: bool = False
+
+
+class _Lane(NamedTuple):
+    """Who waits for a preflight of a warehouse. Those whose last preflight failed wait apart."""
+
+    warehouse: str
+    failed: bool
+
+
+@dataclass
+class _Claim:
+    """A table's next attempt, from its turn to its record. A slow preflight gives the slot back and keeps the table.
+
+    `kept` means that the preflight is over and the attempt is being recorded: nothing takes the slot from then on.
+    `doubt` is the version at which a write of the attempt had no answer.
+    """
+
+    key: Key
+    lane: _Lane
+    due: float
+    has_slot: bool = True
+    kept: bool = False
+    doubt: int | None = None
 
 
 class Turns:
-    """Determines what each compaction waits for.
+    """Determines what each compaction waits for, and whose turn it is.
 
     A claim holds a table between the decision and the recorded attempt.
     """
@@ -22,84 +68,264 @@ class Turns:
     def __init__(self, cache: Cache, config: OperatorConfig) -> None:
         self._cache = cache
         self._config = config
-        self._claims: dict[TableKey, Key] = {}
-        self._waiting: dict[Key, bool] = {}
+        self._claims: dict[TableKey, _Claim] = {}
+        self._offers: dict[Key, _Lane] = {}
+        self._tables: Line[TableKey] = Line()
+        self._slots: Line[_Lane] = Line()
+        self._untold: set[Key] = set()
+        self._to_tell: set[Key] = set()
+        self._patience: dict[Key, float] = {}
+        self._failures: dict[Key, int] = {}
 
-    def waits_for(self, compaction: Compaction, now: datetime) -> str | None:
-        """Return what a compaction waits for before its next attempt, None if it is its turn."""
-        blocked = self._table_blocked(compaction, now)
-        full = None if blocked else self._full(compaction.key)
-        if blocked or full:
-            self._waiting[compaction.key] = full is not None
-        else:
-            self._waiting.pop(compaction.key, None)
-        return blocked or full
+    def look(self, compaction: Compaction, now: datetime) -> Turn:
+        """Return whether it is a compaction's turn, to be claimed at once; otherwise it waits in line from here on.
+
+        One that is suspended or backs off has no turn and does not wait: it comes again by itself.
+        """
+        waited = compaction.key in self._slots
+        offered = self._leave(compaction.key)
+        if self._holds_claim(compaction.key):
+            return Turn(None, has_come=True)
+        if not eligible(compaction, now):
+            return Turn(None)
+        blocked = self._occupants(compaction.table, now).before(compaction)
+        if blocked is not None:
+            self._tables.enter(Age.of(compaction), self._place(compaction), told=blocked)
+            return Turn(blocked)
+        if offered:
+            return Turn(None, has_come=True)
+        waits_for = self._waits_for(compaction, waited=waited)
+        self._wait_for_slot(compaction, told=waits_for)
+        if waits_for is None:
+            self._untold.add(compaction.key)
+        return Turn(waits_for)
 
     def forget(self, key: Key) -> None:
-        """Stop treating a compaction as waiting: it has ended or is gone."""
-        self._waiting.pop(key, None)
+        """Stop treating a compaction as waiting: its attempt runs, or it has ended or is gone."""
+        self._leave(key)
+        self._holds_claim(key)
+        self._patience.pop(key, None)
+        self._failures.pop(key, None)
 
-    def woken_by(self, freed: Iterable[TableKey]) -> list[Compaction]:
-        """Return the compactions that may proceed now that these tables were freed, oldest first."""
-        tables = set(freed)
-        waiting = ((self._cache.compactions.get(key), capped) for key, capped in self._waiting.items())
-        return sorted((one for one, capped in waiting if one and (capped or self._place(one) in tables)), key=age)
+    def wake(self, now: datetime) -> list[Key]:
+        """Return whom to look at, after anything has changed: the oldest get the free slots, once.
 
-    def _table_blocked(self, compaction: Compaction, now: datetime) -> str | None:
-        """Return what occupies the table.
-
-        Compactions of a table run by age. None starts until the result of every earlier attempt is known: the fence of
-        that attempt's cleanup would remove the new attempt's staging.
+        Those that came while slots were free, and got none, have to be told once there are none, or once the preflights
+        before theirs are slow.
         """
-        mates = [mate for mate in self._cache.compactions.of_table(compaction.table) if mate.key != compaction.key]
-        claimed = self._claims.get(self._place(compaction))
-        for mate in mates:
-            if mate.attempt_running or mate.key == claimed:
-                return f"compaction {mate.key}, which works on the same table"
-        older = min((mate for mate in mates if _eligible(mate, now)), key=age, default=None)
-        if older is not None and age(older) < age(compaction):
-            return f"compaction {older.key}, which is older"
-        for cleanup in self._cache.cleanups.of_table(compaction.table):
-            # NB: a cleanup without permission is never settled, so it must not block anything.
-            if not (cleanup.settled or cleanup.ended) and may_use(cleanup, self._config):
-                return f"cleanup {cleanup.key}, which determines what was published"
-        return None
+        woken = [key for table in self._cache.freed for key in self._go_on(table, now)]
+        self._cache.freed.clear()
+        if not len(self._slots):
+            return woken
+        for key in self._slots.first_of(self._rooms(), self._free()):
+            compaction, lane = self._cache.compactions.get(key), self._slots.lane(key)
+            self._slots.leave(key)
+            self._untold.discard(key)
+            if compaction is not None:
+                woken.append(key)
+                # NB: an attempt whose record was written without an answer runs already.
+                if eligible(compaction, now):
+                    self._offers[key] = lane
+        return woken + self._take_to_tell()
 
-    def claim(self, compaction: Compaction) -> None:
-        """Hold the compaction's table for it until `release`."""
-        self._claims[self._place(compaction)] = compaction.key
+    def is_offered(self, key: Key) -> bool:
+        """Whether a compaction has been offered a slot and not been looked at since."""
+        return key in self._offers
 
-    def release(self, compaction: Compaction) -> None:
-        """Release the claim: an attempt recorded meanwhile holds the table by itself.
+    def doubtful(self, now: datetime, *, stale: int) -> Iterator[list[Key]]:
+        """Yield the safety net's finds, table by table: who waits without being in line, or for what is over.
 
+        At most `stale` of them only say what is no longer true: each costs a write. Anything may change between two
+        tables.
+        """
+        for table in self._cache.compactions.tables():
+            occupants, found = self._occupants(table, now), list[Key]()
+            for compaction in sorted(self._cache.compactions.of_table(table), key=Age.of):
+                key = compaction.key
+                if compaction.ended or compaction.attempt_running or compaction.spec.suspend:
+                    continue
+                blocked = occupants.before(compaction)
+                if key not in (self._slots if blocked is None else self._tables):
+                    found.append(key)
+                elif stale > 0 and self._says_otherwise(compaction, blocked):
+                    stale -= 1
+                    found.append(key)
+            yield found
+
+    def claim(self, compaction: Compaction, *, ticks: float) -> None:
+        """Hold the compaction's table and a slot for it until `release`.
+
+        Its preflight counts as failed until it has answered, and no slot waits longer for one that fails.
+        """
+        key, lane, place = compaction.key, self._lane(compaction), self._place(compaction)
+        if lane.failed:
+            self._patience.pop(key, None)
+        held = self._claims.get(place)
+        if held is None or held.key != key:
+            self._claims[place] = _Claim(key, lane, ticks + self._patience.get(key, PATIENCE))
+        self._failures[key] = self._failures.get(key, 0) + 1
+
+    def release(self, compaction: Compaction, *, sure: bool = True) -> None:
+        """Release the claim: an attempt recorded meanwhile holds the table and its slot by itself.
+
+        Unless it is `sure` that a write had an answer, the attempt may be recorded: the claim stays until a newer
+        version of the compaction is known.
         NB: earlier writes may have woken other compactions that still found the claim.
         """
         place = self._place(compaction)
-        if self._claims.get(place) == compaction.key:
-            del self._claims[place]
-            self._cache.freed.add(place)
+        claim = self._claims.get(place)
+        if claim is None or claim.key != compaction.key:
+            return
+        if claim.kept and not sure:
+            claim.doubt = compaction.meta.resource_version
+        if not self._in_doubt(claim):
+            self._drop(place)
+
+    def give_way(self, ticks: float) -> None:
+        """Take the slots from preflights that are too slow: others could start meanwhile."""
+        for claim in self._claims.values():
+            if claim.has_slot and not claim.kept and claim.due <= ticks:
+                claim.has_slot = False
+                self._patience[claim.key] = 2 * self._patience.get(claim.key, PATIENCE)
+                warehouse = claim.lane.warehouse
+                self._to_tell |= {key for key in self._untold if self._slots.lane(key).warehouse == warehouse}
+
+    def next_due(self) -> float | None:
+        """Return the time of the next `give_way`, None if no preflight has a slot or none waits for one."""
+        if not len(self._slots):
+            return None
+        return min((claim.due for claim in self._claims.values() if claim.has_slot and not claim.kept), default=None)
+
+    def answered(self, compaction: Compaction) -> None:
+        """Note that a compaction's preflight did not fail."""
+        self._failures.pop(compaction.key, None)
+
+    def failures(self, key: Key) -> int:
+        """Return how many preflights of a compaction have failed since the last one that did not."""
+        return self._failures.get(key, 0)
+
+    def keep(self, compaction: Compaction) -> str | None:
+        """Return what a compaction waits for after its preflight, None if it still has its slot or got another."""
+        claim = self._claims.get(self._place(compaction))
+        if claim is None or claim.key != compaction.key:  # it was deleted meanwhile, and another one took its table
+            return "its table"
+        if not claim.has_slot:
+            if self._free() <= self._slots.ahead_of(Age.of(compaction), self._rooms()):
+                self._wait_for_slot(compaction, told=self._full)
+                return self._full
+            claim.has_slot = True
+        claim.kept = True
+        self._patience.pop(compaction.key, None)
+        return None
+
+    def _go_on(self, table: TableKey, now: datetime) -> Iterator[Key]:
+        """Let the next one of a freed table wait for a slot; yield it, and what waits for another thing from now on."""
+        found = map(self._cache.compactions.get, self._tables.all(table))
+        first = list(islice((one for one in found if one is not None and eligible(one, now)), TOLD))
+        occupants = self._occupants(table, now) if first else None
+        for compaction in first:
+            if occupants is not None and occupants.before(compaction) is None:
+                self._wait_for_slot(compaction, told=self._tables.told(compaction.key))
+                self._tables.leave(compaction.key)
+            yield compaction.key
+
+    def _occupants(self, table: TableKey, now: datetime) -> Occupants:
+        claim = self._claims.get(self._cache.place(table))
+        claimed_by = claim.key if claim is not None else None
+        return Occupants(self._cache, table, config=self._config, claimed_by=claimed_by, now=now)
+
+    def _wait_for_slot(self, compaction: Compaction, *, told: str | None) -> None:
+        lane, failures = self._lane(compaction), self.failures(compaction.key)
+        self._slots.enter(Age.of(compaction), lane, told=told, failures=failures)
+
+    def _leave(self, key: Key) -> bool:
+        """Leave the line; return whether there was an offer."""
+        self._tables.leave(key)
+        self._slots.leave(key)
+        self._untold.discard(key)
+        self._to_tell.discard(key)
+        return self._offers.pop(key, None) is not None
+
+    def _holds_claim(self, key: Key) -> bool:
+        """Whether a compaction still has a claim because its attempt may be recorded. Once that is known, drop it."""
+        for place, claim in list(self._claims.items()):
+            if claim.key == key:
+                if self._in_doubt(claim):
+                    return True
+                self._drop(place)
+        return False
+
+    def _in_doubt(self, claim: _Claim) -> bool:
+        known = self._cache.compactions.get(claim.key)
+        return known is not None and known.meta.resource_version == claim.doubt
+
+    def _drop(self, place: TableKey) -> None:
+        del self._claims[place]
+        self._cache.freed.add(place)
+
+    def _take_to_tell(self) -> list[Key]:
+        if self._untold and self._free() <= 0:
+            self._to_tell |= self._untold
+        self._untold -= self._to_tell
+        told = [key for key in self._to_tell if key not in self._offers]
+        self._to_tell.clear()
+        return told
 
     def _place(self, compaction: Compaction) -> TableKey:
         return self._cache.place(compaction.table)
 
-    def _full(self, key: Key) -> str | None:
-        running = self._cache.running | set(self._claims.values())
-        most = self._config.max_concurrent_jobs
-        if len(running - {key}) < most:
-            return None
-        return f"one of {most} running compactions to end (maxConcurrentJobs)"
+    def _lane(self, compaction: Compaction) -> _Lane:
+        return _Lane(compaction.spec.warehouse, compaction.key in self._failures)
 
+    def _says_otherwise(self, compaction: Compaction, blocked: str | None) -> bool:
+        """Whether the status of one that waits names what it does not wait for, or nothing."""
+        if blocked is not None:
+            return blocked != self._tables.told(compaction.key)
+        waits_for = self._waits_for(compaction, waited=True)
+        return waits_for is not None and waits_for != self._slots.told(compaction.key)
 
-def age(compaction: Compaction) -> tuple[datetime, str, str]:
-    """Return the sort key of compactions, oldest first."""
-    return (compaction.meta.created, compaction.meta.namespace, compaction.meta.name)
+    def _waits_for(self, compaction: Compaction, *, waited: bool) -> str | None:
+        """Return why a compaction gets no slot now: those that wait and come before it in line come first.
 
+        One that merely waits for other preflights says so only if they are slow or if it has `waited`: its turn may
+        come at once.
+        """
+        age, lane = Age.of(compaction), self._lane(compaction)
+        rooms = self._rooms(lane)
+        no_room = self._slots.ahead_in(lane, Place(self.failures(compaction.key), age)) >= rooms[lane]
+        preflight = f"a preflight of warehouse {lane.warehouse} to end"
+        if no_room and self._is_slow(lane.warehouse):
+            return preflight
+        if self._free() <= self._slots.ahead_of(age, rooms):
+            return self._full
+        return preflight if no_room and waited else None
 
-def _eligible(compaction: Compaction, now: datetime) -> bool:
-    """Whether it would start if it were its turn.
+    @property
+    def _full(self) -> str:
+        return f"one of {self._config.max_concurrent_jobs} running compactions to end (maxConcurrentJobs)"
 
-    A suspended compaction, or one that backs off, lets younger ones go first.
-    """
-    due = compaction.status.next_attempt_time
-    backs_off = due is not None and parse_time(due) > now
-    return not (compaction.ended or compaction.attempt_running or compaction.spec.suspend or backs_off)
+    def _free(self) -> int:
+        """Return how many slots are neither taken nor offered."""
+        running = self._cache.running
+        starting = sum(claim.has_slot for claim in self._claims.values() if claim.key not in running)
+        return self._config.max_concurrent_jobs - len(running) - starting - len(self._offers)
+
+    def _rooms(self, *more: _Lane) -> dict[_Lane, int]:
+        """Return how many more preflights each lane can take, of those in which any compaction waits, and of `more`.
+
+        NB: without this limit a metastore that hangs would be offered each free slot by the age of its compactions.
+        """
+        asking = [*self._offers.values(), *(claim.lane for claim in self._claims.values() if not claim.kept)]
+        busy, repeated = Counter(lane.warehouse for lane in asking), Counter(asking)
+        rooms = {lane: PREFLIGHTS - busy[lane.warehouse] for lane in {*self._slots.lanes(), *more}}
+        for lane, room in list(rooms.items()):
+            first = lane._replace(failed=False)
+            if lane.failed and first in rooms:
+                rooms[lane] = max(0, min(room, REPEATED - repeated[lane]))
+                rooms[first] = room - rooms[lane]
+        return rooms
+
+    def _is_slow(self, warehouse: str) -> bool:
+        """Whether a preflight of the warehouse has lost its slot."""
+        lost = (claim for claim in self._claims.values() if not (claim.has_slot or claim.kept))
+        return any(claim.lane.warehouse == warehouse for claim in lost)

@@ -37,7 +37,7 @@ class Recent(OrderedDict[K, V]):
 
 
 class Store(Generic[ResourceT]):
-    """Objects of one kind, indexed by key and table. An older version never replaces a newer one, nor a deletion.
+    """Objects of one kind, indexed by key, uid and table. An older version never replaces a newer one, nor a deletion.
 
     `place` maps table keys that name the same table to one key.
     """
@@ -45,6 +45,7 @@ class Store(Generic[ResourceT]):
     def __init__(self, place: Callable[[TableKey], TableKey]) -> None:
         self._place = place
         self._objects: dict[Key, ResourceT] = {}
+        self._by_uid: dict[str, Key] = {}
         self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
@@ -56,8 +57,9 @@ class Store(Generic[ResourceT]):
         if old is not None and old.meta.resource_version >= resource.meta.resource_version:
             return False
         if old is not None:
-            self._leave_table(old)
+            self._leave(old)
         self._objects[resource.key] = resource
+        self._by_uid[resource.meta.uid] = resource.key
         self._by_table[self._place(resource.table)].add(resource.key)
         return True
 
@@ -68,22 +70,32 @@ class Store(Generic[ResourceT]):
         if old is None or old.meta.uid != uid:
             return None
         del self._objects[key]
-        self._leave_table(old)
+        self._leave(old)
         return old
 
     def get(self, key: Key) -> ResourceT | None:
         """Return the object of that key, or None."""
         return self._objects.get(key)
 
+    def of_uid(self, uid: str) -> ResourceT | None:
+        """Return the object of that uid, or None."""
+        key = self._by_uid.get(uid)
+        return None if key is None else self._objects[key]
+
     def of_table(self, table: TableKey) -> list[ResourceT]:
         """Return the objects of a table, unordered."""
         return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
+
+    def tables(self) -> list[TableKey]:
+        """Return the tables of all objects, unordered."""
+        return list(self._by_table)
 
     def all(self) -> list[ResourceT]:
         """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
         return list(self._objects.values())
 
-    def _leave_table(self, resource: ResourceT) -> None:
+    def _leave(self, resource: ResourceT) -> None:
+        del self._by_uid[resource.meta.uid]
         table = self._place(resource.table)
         self._by_table[table].discard(resource.key)
         if not self._by_table[table]:
@@ -128,7 +140,7 @@ class Cache:
         old = self.compactions.get(compaction.key)
         if not self.compactions.put(compaction):
             return None
-        if old is not None and old.holds_table and not (compaction.holds_table and compaction.table == old.table):
+        if old is not None and old.may_hold_table and not _still_holds(old, compaction):
             self.freed.add(self.place(old.table))
         if compaction.attempt_running:
             self.running.add(compaction.key)
@@ -150,7 +162,7 @@ class Cache:
         if not self.cleanups.put(cleanup):
             return None
         self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
-        if cleanup.settled:
+        if cleanup.settled or cleanup.ended:
             self.freed.add(self.place(cleanup.table))
         return cleanup
 
@@ -172,3 +184,9 @@ class Cache:
             (cleanup for cleanup in found if cleanup is not None),
             key=lambda cleanup: (cleanup.spec.compaction.attempt, cleanup.meta.name),
         )
+
+
+def _still_holds(old: Compaction, new: Compaction) -> bool:
+    """Whether all that waited for a compaction still waits for it. NB: one that begins to back off frees its table."""
+    backs_off = new.status.next_attempt_time is not None
+    return new.may_hold_table and not backs_off and new.table == old.table

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -33,6 +34,7 @@ class WarehousePools(NamedTuple):
     """A warehouse's worker threads by purpose, so that blocked calls of one purpose block no other."""
 
     tables: Executor
+    preflights: Executor
     polling: Executor
     deletion: Executor
 
@@ -49,11 +51,13 @@ class Pools:
         self._others = others
 
     @classmethod
-    def of(cls, warehouses: Iterable[str], *, kube: int, tables: int, polling: int, deletion: int) -> "Pools":
+    def of(
+        cls, warehouses: Iterable[str], *, kube: int, tables: int, preflights: int, polling: int, deletion: int
+    ) -> "Pools":
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, polling, deletion)))
+            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion)))
 
         return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
 
@@ -82,6 +86,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
+        self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
     async def write(self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus) -> ResourceT:
@@ -115,7 +120,8 @@ class Cluster:
     async def create_job(self, manifest: Raw) -> None:
         """Create a Job; an existing one of that name is the same attempt's, from before a restart."""
         try:
-            self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
+            view = self.note_job(await run_in(self._pool, self._kube.create_job, manifest))
+            self._reported.setdefault((view.namespace, view.name), view)
         except ResourceExistsError:
             log.info("job %s already exists", manifest["metadata"]["name"])
 
@@ -126,6 +132,16 @@ class Cluster:
         except GoneError:
             log.info("job %s/%s is already gone", namespace, name)
         self.forget_job(namespace, name)
+
+    def is_news(self, raw: Mapping[str, Any]) -> bool:
+        """Whether a watched Job differs from the last watched one in what decisions read. Most changes do not.
+
+        NB: another reconciler's call may have brought this change before the watch. It is news for all others.
+        """
+        view = view_job(raw)
+        known = self._reported.get((view.namespace, view.name))
+        self._reported[(view.namespace, view.name)] = view
+        return known is None or replace(known, resource_version=view.resource_version) != view
 
     def note_job(self, raw: Mapping[str, Any]) -> JobView:
         """Store a Job from the watch or a call, unless a newer version is known; return the known one."""
@@ -138,6 +154,7 @@ class Cluster:
     def forget_job(self, namespace: str, name: str) -> None:
         """Forget a deleted Job."""
         self._jobs.pop((namespace, name), None)
+        self._reported.pop((namespace, name), None)
 
     def note_driver(self, raw: Mapping[str, Any]) -> bool:
         """Store the progress that a watched driver pod reports; return whether it is new."""
@@ -184,16 +201,20 @@ class Cluster:
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)
 
-    async def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
-        """Post events; a failure to post is only logged."""
+    def emit(self, events: Iterable[Event], about: Mapping[str, Any]) -> None:
+        """Post events in the background: no step waits for them. A failure to post is only logged."""
         for event in events:
             name = f"{about['metadata']['namespace']}/{about['metadata']['name']}"
             log.info("%s %s: %s: %s", about["kind"], name, event.reason, event.message)
-            manifest = event_manifest(event, about, now=self._clock())
-            try:
-                await run_in(self._pool, self._kube.create_event, manifest)
-            except KubeError as error:
-                log.warning("event %s about %s not posted: %s", event.reason, name, error)
+            self._pool.submit(self._post, event_manifest(event, about, now=self._clock()), name)
+
+    def _post(self, manifest: Raw, name: str) -> None:
+        try:
+            self._kube.create_event(manifest)
+        except KubeError as error:
+            log.warning("event %s about %s not posted: %s", manifest["reason"], name, error)
+        except Exception:
+            log.exception("event %s about %s not posted", manifest["reason"], name)
 
 
 def _job_of(pod: Mapping[str, Any]) -> tuple[str, str]:

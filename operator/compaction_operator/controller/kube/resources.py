@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
@@ -122,10 +123,24 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
         """Whether a recorded attempt has not been judged yet (its Job may not exist yet)."""
         return self.status.attempt > 0 and not self.ended and self.status.next_attempt_time is None
 
+    @cached_property
+    def next_attempt(self) -> datetime | None:
+        """The time before which no attempt starts. A text that cannot be read is a time that has passed.
+
+        NB: the API server's dates include some that Python cannot read, such as leap seconds.
+        """
+        try:
+            return None if self.status.next_attempt_time is None else parse_time(self.status.next_attempt_time)
+        except ValueError:
+            return datetime.min.replace(tzinfo=UTC)
+
     @property
-    def holds_table(self) -> bool:
-        """Whether younger compactions of its table wait for it: its attempt runs, or it will start by itself."""
-        return self.attempt_running or not (self.ended or self.spec.suspend or self.status.next_attempt_time)
+    def may_hold_table(self) -> bool:
+        """Whether younger compactions of its table may wait for it: its attempt runs, or it will start by itself.
+
+        One that backs off does not hold the table, but does so again once its pause is over.
+        """
+        return self.attempt_running or not (self.ended or self.spec.suspend)
 
     @property
     def kept_out(self) -> bool:
@@ -170,11 +185,16 @@ def read_compaction(raw: Mapping[str, Any]) -> Compaction:
     """Parse a TableCompaction. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = TableCompactionSpec.model_validate(raw["spec"])
     status = TableCompactionStatus.model_validate(raw.get("status") or {})
-    return Compaction(read_meta(raw), spec, status, raw)
+    return Compaction(read_meta(raw), spec, status, _without_managers(raw))
 
 
 def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
     """Parse a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
     spec = CompactionCleanupSpec.model_validate(raw["spec"])
     status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
-    return Cleanup(read_meta(raw), spec, status, raw)
+    return Cleanup(read_meta(raw), spec, status, _without_managers(raw))
+
+
+def _without_managers(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object without its field managers: a write of its status need not send what only the server keeps."""
+    return {**raw, "metadata": {name: value for name, value in raw["metadata"].items() if name != "managedFields"}}

@@ -19,8 +19,8 @@ def rfc3339(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Parse an RFC 3339 time. Raises ValueError if it is invalid."""
-    moment = datetime.fromisoformat(text)
+    """Parse an RFC 3339 time, whose letters may be in any case. Raises ValueError if it is invalid."""
+    moment = datetime.fromisoformat(text.upper())
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
