@@ -34,6 +34,9 @@ from compaction_operator.orc.spec.schema import ROW_ID as ROW
 STRIPE_BYTES = 64 * 1024 * 1024
 """Bytes of input per output stripe, approximately; fewer if memory is short."""
 
+JOINED_MEMORY = 64 * 1024 * 1024
+"""Bytes of memory to rewrite stripes that are joined to one. A larger one would be no faster to read."""
+
 _OPEN_FILES = 200
 """The largest number of open stripes that are too large to be read at once."""
 
@@ -53,6 +56,11 @@ class Run:
         full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
         return full * len(self.rows) / self.stripe.rows
 
+    def joined_size(self, memory: int) -> float:
+        """Return the run's share of an output stripe that is joined from several, whose files are open together."""
+        open_file = 1 / _OPEN_FILES if self.stripe.bytes > SMALL_BYTES else 0
+        return max(open_file, self.size(min(memory, JOINED_MEMORY)))
+
 
 class InsertFile:
     """An ACID file of insert events, written with an entered `writer`.
@@ -66,6 +74,7 @@ class InsertFile:
         self._columns = columns
         self._memory = memory
         self._pending: list[Run] = []
+        self._pending_size = 0.0
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
         self.copied: dict[int, CopiedStripe] = {}
@@ -82,12 +91,11 @@ class InsertFile:
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; raise RepeatedRowError if two rows have the same ROW__ID."""
         for group in _of_a_size(runs, self._memory):
-            together = [*self._pending, *group]
-            size = sum(run.size(self._memory) for run in together)
-            files = sum(run.stripe.bytes > SMALL_BYTES for run in together)
-            if size > 1 or files > _OPEN_FILES:
+            size = sum(run.joined_size(self._memory) for run in group)
+            if self._pending_size + size > 1:
                 self._flush()
             self._pending += group
+            self._pending_size += size
 
     def finish(self) -> int:
         """Write the pending rows and the file's tail; return the file's size in bytes."""
@@ -99,6 +107,7 @@ class InsertFile:
         if self._pending:
             self._write_stripe(self._pending)
             self._pending = []
+            self._pending_size = 0.0
 
     def _write_stripe(self, runs: Sequence[Run]) -> None:
         keys = Keys.concatenate([run.keys for run in runs])
