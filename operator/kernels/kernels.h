@@ -130,6 +130,27 @@ bool decimal_statistics(Stream data, Numbers offsets, Numbers scales, DecimalSta
  * Return false for offsets outside of the data. */
 bool string_bounds(Stream data, Numbers offsets, int64_t *least, int64_t *greatest);
 
+/* Find the least of the timestamps in milliseconds, and the greatest, rounded up; 0 without any. Return false for one
+ * that Java cannot represent. */
+bool timestamp_bounds(Numbers seconds, Numbers nanos, int64_t *least, int64_t *greatest);
+
+/* keys.c */
+
+enum { ROW_COLUMNS = 3 };
+
+/* ROW__IDs: the columns write id, bucket and row id, of one length. */
+typedef struct {
+    Numbers columns[ROW_COLUMNS];
+} Rows;
+
+/* Return the place of the first event that does not come after its predecessor, or -1: of events of one row the newest
+ * comes first. */
+int64_t first_not_ascending(Rows rows, Numbers current);
+
+/* Mark with 1 each row that is one of the deletes, which are sorted, and others with 0. Return false, and leave the
+ * marks unfinished, for rows that are not sorted. */
+bool find_hits(Rows rows, Rows deletes, uint8_t *hits);
+
 /* bloom.c */
 
 /* Write the hash of each string. Return false for offsets outside of the data. */

@@ -227,6 +227,82 @@ static PyObject *py_string_bounds(PyObject *Py_UNUSED(module), PyObject *argumen
     return sound ? Py_BuildValue("LL", least, greatest) : NULL;
 }
 
+static PyObject *py_timestamp_bounds(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer seconds, nanos;
+    int64_t least, greatest;
+    bool known;
+    if (!PyArg_ParseTuple(arguments, "y*y*", &seconds, &nanos))
+        return NULL;
+    known = seconds.len / 8 == nanos.len / 8
+            && timestamp_bounds(numbers_of(&seconds), numbers_of(&nanos), &least, &greatest);
+    PyBuffer_Release(&seconds);
+    PyBuffer_Release(&nanos);
+    if (!known)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LL", least, greatest);
+}
+
+enum { EVENT_COLUMNS = ROW_COLUMNS + 1 };
+
+static Rows rows_of(const Py_buffer *columns)
+{
+    Rows rows;
+    for (int column = 0; column < ROW_COLUMNS; column++)
+        rows.columns[column] = numbers_of(&columns[column]);
+    return rows;
+}
+
+/* Whether so many columns have one length; if not, there is an error. */
+static bool check_columns(const Py_buffer *columns, int count)
+{
+    for (int column = 1; column < count; column++) {
+        if (columns[column].len != columns[0].len) {
+            PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void release(Py_buffer *columns, int count)
+{
+    for (int column = 0; column < count; column++)
+        PyBuffer_Release(&columns[column]);
+}
+
+static PyObject *py_first_not_ascending(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer keys[EVENT_COLUMNS];
+    int64_t place = 0;
+    bool sound;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*", &keys[0], &keys[1], &keys[2], &keys[3]))
+        return NULL;
+    if ((sound = check_columns(keys, EVENT_COLUMNS)))
+        place = first_not_ascending(rows_of(keys), numbers_of(&keys[ROW_COLUMNS]));
+    release(keys, EVENT_COLUMNS);
+    return sound ? PyLong_FromLongLong(place) : NULL;
+}
+
+static PyObject *py_find_hits(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer columns[2 * ROW_COLUMNS];
+    PyObject *hits = NULL;
+    bool sorted = true;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*", &columns[0], &columns[1], &columns[2], &columns[3], &columns[4],
+                          &columns[5]))
+        return NULL;
+    if (check_columns(columns, ROW_COLUMNS) && check_columns(columns + ROW_COLUMNS, ROW_COLUMNS))
+        hits = PyByteArray_FromStringAndSize(NULL, columns[0].len / 8);
+    if (hits)
+        sorted = find_hits(rows_of(columns), rows_of(columns + ROW_COLUMNS), (uint8_t *)PyByteArray_AsString(hits));
+    release(columns, 2 * ROW_COLUMNS);
+    if (sorted)
+        return hits;
+    Py_DECREF(hits);
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_hash_strings(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Py_buffer data, offsets;
@@ -264,7 +340,8 @@ static PyObject *py_bloom_bits(PyObject *Py_UNUSED(module), PyObject *arguments)
     return bits;
 }
 
-/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py, file/statistics.py. */
+/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py, file/statistics.py,
+ * merge/keys.py. */
 static PyMethodDef functions[] = {
     {"decode_integers", py_decode_integers, METH_VARARGS,
      "(data: bytes, count: int, signed: bool, version: int) -> bytearray of 64-bit integers"},
@@ -282,6 +359,12 @@ static PyMethodDef functions[] = {
      "(data, offsets, scales) -> None, or for each scale: scale, least, greatest, high and low 64 bits of the sum"},
     {"string_bounds", py_string_bounds, METH_VARARGS,
      "(data, offsets) -> the places of the least and the greatest string"},
+    {"timestamp_bounds", py_timestamp_bounds, METH_VARARGS,
+     "(seconds, nanos) -> None, or the least and the greatest in milliseconds; arrays of 64-bit integers"},
+    {"first_not_ascending", py_first_not_ascending, METH_VARARGS,
+     "(write ids, buckets, row ids, current write ids) -> the place, or -1; arrays of 64-bit integers"},
+    {"find_hits", py_find_hits, METH_VARARGS,
+     "(three columns of rows, three of sorted deletes) -> None, or a bytearray of 0 and 1; arrays of 64-bit integers"},
     {"hash_strings", py_hash_strings, METH_VARARGS, "(data, offsets) -> bytearray of 64-bit hashes"},
     {"bloom_bits", py_bloom_bits, METH_VARARGS,
      "(hashes, functions: int, size: int) -> the bytes of a Bloom filter; an array of 64-bit integers"},

@@ -111,7 +111,7 @@ class InsertFile:
 
     def _write_stripe(self, runs: Sequence[Run]) -> None:
         keys = Keys.concatenate([run.keys for run in runs])
-        order = None if keys.first_not_ascending() is None else keys.order()
+        order = keys.order_if_needed()
         keys = keys if order is None else keys[order]
         with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
             opened = [stack.enter_context(run.stripe.open()) for run in runs]
@@ -125,14 +125,14 @@ class InsertFile:
 def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     """Cut runs into pieces of about one output stripe, in key order."""
     keys = Keys.concatenate([run.keys for run in runs])
-    order = keys.order()
-    _check_unique(keys[order], runs)
+    order = keys.order_if_needed()
+    _check_unique(keys if order is None else keys[order], runs)
     pieces = min(len(keys), math.ceil(sum(run.size(memory) for run in runs)))
     if pieces <= 1:
         yield list(runs)
         return
-    piece = np.empty(len(keys), np.int64)
-    piece[order] = np.arange(len(keys)) * pieces // len(keys)
+    piece = np.arange(len(keys)) * pieces // len(keys)
+    piece = piece if order is None else piece[np.argsort(order)]
     ends = np.cumsum([len(run.rows) for run in runs])
     for number in range(pieces):
         masks = np.split(piece == number, ends[:-1])
