@@ -264,9 +264,9 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
-        keys = Keys(*(column.values() for column in columns))
-        self._check(operations.constant().firsts, keys, operation=operation)
+        operations, *columns = (self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        keys = Keys(*columns)
+        self._check(operations, keys, operation=operation)
         return keys
 
     def key_runs(self, *, operation: int) -> KeyRuns:
