@@ -93,6 +93,15 @@ Problem write_integers(Stream stream, int64_t count, bool is_signed, int version
 Problem check_bytes(Stream stream, int64_t count);
 void write_bytes(Stream stream, int64_t count, uint8_t *values);
 
+/* A run of one step. */
+typedef struct {
+    int64_t first, step, length;
+} SteadyRun;
+
+/* Count the delta runs without packed steps from a position on, at most so many, and move the position behind them.
+ * Write them if there is memory for them. */
+int64_t read_steady_runs(Stream stream, int64_t *position, int64_t most, SteadyRun *runs);
+
 /* Return the number of base-128 numbers in a stream, without a last one that is cut off. */
 int64_t count_varints(Stream stream);
 

@@ -91,6 +91,25 @@ static PyObject *py_split_varints(PyObject *Py_UNUSED(module), PyObject *argumen
     return lengths;
 }
 
+static PyObject *py_steady_runs(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *bytes, *runs;
+    Py_ssize_t position, most;
+    Stream stream;
+    if (!PyArg_ParseTuple(arguments, "Snn", &bytes, &position, &most) || !stream_of(bytes, &stream))
+        return NULL;
+    if (position < 0 || position > stream.size) {
+        PyErr_SetString(PyExc_ValueError, "a position outside of the stream");
+        return NULL;
+    }
+    int64_t start = position, end = position;
+    int64_t count = read_steady_runs(stream, &end, most, NULL);
+    if (!(runs = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(count * (int64_t)sizeof(SteadyRun)))))
+        return NULL;
+    read_steady_runs(stream, &start, count, (SteadyRun *)PyByteArray_AsString(runs));
+    return Py_BuildValue("(NL)", runs, end);
+}
+
 /* Groups must ascend from 0 to the number of values. */
 static bool check_groups(Numbers groups, int64_t count)
 {
@@ -340,8 +359,8 @@ static PyObject *py_bloom_bits(PyObject *Py_UNUSED(module), PyObject *arguments)
     return bits;
 }
 
-/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py, file/statistics.py,
- * merge/keys.py. */
+/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py,
+ * encoding/integer_runs.py, file/statistics.py, merge/keys.py. */
 static PyMethodDef functions[] = {
     {"decode_integers", py_decode_integers, METH_VARARGS,
      "(data: bytes, count: int, signed: bool, version: int) -> bytearray of 64-bit integers"},
@@ -349,6 +368,8 @@ static PyMethodDef functions[] = {
      "(data: bytes, count: int) -> bytearray"},
     {"split_varints", py_split_varints, METH_VARARGS,
      "(data: bytes) -> bytearray of 64-bit lengths"},
+    {"steady_runs", py_steady_runs, METH_VARARGS,
+     "(data: bytes, position: int, most: int) -> first value, step and length of each run, and the end of the runs"},
     {"encode_integers", py_encode_integers, METH_VARARGS,
      "(values, groups, signed: bool) -> (bytes, bytearray of 64-bit starts); arrays of 64-bit integers"},
     {"encode_bytes", py_encode_bytes, METH_VARARGS,

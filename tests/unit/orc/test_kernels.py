@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding import bloom_filter
+from compaction_operator.orc.encoding.integer_runs import integer_runs
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 from compaction_operator.orc.encoding.rle_encode import encode_booleans, encode_bytes, encode_integers
 from compaction_operator.orc.file.statistics import column_statistics
@@ -54,6 +55,12 @@ def check_decoders(data: bytes, count: int) -> None:
         check_same(partial(decode_integers, data, count, signed=signed, version=2))
     for decode in (decode_bytes, decode_booleans, split_varints):
         check_same(partial(decode, data, count))
+    check_same(lambda: runs_of(data, min(count, 2**30)))
+
+
+def runs_of(data: bytes, count: int) -> list[list[int]]:
+    runs = integer_runs(data, count, version=2)
+    return [runs.starts.tolist(), runs.firsts.tolist(), runs.steps.tolist()]
 
 
 @settings(max_examples=200)
@@ -231,6 +238,14 @@ def test_columns_of_different_lengths_are_refused():
     for columns in ([long, long, short, long, long, long], [long, long, long, long, short, long]):
         with pytest.raises(ValueError, match="different lengths"):
             kernels.compiled.find_hits(*columns)
+
+
+@pytest.mark.parametrize("position", [-1, 5, 2**63 - 1])
+def test_a_position_outside_of_the_stream_is_refused(position: int):
+    """The kernel would read elsewhere."""
+    assert kernels.compiled
+    with pytest.raises(ValueError, match="outside of the stream"):
+        kernels.compiled.steady_runs(b"\xc1\xff\x00\x00", position, 9)
 
 
 @pytest.mark.parametrize("groups", [[], [0], [1, 3], [0, 2], [0, 4], [0, 2, 1, 3], [0, -1, 3]])
