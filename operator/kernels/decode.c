@@ -1,4 +1,5 @@
-/* Reads runs of integers and bytes. References: encoding/rle.py, rle_version1.py, rle_version2.py. */
+/* Reads runs of integers and bytes. References: encoding/rle.py, rle_version1.py, rle_version2.py,
+ * integer_runs.py. */
 #include "kernels.h"
 
 enum { LONGEST_VARINT = 10, MOST_PATCHES = 31 };
@@ -227,6 +228,42 @@ static Problem walk_version2(Stream stream, int64_t count, bool is_signed, uint6
         total += run.length;
     }
     return check_end(stream, position, count, total);
+}
+
+enum { STEADY_VARINT = 9 }; /* bytes of numbers that fit into 64 bits for certain */
+
+/* Read a base-128 number of a run of one step; return false if it is longer. */
+static bool read_steady_number(Stream stream, int64_t *position, int64_t *value)
+{
+    int64_t start = *position;
+    uint64_t code;
+    if (read_varint(stream, position, &code) || *position - start > STEADY_VARINT || *position > stream.size)
+        return false;
+    *value = (int64_t)unzigzag(code);
+    return true;
+}
+
+/* Read a delta run without packed steps; return false, and leave the position, if there is none. */
+static bool read_steady(Stream stream, int64_t *position, SteadyRun *run)
+{
+    int64_t end = *position + 2;
+    if (end > stream.size || stream.data[*position] >> 1 != 0x60)
+        return false;
+    run->length = ((stream.data[*position] & 1) << 8 | stream.data[*position + 1]) + 1;
+    if (!read_steady_number(stream, &end, &run->first) || !read_steady_number(stream, &end, &run->step))
+        return false;
+    *position = end;
+    return true;
+}
+
+int64_t read_steady_runs(Stream stream, int64_t *position, int64_t most, SteadyRun *runs)
+{
+    SteadyRun run;
+    int64_t count = 0;
+    for (; count < most && read_steady(stream, position, &run); count++)
+        if (runs)
+            runs[count] = run;
+    return count;
 }
 
 /* Version 1 */

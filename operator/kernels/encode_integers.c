@@ -319,6 +319,24 @@ static Problem encode_region(const Encoder *encoder, int64_t start, int64_t end)
     return SOUND;
 }
 
+/* Write values of one step. */
+static Problem encode_sequence(const Encoder *encoder, int64_t start, int64_t end)
+{
+    Output *output = encoder->output;
+    uint64_t step = step_at(encoder->values, start);
+    while (encoder->is_tame && end - start > LONGEST_SHORT_REPEAT) {
+        int64_t length = end - start < LONGEST_BLOCK ? end - start : LONGEST_BLOCK;
+        uint64_t first = (uint64_t)number_at(encoder->values, start);
+        if (!reserve(output, LARGEST_HEAD))
+            return NO_MEMORY;
+        put_head(output, 3, 0, length);
+        put_varint(output, encoder->is_signed ? zigzag(first) : first);
+        put_varint(output, zigzag(step));
+        start += length;
+    }
+    return encode_region(encoder, start, end);
+}
+
 /* Differences of values between these bounds do not overflow. */
 static bool are_tame(Numbers values, int64_t start, int64_t end)
 {
@@ -338,7 +356,7 @@ static Problem encode_group(Encoder *encoder, int64_t start, int64_t end)
         sequence = sequence > start ? sequence : start;
         if ((problem = encode_region(encoder, start, sequence)))
             return problem;
-        if ((problem = encode_region(encoder, sequence, behind)))
+        if ((problem = encode_sequence(encoder, sequence, behind)))
             return problem;
         start = behind;
         from = behind - 1;

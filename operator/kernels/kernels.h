@@ -93,6 +93,15 @@ Problem write_integers(Stream stream, int64_t count, bool is_signed, int version
 Problem check_bytes(Stream stream, int64_t count);
 void write_bytes(Stream stream, int64_t count, uint8_t *values);
 
+/* A run of one step. */
+typedef struct {
+    int64_t first, step, length;
+} SteadyRun;
+
+/* Count the delta runs without packed steps from a position on, at most so many, and move the position behind them.
+ * Write them if there is memory for them. */
+int64_t read_steady_runs(Stream stream, int64_t *position, int64_t most, SteadyRun *runs);
+
 /* Return the number of base-128 numbers in a stream, without a last one that is cut off. */
 int64_t count_varints(Stream stream);
 
@@ -129,6 +138,27 @@ bool decimal_statistics(Stream data, Numbers offsets, Numbers scales, DecimalSta
 /* Find the places of the least and the greatest string in the order of bytes, of equal ones the first; 0 without any.
  * Return false for offsets outside of the data. */
 bool string_bounds(Stream data, Numbers offsets, int64_t *least, int64_t *greatest);
+
+/* Find the least of the timestamps in milliseconds, and the greatest, rounded up; 0 without any. Return false for one
+ * that Java cannot represent. */
+bool timestamp_bounds(Numbers seconds, Numbers nanos, int64_t *least, int64_t *greatest);
+
+/* keys.c */
+
+enum { ROW_COLUMNS = 3 };
+
+/* ROW__IDs: the columns write id, bucket and row id, of one length. */
+typedef struct {
+    Numbers columns[ROW_COLUMNS];
+} Rows;
+
+/* Return the place of the first event that does not come after its predecessor, or -1: of events of one row the newest
+ * comes first. */
+int64_t first_not_ascending(Rows rows, Numbers current);
+
+/* Mark with 1 each row that is one of the deletes, which are sorted, and others with 0. Return false, and leave the
+ * marks unfinished, for rows that are not sorted. */
+bool find_hits(Rows rows, Rows deletes, uint8_t *hits);
 
 /* bloom.c */
 

@@ -91,6 +91,25 @@ static PyObject *py_split_varints(PyObject *Py_UNUSED(module), PyObject *argumen
     return lengths;
 }
 
+static PyObject *py_steady_runs(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *bytes, *runs;
+    Py_ssize_t position, most;
+    Stream stream;
+    if (!PyArg_ParseTuple(arguments, "Snn", &bytes, &position, &most) || !stream_of(bytes, &stream))
+        return NULL;
+    if (position < 0 || position > stream.size) {
+        PyErr_SetString(PyExc_ValueError, "a position outside of the stream");
+        return NULL;
+    }
+    int64_t start = position, end = position;
+    int64_t count = read_steady_runs(stream, &end, most, NULL);
+    if (!(runs = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(count * (int64_t)sizeof(SteadyRun)))))
+        return NULL;
+    read_steady_runs(stream, &start, count, (SteadyRun *)PyByteArray_AsString(runs));
+    return Py_BuildValue("(NL)", runs, end);
+}
+
 /* Groups must ascend from 0 to the number of values. */
 static bool check_groups(Numbers groups, int64_t count)
 {
@@ -227,6 +246,82 @@ static PyObject *py_string_bounds(PyObject *Py_UNUSED(module), PyObject *argumen
     return sound ? Py_BuildValue("LL", least, greatest) : NULL;
 }
 
+static PyObject *py_timestamp_bounds(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer seconds, nanos;
+    int64_t least, greatest;
+    bool known;
+    if (!PyArg_ParseTuple(arguments, "y*y*", &seconds, &nanos))
+        return NULL;
+    known = seconds.len / 8 == nanos.len / 8
+            && timestamp_bounds(numbers_of(&seconds), numbers_of(&nanos), &least, &greatest);
+    PyBuffer_Release(&seconds);
+    PyBuffer_Release(&nanos);
+    if (!known)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LL", least, greatest);
+}
+
+enum { EVENT_COLUMNS = ROW_COLUMNS + 1 };
+
+static Rows rows_of(const Py_buffer *columns)
+{
+    Rows rows;
+    for (int column = 0; column < ROW_COLUMNS; column++)
+        rows.columns[column] = numbers_of(&columns[column]);
+    return rows;
+}
+
+/* Whether so many columns have one length; if not, there is an error. */
+static bool check_columns(const Py_buffer *columns, int count)
+{
+    for (int column = 1; column < count; column++) {
+        if (columns[column].len != columns[0].len) {
+            PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void release(Py_buffer *columns, int count)
+{
+    for (int column = 0; column < count; column++)
+        PyBuffer_Release(&columns[column]);
+}
+
+static PyObject *py_first_not_ascending(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer keys[EVENT_COLUMNS];
+    int64_t place = 0;
+    bool sound;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*", &keys[0], &keys[1], &keys[2], &keys[3]))
+        return NULL;
+    if ((sound = check_columns(keys, EVENT_COLUMNS)))
+        place = first_not_ascending(rows_of(keys), numbers_of(&keys[ROW_COLUMNS]));
+    release(keys, EVENT_COLUMNS);
+    return sound ? PyLong_FromLongLong(place) : NULL;
+}
+
+static PyObject *py_find_hits(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer columns[2 * ROW_COLUMNS];
+    PyObject *hits = NULL;
+    bool sorted = true;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*", &columns[0], &columns[1], &columns[2], &columns[3], &columns[4],
+                          &columns[5]))
+        return NULL;
+    if (check_columns(columns, ROW_COLUMNS) && check_columns(columns + ROW_COLUMNS, ROW_COLUMNS))
+        hits = PyByteArray_FromStringAndSize(NULL, columns[0].len / 8);
+    if (hits)
+        sorted = find_hits(rows_of(columns), rows_of(columns + ROW_COLUMNS), (uint8_t *)PyByteArray_AsString(hits));
+    release(columns, 2 * ROW_COLUMNS);
+    if (sorted)
+        return hits;
+    Py_DECREF(hits);
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_hash_strings(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Py_buffer data, offsets;
@@ -264,7 +359,8 @@ static PyObject *py_bloom_bits(PyObject *Py_UNUSED(module), PyObject *arguments)
     return bits;
 }
 
-/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py, file/statistics.py. */
+/* What each does is said where it is called: encoding/rle.py, encoding/rle_encode.py, encoding/bloom.py,
+ * encoding/integer_runs.py, file/statistics.py, merge/keys.py. */
 static PyMethodDef functions[] = {
     {"decode_integers", py_decode_integers, METH_VARARGS,
      "(data: bytes, count: int, signed: bool, version: int) -> bytearray of 64-bit integers"},
@@ -272,6 +368,8 @@ static PyMethodDef functions[] = {
      "(data: bytes, count: int) -> bytearray"},
     {"split_varints", py_split_varints, METH_VARARGS,
      "(data: bytes) -> bytearray of 64-bit lengths"},
+    {"steady_runs", py_steady_runs, METH_VARARGS,
+     "(data: bytes, position: int, most: int) -> first value, step and length of each run, and the end of the runs"},
     {"encode_integers", py_encode_integers, METH_VARARGS,
      "(values, groups, signed: bool) -> (bytes, bytearray of 64-bit starts); arrays of 64-bit integers"},
     {"encode_bytes", py_encode_bytes, METH_VARARGS,
@@ -282,6 +380,12 @@ static PyMethodDef functions[] = {
      "(data, offsets, scales) -> None, or for each scale: scale, least, greatest, high and low 64 bits of the sum"},
     {"string_bounds", py_string_bounds, METH_VARARGS,
      "(data, offsets) -> the places of the least and the greatest string"},
+    {"timestamp_bounds", py_timestamp_bounds, METH_VARARGS,
+     "(seconds, nanos) -> None, or the least and the greatest in milliseconds; arrays of 64-bit integers"},
+    {"first_not_ascending", py_first_not_ascending, METH_VARARGS,
+     "(write ids, buckets, row ids, current write ids) -> the place, or -1; arrays of 64-bit integers"},
+    {"find_hits", py_find_hits, METH_VARARGS,
+     "(three columns of rows, three of sorted deletes) -> None, or a bytearray of 0 and 1; arrays of 64-bit integers"},
     {"hash_strings", py_hash_strings, METH_VARARGS, "(data, offsets) -> bytearray of 64-bit hashes"},
     {"bloom_bits", py_bloom_bits, METH_VARARGS,
      "(hashes, functions: int, size: int) -> the bytes of a Bloom filter; an array of 64-bit integers"},

@@ -49,6 +49,37 @@ bool decimal_statistics(Stream data, Numbers offsets, Numbers scales, DecimalSta
     return true;
 }
 
+enum { MILLISECOND = 1000000, SECOND = 1000000000 }; /* in nanoseconds */
+
+#define EPOCH 1420070400 /* 2015, the base of a stream's seconds */
+#define LARGEST_SECONDS ((int64_t)1 << 53)
+
+/* Read nanoseconds, whose lowest three bits count the zeros that are left out, less one; return -1 for others. */
+static int64_t read_nanos(int64_t code)
+{
+    static const int64_t powers[] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    int64_t digits = code >> 3;
+    if (code < 0 || digits >= SECOND || digits * powers[code & 7] >= SECOND)
+        return -1;
+    return digits * powers[code & 7];
+}
+
+bool timestamp_bounds(Numbers seconds, Numbers nanos, int64_t *least, int64_t *greatest)
+{
+    *least = *greatest = 0;
+    for (int64_t place = 0; place < seconds.count; place++) {
+        int64_t second = number_at(seconds, place), nano = read_nanos(number_at(nanos, place)), time, up;
+        if (nano < 0 || second > LARGEST_SECONDS || second < -LARGEST_SECONDS)
+            return false;
+        time = (second + EPOCH) * 1000 + nano / MILLISECOND;
+        time -= time < 0 && nano >= MILLISECOND ? 1000 : 0; /* as Java does */
+        up = time + (nano % MILLISECOND != 0);
+        *least = !place || time < *least ? time : *least;
+        *greatest = !place || up > *greatest ? up : *greatest;
+    }
+    return true;
+}
+
 /* A string of the data. */
 typedef struct {
     const uint8_t *data;

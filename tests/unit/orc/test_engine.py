@@ -191,6 +191,16 @@ def test_the_key_index_has_the_last_key_of_every_stripe(tmp_path: Path, monkeypa
     verify_output(task, result)
 
 
+def test_tiny_stripes_are_joined_only_as_far_as_readers_profit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """However much memory the task has: a large stripe would cost it without use."""
+    monkeypatch.setattr(output, "JOINED_MEMORY", 150_000)
+    files = [write_acid(tmp_path / f"{w}", [insert(w, number) for number in range(200)]) for w in range(1, 11)]
+    task = insert_task(tmp_path / "out", files)
+    result = merge_bucket(task)
+    verify_output(task, result)
+    assert read_tail(str(tmp_path / "out")).stripe_rows == [800, 800, 400]
+
+
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 def test_the_output_has_the_codec_and_row_index_of_a_hive_file(tmp_path: Path, codec: str):
     file = write_acid(tmp_path / "a", [insert(1, n, "x" * n) for n in range(200)], compression=codec)

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 
 from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding import bloom_filter
+from compaction_operator.orc.encoding.integer_runs import integer_runs
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 from compaction_operator.orc.encoding.rle_encode import encode_booleans, encode_bytes, encode_integers
 from compaction_operator.orc.file.statistics import column_statistics
+from compaction_operator.orc.merge.keys import Keys, hit_by
 from compaction_operator.orc.spec import Integers, Kind, Type
-from compaction_operator.orc.spec.physical import DECIMAL
+from compaction_operator.orc.spec.physical import DECIMAL, TIMESTAMP
 from tests.unit.orc.test_rle import deltas, directs, patched_bases, short_repeats, stream, varint, version_1
 from tests.unit.orc.test_rle_encode import RUNS, grouped
 
@@ -53,6 +55,12 @@ def check_decoders(data: bytes, count: int) -> None:
         check_same(partial(decode_integers, data, count, signed=signed, version=2))
     for decode in (decode_bytes, decode_booleans, split_varints):
         check_same(partial(decode, data, count))
+    check_same(lambda: runs_of(data, min(count, 2**30)))
+
+
+def runs_of(data: bytes, count: int) -> list[list[int]]:
+    runs = integer_runs(data, count, version=2)
+    return [runs.starts.tolist(), runs.firsts.tolist(), runs.steps.tolist()]
 
 
 @settings(max_examples=200)
@@ -170,6 +178,33 @@ def test_sums_of_decimals_beyond_64_bits():
     check_same(lambda: said(Kind.DECIMAL, values[1::2]))
 
 
+SECONDS = st.integers(-(2**53) - 2, 2**53 + 2) | st.integers(-1_420_070_402, -1_420_070_398)
+NANOS = st.integers(-9, 2**34) | st.sampled_from([999_999_999 << 3, 10**9 << 3, 99 << 3 | 6, 100 << 3 | 6, 2**62])
+
+
+@given(st.lists(st.tuples(SECONDS, NANOS) | st.none(), max_size=9))
+def test_statistics_of_timestamps(values: list[tuple[int, int] | None]):
+    found = [value and {"seconds": value[0], "nanos": value[1]} for value in values]
+    check_same(lambda: said(Kind.TIMESTAMP, pa.array(found, TIMESTAMP)))
+
+
+FEW = st.integers(-2, 2) | st.sampled_from([-(2**63), 2**63 - 1])
+EVENTS = st.lists(st.tuples(FEW, FEW, FEW, FEW), max_size=30)
+
+
+@given(EVENTS, st.booleans())
+def test_where_keys_do_not_ascend(events: list[tuple[int, ...]], in_order: bool):
+    keys = Keys(*np.array(sorted(set(events)) if in_order else events, np.int64).reshape(-1, 4).T)
+    check_same(keys.first_not_ascending)
+
+
+@given(EVENTS, EVENTS, st.booleans())
+def test_which_rows_are_hit(rows: list[tuple[int, ...]], deletes: list[tuple[int, ...]], in_order: bool):
+    both = (sorted(rows) if in_order else rows), sorted(deletes)
+    found, gone = (Keys(*np.array(events, np.int64).reshape(-1, 4).T) for events in both)
+    check_same(lambda: hit_by(found, gone))
+
+
 @given(st.lists(st.binary(max_size=40) | st.none(), max_size=50), st.sampled_from([0.5, 0.05, 1e-300]))
 def test_bloom_filters(values: list[bytes | None], fpp: float):
     array = pa.array([b"before", *values], pa.large_binary()).slice(1)
@@ -191,6 +226,26 @@ def test_offsets_outside_of_their_data_are_refused(offsets: list[int]):
         kernels.compiled.hash_strings(b"abc", places)
     with pytest.raises(ValueError, match="without bits"):
         kernels.compiled.bloom_bits(places, 1, 0)
+
+
+def test_columns_of_different_lengths_are_refused():
+    """The kernel would read behind the shorter one."""
+    assert kernels.compiled
+    short, long = np.zeros(2, np.int64), np.zeros(3, np.int64)
+    assert kernels.compiled.timestamp_bounds(short, long) is None
+    with pytest.raises(ValueError, match="different lengths"):
+        kernels.compiled.first_not_ascending(long, long, long, short)
+    for columns in ([long, long, short, long, long, long], [long, long, long, long, short, long]):
+        with pytest.raises(ValueError, match="different lengths"):
+            kernels.compiled.find_hits(*columns)
+
+
+@pytest.mark.parametrize("position", [-1, 5, 2**63 - 1])
+def test_a_position_outside_of_the_stream_is_refused(position: int):
+    """The kernel would read elsewhere."""
+    assert kernels.compiled
+    with pytest.raises(ValueError, match="outside of the stream"):
+        kernels.compiled.steady_runs(b"\xc1\xff\x00\x00", position, 9)
 
 
 @pytest.mark.parametrize("groups", [[], [0], [1, 3], [0, 2], [0, 4], [0, 2, 1, 3], [0, -1, 3]])

@@ -141,6 +141,27 @@ def test_small_stripes_become_one(tmp_path: Path):
     assert result.bytes_copied == 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "stripes"),
+    [
+        ([5, 1, 5], [5, 1, 5]),
+        ([1, 5, 1], [1, 5, 1]),
+        ([5, 1, 1, 5], [5, 2, 5]),
+        ([1, 1, 5], [2, 5]),
+    ],
+)
+def test_small_stripes_with_large_neighbours_only_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], stripes: list[int]
+):
+    """They would be rewritten alone, to no use."""
+    files = [compacted(tmp_path / f"{n}", [insert(n, row) for row in range(rows[n])]) for n in range(len(rows))]
+    monkeypatch.setattr(engine, "COPY_ROWS", 5)
+    result = run(insert_task(tmp_path / "out", files))
+    copied = [stripe for stripe, number in enumerate(stripes) if number != 2]
+    assert read_tail(str(tmp_path / "out")).stripe_rows == stripes
+    assert list(result.copied) == copied
+
+
 def test_little_memory_makes_more_stripes_of_the_same_rows(tmp_path: Path):
     rows = [insert(1, n, f"{n * 7919 % 1000}") for n in range(3000)]
     files = [write_acid(tmp_path / "a", rows[::2]), write_acid(tmp_path / "b", rows[1::2])]

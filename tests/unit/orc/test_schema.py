@@ -1,5 +1,6 @@
 """Type trees are compared, named and wrapped."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.spec import Kind, Type, parse_type, physical_type
-from compaction_operator.orc.spec.schema import acid_tree, column_names, is_acid, problem, same, subtree_end
+from compaction_operator.orc.spec.schema import acid_tree, column_names, is_acid, problem, same, subtree_end, type_tree
 from tests.unit.orc.build import FIXTURES, SCHEMA, insert, write_acid
 
 ROOT = Type(kind=Kind.STRUCT, subtypes=[1], field_names=["c"])
@@ -33,10 +34,20 @@ def test_columns_are_named_as_hive_writes_paths(tmp_path: Path):
 
 
 def test_a_struct_with_the_names_of_an_acid_file_but_other_types_is_none(tmp_path: Path):
-    types = read_tail(write_acid(tmp_path / "a", [insert(1, 0)]).path).types
+    types = deepcopy(list(read_tail(write_acid(tmp_path / "a", [insert(1, 0)]).path).types))
     assert is_acid(types)
     types[3].kind = Kind.LONG
     assert not is_acid(types)
+
+
+def test_files_with_equal_trees_share_one_and_others_do_not(tmp_path: Path):
+    """A table has thousands of files."""
+    one, other = (read_tail(write_acid(tmp_path / name, [insert(1, 0)]).path).tree for name in "ab")
+    renamed = deepcopy(list(one.types))
+    renamed[6].field_names[0] = "t"
+    assert one is other
+    assert type_tree(renamed) is not one
+    assert list(type_tree(renamed).types) == renamed
 
 
 def test_types_are_the_same_when_all_is_the_case_of_names_too():

@@ -20,7 +20,7 @@ LARGEST_FRAME = (1 << 23) - 1
 """The largest length in the header of a frame."""
 
 _HEADER_BYTES = 3
-_LEVEL = 2
+_LEVEL = 1
 _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
 _INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # the type stub declares an instance, not a class
 

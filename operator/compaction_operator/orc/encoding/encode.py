@@ -49,20 +49,24 @@ def encode_column(
     `array` has the type `physical_type(types, column)`. `row_groups` holds the offsets of its row groups, from 0 to
     its length. Raises ValueError for an array of another type.
     """
-    encoded = encode_node(types, column, array, row_groups=row_groups)
-    yield encoded
-    values, groups = _present(array, row_groups)
-    for child, child_values, child_groups in _children(types[column], values, groups):
+    present = _present(array, row_groups)
+    yield _encoded(types, column, array, row_groups, present)
+    for child, child_values, child_groups in _children(types[column], *present):
         yield from encode_column(types, child, child_values, row_groups=child_groups)
 
 
 def encode_node(types: Sequence[Any], column: int, array: pa.Array, *, row_groups: Integers) -> EncodedColumn:
     """Encode a column without its children."""
-    kind = Kind(types[column].kind)
-    encoding, dictionary_size, streams = _encode_values(kind, *_present(array, row_groups))
+    return _encoded(types, column, array, row_groups, _present(array, row_groups))
+
+
+def _encoded(
+    types: Sequence[Any], column: int, array: pa.Array, row_groups: Integers, present: tuple[pa.Array, Integers]
+) -> EncodedColumn:
+    encoding, dictionary_size, streams = _encode_values(Kind(types[column].kind), *present)
     if array.null_count:
-        present = encode_booleans(_numpy(array.is_valid()), row_groups)
-        streams.insert(0, PlainStream(StreamKind.PRESENT, *present))
+        validity = encode_booleans(_numpy(array.is_valid()), row_groups)
+        streams.insert(0, PlainStream(StreamKind.PRESENT, *validity))
     return EncodedColumn(column, encoding, dictionary_size, streams, array, row_groups)
 
 

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding.bit_packing import ALL_WIDTHS, any_width
 from compaction_operator.orc.encoding.columns import StripeStreams, present_rows
 from compaction_operator.orc.encoding.rle import decode_integers
 from compaction_operator.orc.encoding.runs import LONGEST_VARINT, unzigzag, varint
 from compaction_operator.orc.spec import Encoding, Integers, StreamKind, sums_before
 
+_MOST = 65_536
 _STEADY = rb"[\xc0\xc1].[\x80-\xff]{0,8}[\x00-\x7f][\x80-\xff]{0,8}[\x00-\x7f]"
-_RUN, _RUNS = re.compile(_STEADY, re.DOTALL), re.compile(rb"(?:%b){1,65536}+" % _STEADY, re.DOTALL)
+_RUN, _RUNS = re.compile(_STEADY, re.DOTALL), re.compile(rb"(?:%b){1,%d}+" % (_STEADY, _MOST), re.DOTALL)
 """A run whose deltas are all equal, and as many of them as are read at once: a header of two bytes, and the base-128
 numbers of its first value and its step. Longer numbers might not fit into 64 bits, and are left to the decoder."""
 
@@ -176,17 +178,22 @@ def _pieces(data: bytes) -> Iterator[Integers]:
     """
     position = 0
     while position < len(data):
-        found = _RUNS.match(data, position)
-        if found:
-            piece, position = _steady_runs(data, position, found.end()), found.end()
-        else:
-            piece, position = _next_run(data, position)
+        piece, position = _steady_runs(data, position) or _next_run(data, position)
         if position > len(data):
             raise ValueError("a truncated stream")
         yield piece
 
 
-def _steady_runs(data: bytes, start: int, end: int) -> Integers:
+def _steady_runs(data: bytes, start: int) -> tuple[Integers, int] | None:
+    """Return the runs of the kind `_RUN` from a position on, and their end, or None if there is none."""
+    if kernels.compiled:
+        runs, end = kernels.compiled.steady_runs(data, start, _MOST)
+        return (np.frombuffer(runs, np.int64).reshape(-1, 3).T, end) if runs else None
+    found = _RUNS.match(data, start)
+    return found and (_between(data, start, found.end()), found.end())
+
+
+def _between(data: bytes, start: int, end: int) -> Integers:
     """Return the runs between two positions, which are all of the kind `_RUN`."""
     stream = np.frombuffer(data, np.uint8, end - start, start).astype(np.int64)
     lasts = np.flatnonzero(stream < 128)  # the last byte of each number, and some bytes of headers

@@ -4,7 +4,7 @@ from compaction_operator.orc.file.checksum import stripe_checksum
 from compaction_operator.orc.file.decode import StripeReader
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
-from compaction_operator.orc.file.stripe_copy import can_copy, stripe_statistics
+from compaction_operator.orc.file.stripe_copy import can_copy, stripe_footer, stripe_statistics
 from compaction_operator.orc.file.tail import Tail, read_tail
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "can_copy",
     "read_tail",
     "stripe_checksum",
+    "stripe_footer",
     "stripe_statistics",
 ]

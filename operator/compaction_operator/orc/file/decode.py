@@ -42,6 +42,7 @@ class StripeReader:
         self._index = index
         self._types = tail.types
         self._read_ahead = (0, b"")
+        self._never_null: set[int] = set()
         information = tail.footer.stripes[index]
         self.rows = int(information.number_of_rows)
         with self._errors("its footer"):
@@ -76,7 +77,8 @@ class StripeReader:
     def _decoding(self, column: int) -> Iterator[None]:
         with self._errors(f"column {self._name(column)}"):
             for ancestor in self._ancestors(column):
-                self._check_never_null(ancestor)
+                if ancestor not in self._never_null:
+                    self._check_never_null(ancestor)
             with self._streams_at_once(column):
                 yield
 
@@ -87,7 +89,16 @@ class StripeReader:
     def _places(self, column: int) -> list[tuple[int, int]]:
         """Return (offset, length) of each stream of a column and its descendants, without indexes."""
         columns = range(column, subtree_end(self._types, column))
-        return [place for (of, kind), place in self._streams.items() if of in columns and kind not in _INDEXES]
+        return [place for one in columns for place in self._data_places.get(one, ())]
+
+    @cached_property
+    def _data_places(self) -> dict[int, list[tuple[int, int]]]:
+        """The places of each column's streams, without indexes."""
+        places: dict[int, list[tuple[int, int]]] = {}
+        for (column, kind), place in self._streams.items():
+            if kind not in _INDEXES:
+                places.setdefault(column, []).append(place)
+        return places
 
     @contextmanager
     def _streams_at_once(self, column: int) -> Iterator[None]:
@@ -119,11 +130,7 @@ class StripeReader:
             raise OrcError(self._tail.path, f"stripe {self._index}: {what}: {error}") from error
 
     def _name(self, column: int) -> str:
-        return self._tail.column_names[column] or "0"
-
-    @cached_property
-    def _parents(self) -> dict[int, int]:
-        return {child: parent for parent, type_ in enumerate(self._types) for child in type_.subtypes}
+        return self._tail.tree.column_names[column] or "0"
 
     def _read(self, offset: int, length: int) -> bytes:
         start, ahead = self._read_ahead
@@ -141,8 +148,8 @@ class StripeReader:
         footer = StripeFooter.FromString(self._read(start, information.footer_length))
         if footer.HasField("encryption"):
             raise ValueError("it is encrypted")
-        if self._tail.type_problem:
-            raise ValueError(self._tail.type_problem)
+        if self._tail.tree.problem:
+            raise ValueError(self._tail.tree.problem)
         if len(footer.columns) != len(self._types):
             raise ValueError(f"it has {len(footer.columns)} columns, not {len(self._types)}")
         return footer
@@ -168,8 +175,9 @@ class StripeReader:
 
     def _ancestors(self, column: int) -> list[int]:
         found = []
-        while column in self._parents:
-            column = self._parents[column]
+        parents = self._tail.tree.parents
+        while column in parents:
+            column = parents[column]
             found.append(column)
             if self._types[column].kind != Kind.STRUCT:
                 raise ValueError("not all of its ancestors are structs")
@@ -179,3 +187,4 @@ class StripeReader:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
             raise ValueError(f"its ancestor {self._name(column)} is null in some rows")
+        self._never_null.add(column)

@@ -67,7 +67,7 @@ def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any
     result = ColumnStatistics(number_of_values=len(array) - array.null_count, has_null=array.null_count > 0)
     field = _FIELDS.get(Kind(types[column].kind))
     if field:
-        _fill(result, field, _FUNCTIONS[field][0], array.drop_null())
+        _fill(result, field, _FUNCTIONS[field][0], array.drop_null() if array.null_count else array)
     return result
 
 
@@ -221,14 +221,26 @@ def _dates_of(typed: Any, values: pa.Array) -> None:
 
 
 def _timestamps_of(typed: Any, values: pa.Array) -> None:
-    found = milliseconds(values)
+    found = _timestamp_bounds(values)
     if found is None:
         raise _UnknownError
-    times, rounded = found
-    if len(times):
+    if len(values):
         # NB: with the maximum rounded up, a reader in milliseconds neither mistakes the range for a single value nor
         # misses a fraction
-        typed.minimum_utc, typed.maximum_utc = int(times.min()), int((times + rounded).max())
+        typed.minimum_utc, typed.maximum_utc = found
+
+
+def _timestamp_bounds(values: pa.Array) -> tuple[int, int] | None:
+    """Return the least timestamp in milliseconds and the greatest rounded up, 0 without any, as `milliseconds` does."""
+    if kernels.compiled:
+        seconds, nanos = (values.field(name).to_numpy() for name in ("seconds", "nanos"))
+        bounds: tuple[int, int] | None = kernels.compiled.timestamp_bounds(seconds, nanos)
+        return bounds
+    found = milliseconds(values)
+    if found is None or not len(values):
+        return found and (0, 0)
+    times, rounded = found
+    return int(times.min()), int((times + rounded).max())
 
 
 def _decimals_of(typed: Any, values: pa.Array) -> None:

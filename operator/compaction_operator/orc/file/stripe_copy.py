@@ -58,13 +58,14 @@ def _has_statistics(tail: Tail, index: int) -> bool:
 
 def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> bool:
     """Return whether every column has a row index, and every column of `bloom_filters` a Bloom filter."""
-    streams = _stripe_footer(tail, index).streams
+    streams = stripe_footer(tail, index).streams
     indexed = {stream.column for stream in streams if stream.kind == StreamKind.ROW_INDEX}
     filtered = {stream.column for stream in streams if stream.kind == StreamKind.BLOOM_FILTER_UTF8}
     return len(indexed) == len(tail.types) and filtered >= set(bloom_filters)
 
 
-def _stripe_footer(tail: Tail, index: int) -> Any:
+def stripe_footer(tail: Tail, index: int) -> Any:
+    """Return the StripeFooter message of a stripe; raise OrcError if it cannot be read."""
     stripe = tail.footer.stripes[index]
     try:
         with tail.file.open(read_ahead=False) as file:

@@ -49,19 +49,14 @@ class Tail:
         return int(self.postscript.compression_block_size) or DEFAULT_BLOCK_SIZE
 
     @cached_property
+    def tree(self) -> schema.TypeTree:
+        """The type tree, which files with equal ones share."""
+        return schema.type_tree(self.footer.types)
+
+    @property
     def types(self) -> Sequence[Any]:
-        """The type tree, in the order of column ids."""
-        return list(self.footer.types)
-
-    @cached_property
-    def type_problem(self) -> str | None:
-        """Why the type tree cannot be rewritten, or None if it can."""
-        return schema.problem(self.types)
-
-    @cached_property
-    def column_names(self) -> Sequence[str]:
-        """The name of each column by its id. There must be no `type_problem`."""
-        return schema.column_names(self.types)
+        """The types of the tree, in the order of column ids."""
+        return self.tree.types
 
     @property
     def rows(self) -> int:

@@ -26,7 +26,7 @@ from compaction_operator.orc.spec import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
-"""Stripes of at least this many bytes or rows are copied if possible; smaller ones are merged into larger ones."""
+"""Stripes of at least this many bytes or rows are copied if possible; smaller ones that lie side by side are merged."""
 
 Window = tuple[KeyRange, Keys]
 """A key range and its delete events."""
@@ -71,8 +71,9 @@ class _Merge:
             for window in windows:
                 self._events += len(window[1])
                 touched = [stripe for stripe in stripes if stripe.touches(window[0])]
-                for group in checked(_overlapping(touched), check):
-                    if not (len(group) == 1 and self._copied(group[0], window, file)):
+                groups = list(_overlapping(touched))
+                for group, may_join in checked(zip(groups, _joinable(groups), strict=True), check):
+                    if may_join or not self._copied(group[0], window, file):
                         self._merge(group, window, file)
             size = file.finish()
         return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
@@ -106,8 +107,7 @@ class _Merge:
         return True
 
     def _may_copy(self, stripe: Stripe, keys: KeyRange) -> bool:
-        large = stripe.bytes >= COPY_BYTES or stripe.rows >= COPY_ROWS
-        whole = large and stripe.source.file.original is None and stripe.lies_in(keys)
+        whole = stripe.source.file.original is None and stripe.lies_in(keys)
         return whole and can_copy(stripe.source.tail, stripe.index, self._layout)
 
     def _count(self, stripe: Stripe, counts: dict[int, int], rows: int) -> None:
@@ -117,7 +117,7 @@ class _Merge:
     def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile) -> None:
         runs = [run for stripe in checked(group, self._check) if len((run := self._run(stripe, window)).rows)]
         whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
-        if whole and self._may_copy(group[0], window[0]):
+        if whole and not _is_small(group[0]) and self._may_copy(group[0], window[0]):
             file.copy(group[0], counted(runs[0].keys.write_id))
         elif runs:
             file.add(runs)
@@ -149,6 +149,23 @@ def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
         end = max(end, high)
     if group:
         yield group
+
+
+def _is_small(stripe: Stripe) -> bool:
+    return stripe.bytes < COPY_BYTES and stripe.rows < COPY_ROWS
+
+
+def _joinable(groups: Sequence[Sequence[Stripe]]) -> list[bool]:
+    """Return, for each group, whether its stripes may become one: they overlap, or are small and side by side.
+
+    A small stripe that has none but large neighbours would be rewritten alone, to no use.
+    """
+    small = [all(_is_small(stripe) for stripe in group) for group in groups]
+    neighbours = [small[max(0, place - 1) : place] + small[place + 1 : place + 2] for place in range(len(groups))]
+    return [
+        len(group) > 1 or (one and (any(others) or not others))
+        for group, one, others in zip(groups, small, neighbours, strict=True)
+    ]
 
 
 def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> MergeResult:

@@ -1,4 +1,4 @@
-"""Vectorised ROW__IDs: order, equality and write-id validity of many keys at once. Pure, numpy only."""
+"""Vectorised ROW__IDs: order, equality and write-id validity of many keys at once. Pure, numpy and kernels only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.orc import kernels
 from compaction_operator.orc.merge.events import KeyRange, RowId
 from compaction_operator.orc.spec import Booleans, Integers
 
@@ -56,6 +57,10 @@ class Keys:
             return np.argsort(packing.pack(self), kind="stable")
         return np.lexsort((-self.current, self.row_id, self.bucket, self.write_id))
 
+    def order_if_needed(self) -> Integers | None:
+        """Return `order`, or None if all keys ascend."""
+        return None if self.first_not_ascending() is None else self.order()
+
     def extremes(self) -> tuple[RowId, RowId]:
         """Return the smallest and the largest ROW__ID; there must be a key."""
         if self.first_not_ascending() is None:
@@ -65,6 +70,9 @@ class Keys:
 
     def first_not_ascending(self) -> int | None:
         """Return the index of the first key that is not greater than its predecessor, or None."""
+        if kernels.compiled:
+            found = kernels.compiled.first_not_ascending(*map(np.ascontiguousarray, self.columns))
+            return None if found < 0 else int(found)
         ascending = np.zeros(max(0, len(self) - 1), np.bool_)
         equal = ~ascending
         for column in (self.write_id, self.bucket, self.row_id, -self.current):
@@ -194,6 +202,15 @@ def hit_by(rows: Keys, deletes: Keys) -> Booleans:
     near = deletes[slice(int(low), int(high))]
     if not len(near):
         return hit
+    found = kernels.compiled.find_hits(*_row_ids(rows), *_row_ids(near)) if kernels.compiled else None
+    return _hit_by_sorting(rows, near) if found is None else np.frombuffer(found, np.bool_)
+
+
+def _row_ids(keys: Keys) -> tuple[Integers, ...]:
+    return tuple(map(np.ascontiguousarray, keys.columns[:3]))
+
+
+def _hit_by_sorting(rows: Keys, near: Keys) -> Booleans:
     both = Keys.concatenate([rows, near])
     is_delete = np.arange(len(both)) >= len(rows)
     order = np.lexsort((both.row_id, both.bucket, both.write_id))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, LARGEST_FRAME, bloom_columns, fpp_of
-from compaction_operator.orc.file import StripeLayout
+from compaction_operator.orc.file import StripeLayout, stripe_footer
 from compaction_operator.orc.merge.events import Check, EventKind, InputFile, MergeTask, checked, unchecked
 from compaction_operator.orc.merge.source import Source, open_source, reading
 from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
@@ -35,7 +35,7 @@ def common_layout(sources: Sequence[Source], task: MergeTask, *, check: Check = 
     )
 
 
-def _types(models: Sequence[Source], task: MergeTask) -> list[Any]:
+def _types(models: Sequence[Source], task: MergeTask) -> Sequence[Any]:
     if task.row_type is None:
         return _newest_of_all(models) if task.kind is EventKind.INSERT else models[-1].acid_types
     try:
@@ -44,7 +44,7 @@ def _types(models: Sequence[Source], task: MergeTask) -> list[Any]:
         raise OrcError(task.output, str(error)) from error
 
 
-def _newest_of_all(models: Sequence[Source]) -> list[Any]:
+def _newest_of_all(models: Sequence[Source]) -> Sequence[Any]:
     """Return the columns of the newest file that can hold those of all others, or else those of the newest file.
 
     NB: a delta may have older columns than a base that was compacted later.
@@ -78,7 +78,9 @@ def _bloom_filters(models: Sequence[Source], types: Sequence[Any], check: Check)
 def _bloom_filters_of(model: Source) -> dict[int, float]:
     """Return the false positive probabilities of the first stripe's filters, by column id in that file."""
     entries = model.tail.footer.row_index_stride
+    columns = bloom_columns(stripe_footer(model.tail, 0)) if entries else ()
+    if not columns:
+        return {}
     with model.stripes()[0].open() as stripe, reading(model.path):
-        columns = bloom_columns(stripe.reader.footer) if entries else ()
         filters = {column: stripe.reader.bloom_filters(column) for column in columns}
         return {column: fpp_of(found[0], expected_entries=entries) for column, found in filters.items() if found}

@@ -34,6 +34,9 @@ from compaction_operator.orc.spec.schema import ROW_ID as ROW
 STRIPE_BYTES = 64 * 1024 * 1024
 """Bytes of input per output stripe, approximately; fewer if memory is short."""
 
+JOINED_MEMORY = 64 * 1024 * 1024
+"""Bytes of memory to rewrite stripes that are joined to one. A larger one would be no faster to read."""
+
 _OPEN_FILES = 200
 """The largest number of open stripes that are too large to be read at once."""
 
@@ -52,6 +55,11 @@ class Run:
         """Return the run's share of an output stripe; 1 is a full stripe, by its bytes or by its memory."""
         full = max(self.stripe.bytes / STRIPE_BYTES, self.stripe.memory / memory)
         return full * len(self.rows) / self.stripe.rows
+
+    def joined_size(self, memory: int) -> float:
+        """Return the run's share of an output stripe that is joined from several, whose files are open together."""
+        open_file = 1 / _OPEN_FILES if self.stripe.bytes > SMALL_BYTES else 0
+        return max(open_file, self.size(min(memory, JOINED_MEMORY)))
 
 
 class InsertFile:
@@ -74,6 +82,7 @@ class InsertFile:
         self._memory = memory
         self._check = check
         self._pending: list[Run] = []
+        self._pending_size = 0.0
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
         self.copied: dict[int, CopiedStripe] = {}
@@ -90,12 +99,11 @@ class InsertFile:
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; raise RepeatedRowError if two rows have the same ROW__ID."""
         for group in _of_a_size(runs, self._memory):
-            together = [*self._pending, *group]
-            size = sum(run.size(self._memory) for run in together)
-            files = sum(run.stripe.bytes > SMALL_BYTES for run in together)
-            if size > 1 or files > _OPEN_FILES:
+            size = sum(run.joined_size(self._memory) for run in group)
+            if self._pending_size + size > 1:
                 self._flush()
             self._pending += group
+            self._pending_size += size
 
     def finish(self) -> int:
         """Write the pending rows and the file's tail; return the file's size in bytes."""
@@ -107,10 +115,11 @@ class InsertFile:
         if self._pending:
             self._write_stripe(self._pending)
             self._pending = []
+            self._pending_size = 0.0
 
     def _write_stripe(self, runs: Sequence[Run]) -> None:
         keys = Keys.concatenate([run.keys for run in runs])
-        order = None if keys.first_not_ascending() is None else keys.order()
+        order = keys.order_if_needed()
         keys = keys if order is None else keys[order]
         with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
             opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
@@ -125,14 +134,14 @@ class InsertFile:
 def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     """Cut runs into pieces of about one output stripe, in key order."""
     keys = Keys.concatenate([run.keys for run in runs])
-    order = keys.order()
-    _check_unique(keys[order], runs)
+    order = keys.order_if_needed()
+    _check_unique(keys if order is None else keys[order], runs)
     pieces = min(len(keys), math.ceil(sum(run.size(memory) for run in runs)))
     if pieces <= 1:
         yield list(runs)
         return
-    piece = np.empty(len(keys), np.int64)
-    piece[order] = np.arange(len(keys)) * pieces // len(keys)
+    piece = np.arange(len(keys)) * pieces // len(keys)
+    piece = piece if order is None else piece[np.argsort(order)]
     ends = np.cumsum([len(run.rows) for run in runs])
     for number in range(pieces):
         masks = np.split(piece == number, ends[:-1])

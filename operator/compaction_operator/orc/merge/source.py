@@ -60,9 +60,9 @@ class Source:
         return self.file.path
 
     @cached_property
-    def acid_types(self) -> list[Any]:
+    def acid_types(self) -> Sequence[Any]:
         """The type tree of the ACID events; a file without ACID columns gets the tree of its future events."""
-        return schema.acid_tree(self.tail.types) if self.file.original else list(self.tail.types)
+        return schema.acid_tree(self.tail.types) if self.file.original else self.tail.types
 
     @property
     def is_proleptic(self) -> bool:
@@ -264,9 +264,9 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
-        keys = Keys(*(column.values() for column in columns))
-        self._check(operations.constant().firsts, keys, operation=operation)
+        operations, *columns = (self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        keys = Keys(*columns)
+        self._check(operations, keys, operation=operation)
         return keys
 
     def key_runs(self, *, operation: int) -> KeyRuns:
@@ -352,8 +352,8 @@ def open_source(file: InputFile) -> Source:
     and for an ACID file that the task gives as an original.
     """
     tail = read_tail(file.path)
-    if tail.type_problem:
-        raise OrcError(file.path, tail.type_problem)
+    if tail.tree.problem:
+        raise OrcError(file.path, tail.tree.problem)
     if schema.is_acid(tail.types) == (file.original is not None):
         found = "a Hive ACID file" if file.original else "not a Hive ACID file"
         raise OrcError(file.path, f"it is {found}")

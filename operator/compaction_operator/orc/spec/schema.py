@@ -1,6 +1,8 @@
 """Type trees of ORC files: validity, the ACID layout, column names and equality."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from compaction_operator.orc.spec.messages import Kind, Type
@@ -14,6 +16,38 @@ ROW_ID = 6
 _ACID_KINDS = (Kind.INT, Kind.LONG, Kind.INT, Kind.LONG, Kind.LONG, Kind.STRUCT)
 _MAX_PRECISION = 38
 _DEEPEST = 100  # functions that descend a tree recurse once per level
+
+
+@dataclass(frozen=True)
+class TypeTree:
+    """A type tree, and what follows from it. Only `types` and `problem` are there if there is a `problem`."""
+
+    types: Sequence[Any]
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why the tree cannot be rewritten, or None if it can."""
+        return problem(self.types)
+
+    @cached_property
+    def column_names(self) -> Sequence[str]:
+        """The name of each column by its id."""
+        return column_names(self.types)
+
+    @cached_property
+    def parents(self) -> dict[int, int]:
+        """The parent of each column but the root."""
+        return {child: parent for parent, type_ in enumerate(self.types) for child in type_.subtypes}
+
+
+def type_tree(types: Sequence[Any]) -> TypeTree:
+    """Return a tree of Type messages; equal ones are the same object, as a table has thousands of files with them."""
+    return _shared_tree(tuple(type_.SerializeToString(deterministic=True) for type_ in types))
+
+
+@lru_cache(maxsize=32)
+def _shared_tree(types: tuple[bytes, ...]) -> TypeTree:
+    return TypeTree([Type.FromString(type_) for type_ in types])
 
 
 def is_acid(types: Sequence[Any]) -> bool:
@@ -100,6 +134,8 @@ def subtree_end(types: Sequence[Any], column: int) -> int:
 
 def same(types: Sequence[Any], column: int, other: Sequence[Any], other_column: int) -> bool:
     """Return whether two columns have the same type and field names, descendants included."""
+    if types is other and column == other_column:
+        return True
     left, right = types[column], other[other_column]
     if _signature(left) != _signature(right) or len(left.subtypes) != len(right.subtypes):
         return False
