@@ -162,6 +162,7 @@ class SparkRunner:
                 raise
             outcomes: list[Outcome] = collected.result()
         self._patience = None
+        done(sum(piece.bytes for piece in work))
         return outcomes
 
     def _require_executor(self, *, waited: float) -> None:
