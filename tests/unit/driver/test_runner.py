@@ -202,7 +202,10 @@ def loaded(directory: Path, load: Load) -> list[SizedTask]:
 
 
 class Starts:
-    """The Sparks that a placed runner started, by their executors, and what it said of each batch."""
+    """The Sparks that a placed runner started, by their executors, and what it said of each batch.
+
+    An error among the contexts is what the start of that Spark raises.
+    """
 
     def __init__(self, *contexts: Any, patience: float | None = None) -> None:
         self.contexts = 0
@@ -221,7 +224,10 @@ class Starts:
 
     def _begin(self) -> Any:
         self.contexts += 1
-        return self._contexts[self.contexts - 1]
+        found = self._contexts[self.contexts - 1]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def test_small_batches_need_no_spark(tmp_path: Path) -> None:
@@ -482,6 +488,27 @@ def test_auto_does_the_work_itself_if_no_executor_comes(tmp_path: Path, monkeypa
     starts.said.clear()
     check(placed.run(work(tmp_path / "two"), lambda _: None))
     assert starts.said[0].endswith("done by Spark, which runs already")
+
+
+REFUSED = RuntimeError("calling collect.\n: SparkException: stopped\n\tat org.apache.spark.X\n\tat java.Y")
+"""What py4j raises where Spark cannot have executors."""
+
+
+class Refused(InProcess):
+    """A Spark that notices it after it has started."""
+
+    def collect(self) -> list[Outcome]:
+        raise REFUSED
+
+
+@pytest.mark.parametrize("first", [REFUSED, Refused()], ids=["while Spark starts", "later"])
+def test_auto_does_the_work_itself_if_spark_fails_without_an_executor(first: object, tmp_path: Path) -> None:
+    """As where the driver may not make pods: otherwise all attempts would fail."""
+    starts = Starts(first, InProcess(), patience=1000.0)
+    check(starts.runner(instances="Auto").run(loaded(tmp_path / "one", LARGE), lambda _: None))
+    assert starts.executors == [1, 0]
+    why = "Spark has failed without an executor: calling collect. : SparkException: stopped"
+    assert starts.said[-1] == f"{why}; done by Spark in the driver's pod"
 
 
 @pytest.mark.parametrize("patience", [0.0, None])

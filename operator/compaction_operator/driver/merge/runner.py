@@ -118,7 +118,7 @@ def _run_beside(task: MergeTask | StitchTask, poll: Callable[[], object]) -> Out
 
 
 class NoExecutorError(OperatorError):
-    """Spark has not begun any task: no executor has come."""
+    """Spark has not begun any task: no executor has come, or Spark cannot have any."""
 
 
 class SparkRunner:
@@ -140,6 +140,22 @@ class SparkRunner:
         """Return the outcome of each task. Raises NoExecutorError, and has written nothing that counts."""
         if not work:
             return []
+        try:
+            outcomes = self._collected(work, done)
+        except OperatorError:
+            raise
+        except Exception as error:
+            if self._patience is None:
+                raise
+            # As where the driver may not make pods, or see its own.
+            log.warning("Spark has failed without an executor", exc_info=error)
+            raise NoExecutorError(f"Spark has failed without an executor: {_first_words(error)}") from error
+        self._patience = None
+        done(sum(piece.bytes for piece in work))
+        return outcomes
+
+    def _collected(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+        """Run the tasks as one job of Spark, which starts now if it has not yet, and return their outcomes."""
         if self._context is None:
             self._context = self._start()
         groups = list(grouped(work, slots=self._slots, limit=self._task_bytes))
@@ -161,8 +177,6 @@ class SparkRunner:
                     wait([collected], timeout=POLL_SECONDS)
                 raise
             outcomes: list[Outcome] = collected.result()
-        self._patience = None
-        done(sum(piece.bytes for piece in work))
         return outcomes
 
     def _require_executor(self, *, waited: float) -> None:
@@ -178,6 +192,11 @@ class SparkRunner:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
+
+
+def _first_words(error: Exception) -> str:
+    """Return what an error says before its stack of Java's calls, in one line."""
+    return " ".join(str(error).partition("\n\tat ")[0].split())
 
 
 def _has_begun(context: Any) -> bool:
