@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from compaction_operator import orc
 from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError, Unstopped
@@ -374,7 +375,7 @@ def test_events_that_a_store_does_not_tell_of_are_many(tmp_path: Path, monkeypat
     error = OrcError("f", "503 Slow Down")
     error.__cause__ = StorageError("503 Slow Down", passing=True)
     monkeypatch.setattr(tails, "OPEN_FILES", 1)
-    monkeypatch.setattr(runner, "count_rows", failing_once(error))
+    monkeypatch.setattr(orc, "count_rows", failing_once(error))
     starts = Starts(InProcess())
     (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
     assert done.error is None
@@ -433,7 +434,7 @@ def test_rows_that_an_engine_passes_over_are_missed(
     def negligent(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, inputs=task.inputs[:1]))
 
-    monkeypatch.setattr(runner, "merge_bucket", negligent)
+    monkeypatch.setattr(orc, "merge_bucket", negligent)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
 
@@ -445,7 +446,7 @@ def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
     def mistaken(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
 
-    monkeypatch.setattr(runner, "merge_bucket", mistaken)
+    monkeypatch.setattr(orc, "merge_bucket", mistaken)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "rows of write id 2 were left out, but it is valid" in (outcome.error or "")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+from compaction_operator import orc
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
@@ -25,12 +26,7 @@ from compaction_operator.orc import (
     OrcError,
     RepeatedRowError,
     checked,
-    count_rows,
-    merge_bucket,
-    stitch_parts,
     unchecked,
-    verify_output,
-    verify_stitched,
 )
 from compaction_operator.storage import is_passing
 
@@ -314,7 +310,7 @@ def _events(work: Sequence[SizedTask]) -> int:
 def _rows_if_readable(path: str) -> int:
     """Return a file's rows, 0 for a bad file: the task that reads it fails, and names it. Raises a passing OrcError."""
     try:
-        return count_rows(path)
+        return orc.count_rows(path)
     except OrcError as error:
         if is_passing(error):
             raise
@@ -348,8 +344,8 @@ def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked
 
 def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
-    result = merge_bucket(own, check=check)
-    verify_output(own, result, check=check)
+    result = orc.merge_bucket(own, check=check)
+    orc.verify_output(own, result, check=check)
     if own.keys == KeyRange():
         _require_all_read(own, result, check)
     return result
@@ -357,8 +353,8 @@ def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
 
 def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
-    stitched = stitch_parts(task.parts, output, check=check)
-    verify_stitched(output, task.parts, stitched.checksums, check=check)
+    stitched = orc.stitch_parts(task.parts, output, check=check)
+    orc.verify_stitched(output, task.parts, stitched.checksums, check=check)
     result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
     _require_all_read(task.whole, result, check)
     return result
@@ -376,7 +372,7 @@ def _require_all_read(task: MergeTask, result: MergeResult, check: Check) -> Non
     """
     if task.kind is not EventKind.INSERT:
         return
-    held = sum(count_rows(file.path) for file in checked(task.inputs, check))
+    held = sum(orc.count_rows(file.path) for file in checked(task.inputs, check))
     read = result.rows_in + sum(result.rows_hidden.values())
     if read != held:
         raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")
