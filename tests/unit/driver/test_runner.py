@@ -327,15 +327,19 @@ def test_little_that_is_left_stays_in_the_driver(tmp_path: Path, monkeypatch: py
     assert (starts.executors, len(starts.said)) == ([], 1)
 
 
-def test_what_joins_parts_tells_nothing(tmp_path: Path) -> None:
+def test_what_joins_parts_stays_in_the_driver_and_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The line on the merge of these parts stays in the status."""
+    tasks_take(monkeypatch, LOCAL_SECONDS / 2 + 1)
     starts = Starts()
     placed = starts.runner(instances=0)
     (merged, _) = placed.run(loaded(tmp_path / "one", SMALL), lambda _: None)
     task = work(tmp_path)[0].task
     assert merged.result is not None
     assert isinstance(task, MergeTask)
-    (joined,) = placed.run([SizedTask(StitchTask(task, (merged.result,)), 1)], lambda _: None)
+    joining = SizedTask(StitchTask(task, (merged.result,)), 1, Load(rewritten=REWRITTEN_PER_SECOND))
+    (joined,) = placed.run([joining], lambda _: None)
     assert joined.result is not None
     assert len(starts.said) == 1
 

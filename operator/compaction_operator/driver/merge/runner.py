@@ -229,8 +229,13 @@ class PlacedRunner:
         return self._run_at(placement, work, done)
 
     def _placed(self, work: Sequence[SizedTask]) -> Placement:
-        """Place a batch; one that is small by its files only if its delete events, which they count, are few."""
+        """Place a batch; one that is small by its files only if its delete events, which they count, are few.
+
+        What joins the parts of cut buckets is the rest of the batch that wrote them: Spark would start for less.
+        """
         load, tasks = _load(work), len(work)
+        if not _merges(work):
+            return place_rest(load.seconds, self._limits, tasks=tasks, past=self._past)
         placement = place(load, self._limits, tasks=tasks, past=self._past)
         if placement.executors is not None:
             return placement
@@ -278,7 +283,7 @@ class PlacedRunner:
     def _say(self, why: str, work: Sequence[SizedTask]) -> None:
         """Log the line, and tell it of merges. NB: the parts that are joined after them say nothing of the batch."""
         log.info("%s", why)
-        if any(isinstance(piece.task, MergeTask) for piece in work):
+        if _merges(work):
             self._tell(why)
 
     def close(self) -> None:
@@ -289,6 +294,11 @@ class PlacedRunner:
 
 def _load(work: Sequence[SizedTask]) -> Load:
     return sum((piece.load for piece in work), NOTHING)
+
+
+def _merges(work: Sequence[SizedTask]) -> bool:
+    """Return whether any of the work merges, rather than joins what is merged."""
+    return any(isinstance(piece.task, MergeTask) for piece in work)
 
 
 def _added(size: int, done: Done) -> Done:
