@@ -22,6 +22,7 @@ and UnknownWarehouse, and the names of other exceptions.
             OvertakenError              WaitingForInstant
             RepeatedRow                 UnreadableFile, or OverlappingCompaction
             TableChanged                TableChanged
+            Unstopped                   (its own)
         KubeError
             ConflictError
             GoneError
@@ -35,6 +36,7 @@ and UnknownWarehouse, and the names of other exceptions.
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
+        NoExecutorError
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile

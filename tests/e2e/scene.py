@@ -41,7 +41,7 @@ PLANNING = timedelta(seconds=1)
 NARROW = "narrow"
 """A warehouse whose configuration allows the database `sales` only."""
 BROKEN = "broken"
-"""A profile with which Spark cannot start."""
+"""A profile whose drivers always fail: their service account may not write a journal."""
 
 
 def install(stage: Stage, *beside: Stage) -> None:
@@ -51,7 +51,7 @@ def install(stage: Stage, *beside: Stage) -> None:
             chart.warehouse(stage.settings, NARROW, databases=["sales"]),
             *(chart.warehouse(other.settings) for other in beside),
         ],
-        profiles=[chart.profile(BROKEN, sparkConf={"spark.serializer": "no.such.Serializer"})],
+        profiles=[chart.profile(BROKEN, serviceAccount="default")],
     )
 
 
@@ -189,11 +189,9 @@ class Scene:
             assert (status.phase, status.attempt, status.failed_attempts) == (Phase.FAILED, 0, 0)
             assert (self.jobs(name), self.compactions.cleanups(name)) == ([], [])
 
-    def lock(self, table: HiveTable, partition: str | None = None) -> int:
-        """Take a SHARED_READ lock without a transaction, as a reader called carol, and return its id."""
-        wish = LockWish(
-            database=table.database, table=table.name, partition=partition, kind=LockKind.SHARED_READ, agent="query"
-        )
+    def lock(self, table: HiveTable, partition: str | None = None, *, kind: LockKind = LockKind.SHARED_READ) -> int:
+        """Take a lock without a transaction, as a client called carol, and return its id."""
+        wish = LockWish(database=table.database, table=table.name, partition=partition, kind=kind, agent="query")
         state = self._reader.lock(wish)
         assert state.acquired
         self._locks.add(state.lock_id)

@@ -223,7 +223,7 @@ def test_a_schema_or_size_that_does_not_fit_changes_nothing(
     assert tree(three_inserts) == before
 
 
-LOADED_WHEN_USED = {"boto3", "hdfs_native", "kopf", "kubernetes", "py4j", "pyspark"}
+LOADED_WHEN_USED = {"boto3", "hdfs_native", "kopf", "kubernetes", "numpy", "py4j", "pyarrow", "pyspark"}
 """Libraries that take a tenth of a second or more, or tens of megabytes."""
 
 

@@ -1,13 +1,13 @@
 """The Spark session of a driver in client mode. Executors are pods that the driver requests, or there are none."""
 
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from compaction_operator.api.compaction import AUTO
 from compaction_operator.api.pods import container_security, pod_environment, pod_security, volume_mounts, volumes
 from compaction_operator.api.request import JobRequest
 from compaction_operator.driver.hadoop import Hadoop, trust
@@ -15,6 +15,12 @@ from compaction_operator.driver.hadoop import Hadoop, trust
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 PYTHON_MIB = 512
 """Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
+
+ENDLESS = 2**31 - 1
+"""As many executors may fail as there is time for. NB: beyond the number the JVM ends at once, and with it the attempt.
+
+With Auto the driver gives up itself: it waits for the first executor, and does the work without any if none comes.
+"""
 
 LISTS = {
     "spark.jars": ",",
@@ -70,7 +76,10 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str], *, execu
 
     With 0 executors, tasks run in the driver's pod.
     """
-    settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"} | request.profile.spark_conf
+    settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"}
+    if request.spark.executors.instances == AUTO:
+        settings |= {"spark.executor.maxNumFailures": str(ENDLESS)}
+    settings |= request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.driver.memory": request.spark.driver.memory}
@@ -106,7 +115,8 @@ def _python_mib(request: JobRequest) -> int:
 def _executor_settings(request: JobRequest, environment: Mapping[str, str], instances: int) -> dict[str, str]:
     executors = request.spark.executors
     template = Path(tempfile.mkdtemp(prefix="executor-")) / "template.yaml"
-    template.write_text(yaml.safe_dump(executor_template(request)))
+    # NB: JSON is YAML, too. The library for YAML would lengthen each driver's start.
+    template.write_text(json.dumps(executor_template(request)))
     return {
         "spark.master": "k8s://https://kubernetes.default.svc",
         "spark.driver.host": environment["POD_IP"],

@@ -10,12 +10,13 @@ import pytest
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
 
+from compaction_operator import orc
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
-from compaction_operator.driver.merge import partition, runner
+from compaction_operator.driver.merge import partition
 from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJob, Refused, resolve
 from compaction_operator.orc import MergeResult, MergeTask, merge_bucket
 from compaction_operator.storage import LocalStorage, Storage
@@ -74,7 +75,7 @@ def test_rows_that_were_not_read_are_missed_before_anything_is_published(
     def masked(task: MergeTask, **_: object) -> MergeResult:
         return merge_bucket(replace(task, write_ids=f"d.t:2:{2**63 - 1}::"))
 
-    monkeypatch.setattr(runner, "merge_bucket", masked)
+    monkeypatch.setattr(orc, "merge_bucket", masked)
     before = three_inserts.names()
     message = refused(three_inserts, Reason.UNREADABLE_FILE)
     assert "rows of write id 3 were left out, but it is valid" in message

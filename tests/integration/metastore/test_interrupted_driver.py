@@ -16,11 +16,11 @@ import pytest
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.server import MetastoreServer
 
+from compaction_operator import orc
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.request import REQUEST_VARIABLE, WAITING_REASONS, DriverResult, JobRequest, Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver import main as driver
-from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.orc import Check
 from compaction_operator.storage import LocalStorage
@@ -62,7 +62,7 @@ def drive(request: str, message: Path, here: Path, moment: str) -> None:
             time.sleep(0.05)
 
     if moment == "merging":
-        runner.merge_bucket = merging  # type: ignore[attr-defined, assignment]
+        orc.merge_bucket = merging  # type: ignore[assignment]
     if moment == "merged":
         LocalRunner.run = run  # type: ignore[method-assign, assignment]
     if moment == "between the renames":

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from compaction_operator import orc
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge import runner
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
@@ -98,7 +98,7 @@ def test_a_range_of_keys_that_no_part_covers_is_missed(tmp_path: Path) -> None:
 
 def test_a_part_that_was_left_out_in_the_end_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H18: the results are whole, the file is not."""
-    monkeypatch.setattr(runner, "stitch_parts", lambda parts, output, **_: stitch_parts(parts[1:], output))
+    monkeypatch.setattr(orc, "stitch_parts", lambda parts, output, **_: stitch_parts(parts[1:], output))
     (failed,) = merge([prepared(tmp_path, "bucketed", MAJOR, task_memory=TINY)], LocalRunner())
     assert "bucket_00000" in str(failed.error)
 

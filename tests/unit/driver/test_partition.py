@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from compaction_operator import orc
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.snapshot import UnsupportedLayout
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge.partition import assemble, totals_of
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.orc import EventKind, FileSketch, OriginalRows, count_rows
@@ -208,5 +208,5 @@ def test_small_buckets_are_not_opened_beforehand(tmp_path: Path, monkeypatch: py
     def opened(path: str) -> FileSketch:
         raise AssertionError(path)
 
-    monkeypatch.setattr(partition, "sketch", opened)
+    monkeypatch.setattr(orc, "sketch", opened)
     prepared(tmp_path, "bucketed", MAJOR)

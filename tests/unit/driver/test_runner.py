@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from compaction_operator import orc
 from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError, Unstopped
@@ -174,7 +175,14 @@ def test_spark_tells_how_much_is_done_while_it_works(
     SparkRunner(lambda: spark, slots=1, task_bytes=1).run(work(tmp_path), done.append)
     assert done == sorted(done)
     assert set(done) <= {0, 100, 200}
-    assert 100 in done or 200 in done
+    assert {100, 200} & set(done[:-1])
+
+
+def test_all_is_done_when_spark_has_ended_between_two_polls(tmp_path: Path) -> None:
+    """Otherwise the progress of a whole batch would stay where it last was, until the next one begins."""
+    done: list[int] = []
+    SparkRunner(InProcess, slots=1, task_bytes=1).run(work(tmp_path), done.append)
+    assert done[-1] == 200
 
 
 def test_spark_is_not_started_for_nothing() -> None:
@@ -195,7 +203,10 @@ def loaded(directory: Path, load: Load) -> list[SizedTask]:
 
 
 class Starts:
-    """The Sparks that a placed runner started, by their executors, and what it said of each batch."""
+    """The Sparks that a placed runner started, by their executors, and what it said of each batch.
+
+    An error among the contexts is what the start of that Spark raises.
+    """
 
     def __init__(self, *contexts: Any, patience: float | None = None) -> None:
         self.contexts = 0
@@ -214,7 +225,10 @@ class Starts:
 
     def _begin(self) -> Any:
         self.contexts += 1
-        return self._contexts[self.contexts - 1]
+        found = self._contexts[self.contexts - 1]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def test_small_batches_need_no_spark(tmp_path: Path) -> None:
@@ -303,7 +317,7 @@ def test_what_takes_the_driver_too_long_is_left_to_spark(tmp_path: Path, monkeyp
     assert starts.said[1:] == [
         "60 s went by in the driver; the 1 task left would take about 60 s more; done by Spark in the driver's pod"
     ]
-    assert set(done) <= {0, 100}
+    assert set(done) - {0} == {100, 200}
 
 
 def test_little_that_is_left_stays_in_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,15 +327,19 @@ def test_little_that_is_left_stays_in_the_driver(tmp_path: Path, monkeypatch: py
     assert (starts.executors, len(starts.said)) == ([], 1)
 
 
-def test_what_joins_parts_tells_nothing(tmp_path: Path) -> None:
+def test_what_joins_parts_stays_in_the_driver_and_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The line on the merge of these parts stays in the status."""
+    tasks_take(monkeypatch, LOCAL_SECONDS / 2 + 1)
     starts = Starts()
     placed = starts.runner(instances=0)
     (merged, _) = placed.run(loaded(tmp_path / "one", SMALL), lambda _: None)
     task = work(tmp_path)[0].task
     assert merged.result is not None
     assert isinstance(task, MergeTask)
-    (joined,) = placed.run([SizedTask(StitchTask(task, (merged.result,)), 1)], lambda _: None)
+    joining = SizedTask(StitchTask(task, (merged.result,)), 1, Load(rewritten=REWRITTEN_PER_SECOND))
+    (joined,) = placed.run([joining], lambda _: None)
     assert joined.result is not None
     assert len(starts.said) == 1
 
@@ -361,7 +379,7 @@ def test_events_that_a_store_does_not_tell_of_are_many(tmp_path: Path, monkeypat
     error = OrcError("f", "503 Slow Down")
     error.__cause__ = StorageError("503 Slow Down", passing=True)
     monkeypatch.setattr(tails, "OPEN_FILES", 1)
-    monkeypatch.setattr(runner, "count_rows", failing_once(error))
+    monkeypatch.setattr(orc, "count_rows", failing_once(error))
     starts = Starts(InProcess())
     (done,) = starts.runner(instances=0).run(with_deletes(tmp_path), lambda _: None)
     assert done.error is None
@@ -420,7 +438,7 @@ def test_rows_that_an_engine_passes_over_are_missed(
     def negligent(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, inputs=task.inputs[:1]))
 
-    monkeypatch.setattr(runner, "merge_bucket", negligent)
+    monkeypatch.setattr(orc, "merge_bucket", negligent)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
 
@@ -432,7 +450,7 @@ def test_rows_that_an_engine_leaves_out_must_be_of_invalid_write_ids(
     def mistaken(task: MergeTask, **_: Any) -> MergeResult:
         return merge_bucket(replace(task, write_ids=f"d.t:9:{2**63 - 1}::2"))
 
-    monkeypatch.setattr(runner, "merge_bucket", mistaken)
+    monkeypatch.setattr(orc, "merge_bucket", mistaken)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "rows of write id 2 were left out, but it is valid" in (outcome.error or "")
 
@@ -475,6 +493,27 @@ def test_auto_does_the_work_itself_if_no_executor_comes(tmp_path: Path, monkeypa
     starts.said.clear()
     check(placed.run(work(tmp_path / "two"), lambda _: None))
     assert starts.said[0].endswith("done by Spark, which runs already")
+
+
+REFUSED = RuntimeError("calling collect.\n: SparkException: stopped\n\tat org.apache.spark.X\n\tat java.Y")
+"""What py4j raises where Spark cannot have executors."""
+
+
+class Refused(InProcess):
+    """A Spark that notices it after it has started."""
+
+    def collect(self) -> list[Outcome]:
+        raise REFUSED
+
+
+@pytest.mark.parametrize("first", [REFUSED, Refused()], ids=["while Spark starts", "later"])
+def test_auto_does_the_work_itself_if_spark_fails_without_an_executor(first: object, tmp_path: Path) -> None:
+    """As where the driver may not make pods: otherwise all attempts would fail."""
+    starts = Starts(first, InProcess(), patience=1000.0)
+    check(starts.runner(instances="Auto").run(loaded(tmp_path / "one", LARGE), lambda _: None))
+    assert starts.executors == [1, 0]
+    why = "Spark has failed without an executor: calling collect. : SparkException: stopped"
+    assert starts.said[-1] == f"{why}; done by Spark in the driver's pod"
 
 
 @pytest.mark.parametrize("patience", [0.0, None])

@@ -47,6 +47,22 @@ def test_an_executors_pod_has_room_for_what_its_tasks_may_hold() -> None:
     assert spark_settings(request, POD, executors=3)["spark.executor.memoryOverhead"] == "9g"
 
 
+FAILURES = "spark.executor.maxNumFailures"
+
+
+@pytest.mark.parametrize(
+    ("instances", "profile", "most"), [("Auto", {}, str(2**31 - 1)), ("Auto", {FAILURES: "7"}, "7"), (3, {}, None)]
+)
+def test_only_with_auto_executors_may_fail_without_end(
+    instances: object, profile: dict[str, str], most: str | None
+) -> None:
+    """Beyond the number Spark ends its JVM, and with it an attempt that could do the work without executors."""
+    options = SparkOptions(executors=ExecutorResources.model_validate({"instances": instances}))
+    own = SparkProfile(name="x", image="i", spark_conf=profile)
+    request = REQUEST.model_copy(update={"spark": options, "profile": own})
+    assert spark_settings(request, POD, executors=3).get(FAILURES) == most
+
+
 @pytest.mark.parametrize(("executors", "running"), [(0, 4), (3, 6)])
 def test_as_many_tasks_run_as_there_are_cores_for_them(executors: int, running: int) -> None:
     options = SparkOptions(driver=DriverResources(cores=4), executors=ExecutorResources(cores=2))

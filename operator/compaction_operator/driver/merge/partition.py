@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from compaction_operator import orc
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import (
     METADATA_ACID,
@@ -28,7 +29,7 @@ from compaction_operator.driver.merge.buckets import (
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import BucketWork, SizedTask
 from compaction_operator.metastore import Target
-from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, MergeResult, sketch
+from compaction_operator.orc import DEFAULT_TASK_MEMORY, EventKind, MergeResult
 from compaction_operator.storage import Listed, Storage, StorageError, join, normal, open_storage
 
 TASKS = "tasks"
@@ -165,10 +166,10 @@ def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, re
     scratch = normal(join(target.staging, TASKS))
     cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory, scratch=scratch)
     # Only files that are not ACID files, and files of large buckets, are opened.
-    sketches = by_path(raw_files(plan, listing, location=target.location), sketch)
+    sketches = by_path(raw_files(plan, listing, location=target.location), orc.sketch)
     found = buckets(plan, listing, location=target.location, sketches=sketches)
     large = {path for bucket in found for path in files_to_sketch(bucket, cutting)}
-    sketches |= by_path(large - sketches.keys(), sketch)
+    sketches |= by_path(large - sketches.keys(), orc.sketch)
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
     return Prepared(target, plan, work, inputs)

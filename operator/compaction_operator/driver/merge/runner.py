@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+from compaction_operator import orc
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
@@ -25,12 +26,7 @@ from compaction_operator.orc import (
     OrcError,
     RepeatedRowError,
     checked,
-    count_rows,
-    merge_bucket,
-    stitch_parts,
     unchecked,
-    verify_output,
-    verify_stitched,
 )
 from compaction_operator.storage import is_passing
 
@@ -118,7 +114,7 @@ def _run_beside(task: MergeTask | StitchTask, poll: Callable[[], object]) -> Out
 
 
 class NoExecutorError(OperatorError):
-    """Spark has not begun any task: no executor has come."""
+    """Spark has not begun any task: no executor has come, or Spark cannot have any."""
 
 
 class SparkRunner:
@@ -140,6 +136,22 @@ class SparkRunner:
         """Return the outcome of each task. Raises NoExecutorError, and has written nothing that counts."""
         if not work:
             return []
+        try:
+            outcomes = self._collected(work, done)
+        except OperatorError:
+            raise
+        except Exception as error:
+            if self._patience is None:
+                raise
+            # As where the driver may not make pods, or see its own.
+            log.warning("Spark has failed without an executor", exc_info=error)
+            raise NoExecutorError(f"Spark has failed without an executor: {_first_words(error)}") from error
+        self._patience = None
+        done(sum(piece.bytes for piece in work))
+        return outcomes
+
+    def _collected(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+        """Run the tasks as one job of Spark, which starts now if it has not yet, and return their outcomes."""
         if self._context is None:
             self._context = self._start()
         groups = list(grouped(work, slots=self._slots, limit=self._task_bytes))
@@ -161,7 +173,6 @@ class SparkRunner:
                     wait([collected], timeout=POLL_SECONDS)
                 raise
             outcomes: list[Outcome] = collected.result()
-        self._patience = None
         return outcomes
 
     def _require_executor(self, *, waited: float) -> None:
@@ -177,6 +188,11 @@ class SparkRunner:
         """Stop Spark, with its executors, if it was started."""
         if self._context is not None:
             self._context.stop()
+
+
+def _first_words(error: Exception) -> str:
+    """Return what an error says before its stack of Java's calls, in one line."""
+    return " ".join(str(error).partition("\n\tat ")[0].split())
 
 
 def _has_begun(context: Any) -> bool:
@@ -213,8 +229,13 @@ class PlacedRunner:
         return self._run_at(placement, work, done)
 
     def _placed(self, work: Sequence[SizedTask]) -> Placement:
-        """Place a batch; one that is small by its files only if its delete events, which they count, are few."""
+        """Place a batch; one that is small by its files only if its delete events, which they count, are few.
+
+        What joins the parts of cut buckets is the rest of the batch that wrote them: Spark would start for less.
+        """
         load, tasks = _load(work), len(work)
+        if not _merges(work):
+            return place_rest(load.seconds, self._limits, tasks=tasks, past=self._past)
         placement = place(load, self._limits, tasks=tasks, past=self._past)
         if placement.executors is not None:
             return placement
@@ -262,7 +283,7 @@ class PlacedRunner:
     def _say(self, why: str, work: Sequence[SizedTask]) -> None:
         """Log the line, and tell it of merges. NB: the parts that are joined after them say nothing of the batch."""
         log.info("%s", why)
-        if any(isinstance(piece.task, MergeTask) for piece in work):
+        if _merges(work):
             self._tell(why)
 
     def close(self) -> None:
@@ -273,6 +294,11 @@ class PlacedRunner:
 
 def _load(work: Sequence[SizedTask]) -> Load:
     return sum((piece.load for piece in work), NOTHING)
+
+
+def _merges(work: Sequence[SizedTask]) -> bool:
+    """Return whether any of the work merges, rather than joins what is merged."""
+    return any(isinstance(piece.task, MergeTask) for piece in work)
 
 
 def _added(size: int, done: Done) -> Done:
@@ -294,7 +320,7 @@ def _events(work: Sequence[SizedTask]) -> int:
 def _rows_if_readable(path: str) -> int:
     """Return a file's rows, 0 for a bad file: the task that reads it fails, and names it. Raises a passing OrcError."""
     try:
-        return count_rows(path)
+        return orc.count_rows(path)
     except OrcError as error:
         if is_passing(error):
             raise
@@ -328,8 +354,8 @@ def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked
 
 def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
-    result = merge_bucket(own, check=check)
-    verify_output(own, result, check=check)
+    result = orc.merge_bucket(own, check=check)
+    orc.verify_output(own, result, check=check)
     if own.keys == KeyRange():
         _require_all_read(own, result, check)
     return result
@@ -337,8 +363,8 @@ def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
 
 def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
-    stitched = stitch_parts(task.parts, output, check=check)
-    verify_stitched(output, task.parts, stitched.checksums, check=check)
+    stitched = orc.stitch_parts(task.parts, output, check=check)
+    orc.verify_stitched(output, task.parts, stitched.checksums, check=check)
     result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
     _require_all_read(task.whole, result, check)
     return result
@@ -356,7 +382,7 @@ def _require_all_read(task: MergeTask, result: MergeResult, check: Check) -> Non
     """
     if task.kind is not EventKind.INSERT:
         return
-    held = sum(count_rows(file.path) for file in checked(task.inputs, check))
+    held = sum(orc.count_rows(file.path) for file in checked(task.inputs, check))
     read = result.rows_in + sum(result.rows_hidden.values())
     if read != held:
         raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")

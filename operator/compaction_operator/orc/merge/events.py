@@ -58,6 +58,24 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
+class StripeSketch:
+    """One stripe: its number of rows, its size in bytes, and its last ROW__ID if the file records it."""
+
+    rows: int
+    bytes: int
+    last: RowId | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSketch:
+    """A bucket file: total rows and bytes, and its stripes in order."""
+
+    rows: int
+    bytes: int
+    stripes: tuple[StripeSketch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRange:
     """The ROW__IDs greater than `after` and up to `to`, inclusive; None means unbounded."""
 

@@ -1,29 +1,10 @@
 """Summarises a bucket file from its tail alone: enough to cut its rows into key ranges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.bucket_metadata import key_index
-from compaction_operator.orc.merge.events import RowId
-
-
-@dataclass(frozen=True, slots=True)
-class StripeSketch:
-    """One stripe: its number of rows, its size in bytes, and its last ROW__ID if the file records it."""
-
-    rows: int
-    bytes: int
-    last: RowId | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileSketch:
-    """A bucket file: total rows and bytes, and its stripes in order."""
-
-    rows: int
-    bytes: int
-    stripes: tuple[StripeSketch, ...]
+from compaction_operator.orc.merge.events import FileSketch, RowId, StripeSketch
 
 
 def sketch(path: str) -> FileSketch:
