@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-driver bench-hudi bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-hudi bench-reading bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,11 +46,17 @@ hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 driver
 bench: venv ## The engine against cp, Hive and Spark: bench/out/engine.json, table and plot in docs/ (QUICK=1: 5 minutes; JOBS=a,c)
 	@.venv/bin/python -m bench.engine $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS)) $(if $(QUICK)$(JOBS),,--plot docs/engine.svg --document docs/performance.md)
 
+bench-cores: venv ## Job c of `make bench` on one core and on two: bench/out/cores.json
+	@.venv/bin/python -m bench.cores --rounds $(or $(ROUNDS),5)
+
 bench-driver: venv ## CPU time and memory of a driver's process for a tiny table, alone and with Spark: bench/out/driver.json
 	@.venv/bin/python -m bench.driver --rounds $(or $(ROUNDS),5)
 
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
+
+bench-reading: venv ## CPU time of Hive, Spark and pyarrow to read what the engine and Hive wrote: bench/out/reading.json
+	@.venv/bin/python -m bench.reading --rounds $(or $(ROUNDS),7)
 
 bench-storage: venv ## Listing PARTITIONS=10000 and compacting on HDFS and S3 against a local disk: bench/out/storage.json
 	@.venv/bin/python -m bench.storage --partitions $(or $(PARTITIONS),10000)

@@ -26,16 +26,21 @@ SETTINGS = {
 }
 
 
+def session() -> tuple[SparkSession, int]:
+    """Return a session of one core, and the process id of the JVM behind it."""
+    builder = SparkSession.builder.master("local[1]").appName("bench")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark, spark.sparkContext._gateway.proc.pid
+
+
 class SparkPlan:
     """A session, and the JVM behind it."""
 
     def __init__(self) -> None:
-        builder = SparkSession.builder.master("local[1]").appName("bench")
-        for name, value in SETTINGS.items():
-            builder = builder.config(name, value)
-        self._spark = builder.getOrCreate()
-        self._spark.sparkContext.setLogLevel("ERROR")
-        self._jvm: int = self._spark.sparkContext._gateway.proc.pid
+        self._spark, self._jvm = session()
 
     def handle(self, request: Answer) -> Answer:
         """Compact a table of one bucket into directories of `output` that are named as Hive names them."""

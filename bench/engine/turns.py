@@ -27,7 +27,7 @@ def run_job(job: Job, warm_up: Job, *, rounds: int, cache: Path, only: Sequence[
         small = made(warm_up, hive.hive, cache=cache)
         for engine in engines:
             if engine.is_warm:
-                with _work(warm_up, small, cache) as work:
+                with work_on(warm_up, small, cache) as work:
                     engine.run(work)
         reader = Reader(job, hive, made(job, hive.hive, cache=cache), cache=cache)
         for number in range(1, rounds + 1):
@@ -41,7 +41,7 @@ class Reader:
     def __init__(self, job: Job, hive: HiveLoop, parts: Sequence[Path], *, cache: Path) -> None:
         self.job, self.parts, self.cache = job, parts, cache
         self._hive = hive
-        with _work(job, parts, cache) as work:
+        with work_on(job, parts, cache) as work:
             self.bytes_in = size_of(work.table)
             self._rows = hive.rows(job, work.table)
             self._seen = {frozenset(digests(work.table).items()): True}
@@ -55,7 +55,7 @@ class Reader:
 
 
 def _turn(engine: Engine, number: int, reader: Reader) -> Record:
-    with _work(reader.job, reader.parts, reader.cache) as work:
+    with work_on(reader.job, reader.parts, reader.cache) as work:
         took = engine.run(work)
         return Record(
             job=reader.job.name,
@@ -76,7 +76,7 @@ def _idle(engine: Ours) -> Record:
 
 
 @contextmanager
-def _work(job: Job, parts: Sequence[Path], cache: Path) -> Iterator[Work]:
+def work_on(job: Job, parts: Sequence[Path], cache: Path) -> Iterator[Work]:
     """Yield a table that is linked together for one compaction, and an empty folder."""
     with tempfile.TemporaryDirectory(dir=cache, prefix="bench-run-") as folder:
         output = Path(folder) / "output"
