@@ -102,6 +102,16 @@ def test_what_frees_a_table() -> None:
     assert cache.freed == {ORDERS}
 
 
+def test_one_that_was_made_again_frees_its_table() -> None:
+    """It is younger than those that waited for the first one. The watch may miss the deletion."""
+    cache = Cache()
+    cache.put_compaction(compaction_raw())
+    again = version(compaction_raw(), 20)
+    again["metadata"]["uid"] = "second"
+    cache.put_compaction(again)
+    assert cache.freed == {ORDERS}
+
+
 def test_what_was_set_long_ago_is_forgotten() -> None:
     """Jobs and deletions that are no longer asked for do not occupy memory for ever."""
     recent: Recent[int, str] = Recent(3)

@@ -721,3 +721,44 @@ async def test_a_slow_preflight_that_refuses_says_so_without_a_slot() -> None:
     held.free.set()
     await held.until(lambda: box.compaction("c0").get("phase") == "Failed")
     await held.end()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_that_is_deleted_while_its_attempt_is_recorded_starts_no_job(*, again: bool) -> None:
+    """The deletion is known before the answer. Another one of that name, with another table, has had no preflight."""
+
+    async def scenario() -> None:
+        box = Sandbox()
+        write, other = box.kube.replace_status, raw(1, table=7, suspend=True)
+
+        def deleted_meanwhile(kind: ResourceKind, raw: Any, status: Raw) -> Raw:
+            box.kube.replace_status = write  # type: ignore[method-assign]
+            written = write(kind, raw, status)
+            box.kube.delete(kind, "default", "c1")
+            if again:
+                box.kube.apply(kind, {**other, "metadata": {**other["metadata"], "uid": "second"}})
+            return written
+
+        box.kube.replace_status = deleted_meanwhile  # type: ignore[method-assign]
+        box.kube.apply(ResourceKind.COMPACTION, raw(1))
+        await box.start()
+        await box.pass_time(5)
+        assert box.kube.jobs() == []
+        assert not box.controller._turns._claims
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("due", ["2030-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+def test_a_pause_that_no_clock_can_have_meant_is_over_soon(due: str) -> None:
+    """The clock was ahead when it was written."""
+
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, {**raw(1), "status": {"nextAttemptTime": due}})
+        await box.start()
+        assert box.compaction("c1")["phase"] == "Waiting"
+        await box.pass_time(11)
+        assert box.kube.jobs() == [job(1)]
+
+    asyncio.run(scenario())

@@ -40,6 +40,8 @@ WAIT_PAUSE = 10.0
 cap."""
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
+FARTHEST = timedelta(seconds=2 * BACKOFF_CAP)
+"""No pause ends later than this: such a time was written by a clock that was ahead."""
 
 _OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED})
 """Reasons reported by a driver that wakes after its attempt was ended: its lock, transaction or staging is gone."""
@@ -446,6 +448,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _back_off(self, due: datetime) -> CompactionDecision:
         """Report why the compaction backs off. NB: a status written by an older version does not record the reason."""
+        if due > self.now + FARTHEST:
+            due = self.now + timedelta(seconds=WAIT_PAUSE)
+            self.update(next_attempt_time=rfc3339(due))
         why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
         return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self.now))
 

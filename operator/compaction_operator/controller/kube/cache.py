@@ -187,6 +187,10 @@ class Cache:
 
 
 def _still_holds(old: Compaction, new: Compaction) -> bool:
-    """Whether all that waited for a compaction still waits for it. NB: one that begins to back off frees its table."""
+    """Whether all that waited for a compaction still waits for it.
+
+    NB: one that begins to back off frees its table. So does one that was made again under its name, which is younger:
+    the watch may have missed the deletion.
+    """
     backs_off = new.status.next_attempt_time is not None
-    return new.may_hold_table and not backs_off and new.table == old.table
+    return new.may_hold_table and not backs_off and (new.table, new.meta.uid) == (old.table, old.meta.uid)
