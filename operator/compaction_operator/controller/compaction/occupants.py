@@ -13,7 +13,7 @@ from compaction_operator.controller.policy import may_use
 def eligible(compaction: Compaction, now: datetime) -> bool:
     """Whether it would start if it were its turn.
 
-    A suspended compaction, or one that backs off, lets younger ones go first.
+    A suspended compaction, or one that backs off, lets others go first, and comes after them once its pause is over.
     """
     backs_off = compaction.next_attempt is not None and compaction.next_attempt > now
     return not (compaction.ended or compaction.attempt_running or compaction.spec.suspend or backs_off)
@@ -42,7 +42,7 @@ class Occupants:
             if key != compaction.key:
                 return f"compaction {key}, which works on the same table"
         if self._oldest is not None and self._oldest < Age.of(compaction):
-            return f"compaction {self._oldest.key}, which is older"
+            return f"compaction {self._oldest.key}, which comes first"
         return self._unsettled
 
     @cached_property
