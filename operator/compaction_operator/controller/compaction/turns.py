@@ -13,9 +13,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.controller.compaction.line import Age, Line
 from compaction_operator.controller.compaction.occupants import Occupants, eligible
 from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.line import Age, Line
 from compaction_operator.controller.kube.resources import Compaction, Key, TableKey
 
 PREFLIGHTS = 4
@@ -136,13 +136,10 @@ class Turns:
         At most `stale` of them only say what is no longer true: each costs a write. Anything may change between two
         tables.
         """
-        for table in self._cache.compactions.tables():
+        for table in list(self._cache.candidates.lanes()):
             occupants, found = self._occupants(table, now), list[Key]()
-            for compaction in sorted(self._cache.compactions.of_table(table), key=Age.of):
-                key = compaction.key
-                if compaction.ended or compaction.attempt_running or compaction.spec.suspend:
-                    continue
-                blocked = occupants.before(compaction)
+            for compaction in filter(None, map(self._cache.compactions.get, self._cache.candidates.all(table))):
+                key, blocked = compaction.key, occupants.before(compaction)
                 if key not in (self._slots if blocked is None else self._tables):
                     found.append(key)
                 elif stale > 0 and self._says_otherwise(compaction, blocked):

@@ -52,7 +52,7 @@ class Line(Generic[LaneT]):
     def __contains__(self, key: Key) -> bool:
         return key in self._waiting
 
-    def enter(self, age: Age, lane: LaneT, *, told: str | None) -> None:
+    def enter(self, age: Age, lane: LaneT, *, told: str | None = None) -> None:
         """Wait in a lane, and in no other; `told` is what the status says that it waits for."""
         self.leave(age.key)
         self._waiting[age.key] = _Waiting(age, lane, told)
