@@ -223,7 +223,8 @@ class Why(ReadModel):
 class BackOff(Why):
     """Why no attempt starts before `nextAttemptTime`.
 
-    `waits` is how many times in a row the metastore reported, before an attempt, that others work on the table.
+    `waits` is how many times in a row an obstacle was found before an attempt: others work on the table, or the
+    metastore or the storage did not answer.
     """
 
     waits: int = 0

@@ -243,7 +243,7 @@ class Controller:
         compaction = self._cache.compactions.get(key)
         if compaction is None or compaction.ended or compaction.attempt_running or self._turns.is_offered(key):
             return 0.0
-        return compaction.meta.created.timestamp()
+        return compaction.since.timestamp()
 
     def _add(self, key: Key, *, after: float = 0.0) -> None:
         if after > 0:

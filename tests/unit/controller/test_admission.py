@@ -25,7 +25,7 @@ def test_two_warehouses_of_one_metastore_have_one_attempt_per_table(sea: tuple[s
     )
     assert older is not None
     assert younger is not None
-    waits = "compaction default/older, which is older" if same else None
+    waits = "compaction default/older, which comes first" if same else None
     assert turns.look(younger, NOON).waits_for == waits
     turns.claim(older, ticks=0.0)
     works = "compaction default/older, which works on the same table" if same else None

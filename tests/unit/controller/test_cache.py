@@ -102,6 +102,46 @@ def test_what_frees_a_table() -> None:
     assert cache.freed == {ORDERS}
 
 
+def test_candidates_are_what_may_start_by_itself() -> None:
+    """By the time since which it could start: not what runs, is suspended or has ended."""
+    cache = Cache()
+    later = {"attempt": 1, "nextAttemptTime": "2026-01-01T13:00:00Z"}
+    cache.put_compaction({**compaction_raw("paused"), "status": later})
+    for name in ("plain", "ran", "runs"):
+        cache.put_compaction(compaction_raw(name))
+    cache.put_compaction(compaction_raw("held", suspend=True))
+    cache.put_compaction(running(version(compaction_raw("runs"), 2)))
+    ended = {"attempt": 1, "completionTime": "2026-01-01T12:00:00Z"}
+    cache.put_compaction({**version(compaction_raw("ran"), 2), "status": ended})
+    assert [key.name for key in cache.candidates.all(ORDERS)] == ["plain", "paused"]
+    assert [key.name for key in cache.working(ORDERS)] == ["runs"]
+    for name in ("plain", "paused", "runs"):
+        cache.drop_compaction(Key(ResourceKind.COMPACTION, "default", name), f"uid-default-{name}")
+    assert not cache.candidates.lanes()
+    assert not cache.working(ORDERS)
+
+
+def test_cleanups_are_unsettled_until_what_was_published_is_known() -> None:
+    cache = Cache()
+    cache.put_cleanup(cleanup_raw("a"))
+    cache.put_cleanup(cleanup_raw("b"))
+    assert {one.meta.name for one in cache.unsettled(ORDERS)} == {"a", "b"}
+    baseline = {"time": "2026-01-01T12:00:00Z", "txnHighWaterMark": 1, "lockIds": []}
+    cache.put_cleanup({**version(cleanup_raw("a"), 2), "status": {"baseline": baseline}})
+    cache.drop_cleanup(Key(ResourceKind.CLEANUP, "default", "b"), "uid-b")
+    assert cache.unsettled(ORDERS) == []
+
+
+def test_one_that_was_made_again_frees_its_table() -> None:
+    """It is younger than those that waited for the first one. The watch may miss the deletion."""
+    cache = Cache()
+    cache.put_compaction(compaction_raw())
+    again = version(compaction_raw(), 20)
+    again["metadata"]["uid"] = "second"
+    cache.put_compaction(again)
+    assert cache.freed == {ORDERS}
+
+
 def test_what_was_set_long_ago_is_forgotten() -> None:
     """Jobs and deletions that are no longer asked for do not occupy memory for ever."""
     recent: Recent[int, str] = Recent(3)
@@ -119,7 +159,7 @@ def test_nothing_is_kept_of_what_was_deleted() -> None:
     for store in (cache.cleanups, cache.compactions):
         assert store.all() == []
         assert not (store._by_table or store._by_uid)
-    assert not cache._cleanups_of
+    assert not (cache._cleanups_of or cache._unsettled or cache._working or cache.candidates)
 
 
 def changed(number: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Raw:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.request import Reason
+from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.answers import Preflight
-from compaction_operator.controller.compaction.line import Age, Line
 from compaction_operator.controller.compaction.turns import PATIENCE, PREFLIGHTS, Turns
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
+from compaction_operator.controller.kube.line import Age, Line
 from compaction_operator.controller.kube.resources import Compaction, Key, ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.loop import CALM, SWEEP
@@ -466,26 +466,28 @@ def test_one_that_waits_for_other_preflights_says_so_if_they_take_long() -> None
     assert queue.turns.look(queue.put(raw(9)), NOON).waits_for == "a preflight of warehouse lake to end"
 
 
+def failed(number: int, *, due: float = 0.0, **more: Any) -> Raw:
+    """A compaction whose last preflight failed, and whose pause ends at that second."""
+    status = {
+        "nextAttemptTime": rfc3339(NOON + timedelta(seconds=due)),
+        "backOff": {"reason": Reason.METASTORE_UNAVAILABLE, "message": "no answer", "waits": 1},
+    }
+    return {**raw(number, **more), "status": status}
+
+
 class Failing(Queue):
-    """Preflights of these fail, each after it has lost its slot; all others are still to come."""
+    """Preflights of these have failed; all others are still to come."""
 
-    def __init__(self, *numbers: int, slots: int) -> None:
+    def __init__(self, *dues: float, slots: int) -> None:
         super().__init__(slots=slots)
-        self.fail(*numbers)
+        for number, due in enumerate(dues):
+            self.look(self.put(failed(number, due=due)))
 
-    def fail(self, *numbers: int) -> None:
-        for number in numbers:
-            compaction = self.put(raw(number)) if self.cache.compactions.get(key(number)) is None else self.get(number)
-            self.turns.claim(compaction, ticks=0.0)
-            self.turns.give_way(1000.0)
-            self.turns.release(compaction)
-        for number in numbers:
-            self.look(self.get(number))
+    def look(self, compaction: Compaction) -> bool:
+        return self.turns.look(compaction, NOON + timedelta(hours=1)).has_come
 
-    def get(self, number: int) -> Compaction:
-        found = self.cache.compactions.get(key(number))
-        assert found is not None
-        return found
+    def wake(self) -> list[Key]:
+        return [key for key in self.turns.wake(NOON + timedelta(hours=1)) if self.turns.is_offered(key)]
 
 
 def test_those_whose_preflight_failed_leave_room_for_others() -> None:
@@ -505,32 +507,105 @@ def test_those_whose_preflight_failed_have_all_room_if_no_other_waits() -> None:
     assert queue.wake() == [key(0), key(1), key(2), key(3)]
 
 
-def test_of_those_whose_preflight_failed_the_one_that_failed_less_often_is_next() -> None:
-    """An old one that fails each time does not keep the others from their second try."""
-    queue = Failing(*range(5), slots=9)
-    queue.fail(0, 1)
-    assert queue.wake() == [key(0), key(2), key(3), key(4)]
-    queue.turns.forget(key(2))
-    assert queue.wake() == [key(1)]
+def test_of_those_whose_preflight_failed_the_one_whose_pause_ended_first_is_next() -> None:
+    """An old one that fails each time does not keep the others from their second try, nor do new ones that fail."""
+    queue = Failing(30, 5, 20, 10, 40, slots=9)
+    assert queue.wake() == [key(1), key(3), key(2), key(0)]
 
 
 def test_no_slot_waits_longer_for_a_preflight_that_fails() -> None:
     """Only for one that was too slow, and did succeed."""
     queue = Failing(1, slots=1)
-    queue.fail(1)
-    compaction = queue.get(1)
+    compaction = queue.put(newer(failed(0, due=1)))
+    queue.turns.claim(compaction, ticks=0.0)
+    queue.turns.give_way(PATIENCE)
+    queue.turns.release(compaction)
     queue.turns.claim(compaction, ticks=0.0)
     assert {claim.due for claim in queue.turns._claims.values()} == {PATIENCE}
     queue.turns.give_way(PATIENCE)
-    queue.turns.answered(compaction)
     queue.turns.release(compaction)
+    answered = newer(raw(0))
+    compaction = queue.put({**answered, "metadata": {**answered["metadata"], "resourceVersion": "3"}})
     queue.turns.claim(compaction, ticks=0.0)
     assert {claim.due for claim in queue.turns._claims.values()} == {2 * PATIENCE}
 
 
+def attempt_ends(box: Sandbox, name: str) -> None:
+    box.kube.end_job(name, DriverResult(reason=Reason.WAITING_FOR_LOCK, message="no lock"), ok=False)
+
+
+@runs
+async def test_old_compactions_that_never_get_their_lock_do_not_keep_a_young_one_waiting() -> None:
+    """Their pauses end while the slots are taken, so there is always an older one in line."""
+    box = Sandbox(config=config(1))
+    for number in (*range(5), 50):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number))
+    await box.start()
+    for _ in range(6):
+        await box.pass_time(140)
+        if job(50) in box.kube.jobs():
+            break
+        attempt_ends(box, next(name for name in box.kube.jobs() if name in active(box)))
+        await box.run()
+    assert job(50) in box.kube.jobs()
+
+
+def active(box: Sandbox) -> list[str]:
+    found = box.kube.all(ResourceKind.JOB)
+    return [one["metadata"]["name"] for one in found if "conditions" not in one["status"]]
+
+
+@runs
+async def test_no_event_shortens_the_pause_after_a_failed_preflight() -> None:
+    """Else a compaction that any client changes, or whose own status comes back late, asks without a pause."""
+    box = Sandbox()
+    box.work.metastore_down = True
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await box.start()
+    for number in range(5):
+        changed = box.kube.get(ResourceKind.COMPACTION, "c1")
+        changed["metadata"]["annotations"] = {"touched": str(number)}
+        box.kube.apply(ResourceKind.COMPACTION, changed)
+        await box.run()
+    assert box.work.count("preflight") == 1
+
+
+@runs
+async def test_one_whose_preflight_always_fails_does_not_hold_its_table() -> None:
+    """Another one of the table may come from a warehouse whose storage answers."""
+    box = Sandbox()
+    answer = box.work.preflight
+
+    def preflight(compaction: Compaction) -> Preflight:
+        fails = compaction.meta.name == "c1"
+        return Preflight(Reason.STORAGE_UNAVAILABLE, "no answer") if fails else answer(compaction)
+
+    box.work.preflight = preflight  # type: ignore[method-assign]
+    for number in (1, 2):
+        box.kube.apply(ResourceKind.COMPACTION, raw(number, table=0))
+    await box.start()
+    assert box.kube.jobs() == [job(2)]
+
+
+@runs
+async def test_one_that_has_an_answer_again_counts_as_failed_no_more() -> None:
+    """It waits for a slot in the line of those that did not fail."""
+    held = Held(slots=1, hang=lambda one: one.meta.name == "c0")
+    box = held.box
+    box.kube.apply(ResourceKind.COMPACTION, failed(0))
+    box.kube.apply(ResourceKind.COMPACTION, raw(1))
+    await held.until(lambda: len(box.controller._turns._claims) == 1)
+    box.time.seconds += PATIENCE
+    await held.until(lambda: box.kube.jobs() == [job(1)])
+    held.free.set()
+    await held.until(lambda: box.compaction("c0").get("phase") == "Queued")
+    assert "backOff" not in box.compaction("c0")
+    await held.end()
+
+
 @runs
 async def test_the_pause_after_a_failed_preflight_grows() -> None:
-    """Up to two minutes; a success ends that. The event of the status that names the failure brings one more try."""
+    """Up to two minutes; a success ends that."""
     box = Sandbox()
     box.work.metastore_down = True
     box.kube.apply(ResourceKind.COMPACTION, raw(1))
@@ -540,20 +615,37 @@ async def test_the_pause_after_a_failed_preflight_grows() -> None:
         known = box.work.count("preflight")
         await box.pass_time(1)
         tries += [second] * (box.work.count("preflight") - known)
-    assert tries == [3, 15, 39, 87, 183, 303, 423]
+    assert tries == [3, 9, 21, 45, 93, 189, 309, 429]
     box.work.metastore_down = False
     await box.pass_time(120)
     assert box.kube.jobs() == [job(1)]
-    assert not box.controller._turns._failures
+    assert "backOff" not in box.compaction("c1")
 
 
 def test_the_safety_net_looks_at_a_table_once() -> None:
     """However many wait for it."""
     queue = Queue(*range(50), slots=1, table=0)
-    looks, find = list[Any](), queue.cache.compactions.of_table
-    queue.cache.compactions.of_table = lambda table: looks.append(table) or find(table)  # type: ignore
+    looks, find = list[Any](), queue.turns._occupants
+    queue.turns._occupants = lambda *of: looks.append(of) or find(*of)  # type: ignore
     assert forgotten(queue.turns) == []
-    assert len(looks) == 2
+    assert len(looks) == 1
+
+
+def test_a_look_costs_the_same_whatever_its_table_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Years of compactions that ended, and one for each of a thousand partitions that wait."""
+    queue = Queue(*range(30), slots=1, table=0)
+    for number in range(100, 130):
+        queue.put({**raw(number, table=0), "status": {"attempt": 1, "completionTime": rfc3339(NOON)}})
+    youngest = queue.put(raw(200, table=0))
+    seen, runs = list[Key](), Compaction.attempt_running
+
+    def counted(one: Compaction) -> Any:
+        seen.append(one.key)
+        return runs.__get__(one)
+
+    monkeypatch.setattr(Compaction, "attempt_running", property(counted))
+    queue.look(youngest)
+    assert len(seen) <= 3
 
 
 @runs
@@ -567,7 +659,7 @@ async def test_the_safety_net_lets_other_work_go_on_between_two_tables() -> None
         while True:
             search.send(None)
             pauses += 1
-    assert pauses == 5
+    assert pauses == 4
 
 
 @runs
@@ -721,3 +813,44 @@ async def test_a_slow_preflight_that_refuses_says_so_without_a_slot() -> None:
     held.free.set()
     await held.until(lambda: box.compaction("c0").get("phase") == "Failed")
     await held.end()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_that_is_deleted_while_its_attempt_is_recorded_starts_no_job(*, again: bool) -> None:
+    """The deletion is known before the answer. Another one of that name, with another table, has had no preflight."""
+
+    async def scenario() -> None:
+        box = Sandbox()
+        write, other = box.kube.replace_status, raw(1, table=7, suspend=True)
+
+        def deleted_meanwhile(kind: ResourceKind, raw: Any, status: Raw) -> Raw:
+            box.kube.replace_status = write  # type: ignore[method-assign]
+            written = write(kind, raw, status)
+            box.kube.delete(kind, "default", "c1")
+            if again:
+                box.kube.apply(kind, {**other, "metadata": {**other["metadata"], "uid": "second"}})
+            return written
+
+        box.kube.replace_status = deleted_meanwhile  # type: ignore[method-assign]
+        box.kube.apply(ResourceKind.COMPACTION, raw(1))
+        await box.start()
+        await box.pass_time(5)
+        assert box.kube.jobs() == []
+        assert not box.controller._turns._claims
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("due", ["2030-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+def test_a_pause_that_no_clock_can_have_meant_is_over_soon(due: str) -> None:
+    """The clock was ahead when it was written."""
+
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, {**raw(1), "status": {"nextAttemptTime": due}})
+        await box.start()
+        assert box.compaction("c1")["phase"] == "Waiting"
+        await box.pass_time(11)
+        assert box.kube.jobs() == [job(1)]
+
+    asyncio.run(scenario())

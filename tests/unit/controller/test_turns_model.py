@@ -90,7 +90,6 @@ class Cluster(RuleBasedStateMachine):
     def preflight_succeeds(self, which: int) -> None:
         for key in self.one_of([key for key, step in self.busy.items() if not step.writes], which):
             step = self.busy[key]
-            self.turns.answered(step.compaction)
             if self.turns.keep(step.compaction) is None:
                 step.writes = True
                 self.settle()

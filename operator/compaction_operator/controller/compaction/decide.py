@@ -40,6 +40,8 @@ WAIT_PAUSE = 10.0
 cap."""
 WAIT_PAUSE_CAP = 120.0
 BACKOFF_CAP = 600.0
+FARTHEST = timedelta(seconds=2 * BACKOFF_CAP)
+"""No pause ends later than this: such a time was written by a clock that was ahead."""
 
 _OF_THE_FENCED = frozenset({Reason.LOCK_LOST, Reason.TRANSACTION_LOST, Reason.TABLE_CHANGED})
 """Reasons reported by a driver that wakes after its attempt was ended: its lock, transaction or staging is gone."""
@@ -79,9 +81,8 @@ class CompactionObservation:
     """One observation of the world. `job` None means that the API server was asked and has no such Job.
 
     `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
-    `failures` counts the preflights in a row that failed. `refused` is why the Job cannot be created, `pod` is what
-    keeps the driver from running, `executors` is what keeps its executors from running, and `lost` is why the driver is
-    lost according to the metastore.
+    `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
+    its executors from running, and `lost` is why the driver is lost according to the metastore.
     """
 
     waits_for: str | None = None
@@ -94,7 +95,6 @@ class CompactionObservation:
     job_deleted: bool = False
     progress: Progress | None = None
     verdict: Preflight | None = None
-    failures: int = 0
     end: End | None = None
     attempt_ended: bool | Trouble = False
 
@@ -155,6 +155,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if due is not None and due > self.now:
             return self._back_off(due)
         if self._observed.waits_for is not None:
+            if self._observed.verdict is not None and self._compaction.preflight_failed:
+                self.update(back_off=None)
             message = f"waiting for {self._observed.waits_for}"
             return self._wait(Phase.QUEUED, "Queued", message)
         return CompactionDecision(self._compaction.status) if self._observed.in_line else self._preflight()
@@ -190,17 +192,16 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if verdict.reason in FINAL_REASONS:
             return self._fail(said)
         if verdict.reason is Reason.IN_COMPACTION_QUEUE:
-            return self._let_others(said)
-        pause = backed_off(METASTORE_RETRY, self._observed.failures, cap=WAIT_PAUSE_CAP)
-        return self._wait(Phase.WAITING, verdict.reason, verdict.message, requeue_after=pause)
+            return self._let_others(said, WAIT_PAUSE)
+        return self._let_others(said, METASTORE_RETRY)
 
-    def _let_others(self, busy: DriverResult) -> CompactionDecision:
-        """Back off while others work on the table.
+    def _let_others(self, obstacle: DriverResult, pause: float) -> CompactionDecision:
+        """Back off from an obstacle that a preflight found. Until the next preflight, other compactions may go first.
 
-        Until the next look at the queue, younger compactions may go first.
+        NB: without the pause in the status, each event of the compaction would bring another preflight.
         """
         waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
-        return self._hold_off(busy, backed_off(WAIT_PAUSE, waits, cap=WAIT_PAUSE_CAP), waits=waits)
+        return self._hold_off(obstacle, backed_off(pause, waits, cap=WAIT_PAUSE_CAP), waits=waits)
 
     def _note_location(self, verdict: Preflight) -> CompactionDecision:
         """Record the table's location before anything starts: others may use another name of the same table."""
@@ -446,6 +447,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _back_off(self, due: datetime) -> CompactionDecision:
         """Report why the compaction backs off. NB: a status written by an older version does not record the reason."""
+        if due > self.now + FARTHEST:
+            due = self.now + timedelta(seconds=WAIT_PAUSE)
+            self.update(next_attempt_time=rfc3339(due))
         why = self.status.back_off or BackOff(reason="BackOff", message=f"next attempt at {rfc3339(due)}")
         return self._wait(Phase.WAITING, why.reason, why.message, requeue_after=seconds_until(due, self.now))
 

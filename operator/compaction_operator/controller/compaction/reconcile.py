@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.compaction.decide import (
@@ -136,10 +135,8 @@ class CompactionReconciler:
         """Look the table up. A slow metastore may cost the slot meanwhile; without it, nothing can start."""
         pool = self._services.pools.of_warehouse(compaction.spec.warehouse).preflights
         verdict = await self._services.ask(compaction, "preflight", self._services.work.preflight, pool=pool)
-        if verdict.reason in (None, Reason.IN_COMPACTION_QUEUE):
-            self._turns.answered(compaction)
         waits_for = self._turns.keep(compaction) if verdict.reason is None else None
-        return replace(observed, verdict=verdict, waits_for=waits_for, failures=self._turns.failures(compaction.key))
+        return replace(observed, verdict=verdict, waits_for=waits_for)
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
         request = job_request(compaction, self._services.config)

@@ -13,9 +13,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.controller.compaction.line import Age, Line, Place
 from compaction_operator.controller.compaction.occupants import Occupants, eligible
 from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.line import Age, Line
 from compaction_operator.controller.kube.resources import Compaction, Key, TableKey
 
 PREFLIGHTS = 4
@@ -75,7 +75,6 @@ class Turns:
         self._untold: set[Key] = set()
         self._to_tell: set[Key] = set()
         self._patience: dict[Key, float] = {}
-        self._failures: dict[Key, int] = {}
 
     def look(self, compaction: Compaction, now: datetime) -> Turn:
         """Return whether it is a compaction's turn, to be claimed at once; otherwise it waits in line from here on.
@@ -105,7 +104,6 @@ class Turns:
         self._leave(key)
         self._holds_claim(key)
         self._patience.pop(key, None)
-        self._failures.pop(key, None)
 
     def wake(self, now: datetime) -> list[Key]:
         """Return whom to look at, after anything has changed: the oldest get the free slots, once.
@@ -138,13 +136,10 @@ class Turns:
         At most `stale` of them only say what is no longer true: each costs a write. Anything may change between two
         tables.
         """
-        for table in self._cache.compactions.tables():
+        for table in list(self._cache.candidates.lanes()):
             occupants, found = self._occupants(table, now), list[Key]()
-            for compaction in sorted(self._cache.compactions.of_table(table), key=Age.of):
-                key = compaction.key
-                if compaction.ended or compaction.attempt_running or compaction.spec.suspend:
-                    continue
-                blocked = occupants.before(compaction)
+            for compaction in filter(None, map(self._cache.compactions.get, self._cache.candidates.all(table))):
+                key, blocked = compaction.key, occupants.before(compaction)
                 if key not in (self._slots if blocked is None else self._tables):
                     found.append(key)
                 elif stale > 0 and self._says_otherwise(compaction, blocked):
@@ -155,7 +150,7 @@ class Turns:
     def claim(self, compaction: Compaction, *, ticks: float) -> None:
         """Hold the compaction's table and a slot for it until `release`.
 
-        Its preflight counts as failed until it has answered, and no slot waits longer for one that fails.
+        No slot waits longer for a preflight that fails.
         """
         key, lane, place = compaction.key, self._lane(compaction), self._place(compaction)
         if lane.failed:
@@ -163,7 +158,6 @@ class Turns:
         held = self._claims.get(place)
         if held is None or held.key != key:
             self._claims[place] = _Claim(key, lane, ticks + self._patience.get(key, PATIENCE))
-        self._failures[key] = self._failures.get(key, 0) + 1
 
     def release(self, compaction: Compaction, *, sure: bool = True) -> None:
         """Release the claim: an attempt recorded meanwhile holds the table and its slot by itself.
@@ -196,14 +190,6 @@ class Turns:
             return None
         return min((claim.due for claim in self._claims.values() if claim.has_slot and not claim.kept), default=None)
 
-    def answered(self, compaction: Compaction) -> None:
-        """Note that a compaction's preflight did not fail."""
-        self._failures.pop(compaction.key, None)
-
-    def failures(self, key: Key) -> int:
-        """Return how many preflights of a compaction have failed since the last one that did not."""
-        return self._failures.get(key, 0)
-
     def keep(self, compaction: Compaction) -> str | None:
         """Return what a compaction waits for after its preflight, None if it still has its slot or got another."""
         claim = self._claims.get(self._place(compaction))
@@ -235,8 +221,7 @@ class Turns:
         return Occupants(self._cache, table, config=self._config, claimed_by=claimed_by, now=now)
 
     def _wait_for_slot(self, compaction: Compaction, *, told: str | None) -> None:
-        lane, failures = self._lane(compaction), self.failures(compaction.key)
-        self._slots.enter(Age.of(compaction), lane, told=told, failures=failures)
+        self._slots.enter(Age.of(compaction), self._lane(compaction), told=told)
 
     def _leave(self, key: Key) -> bool:
         """Leave the line; return whether there was an offer."""
@@ -275,7 +260,7 @@ class Turns:
         return self._cache.place(compaction.table)
 
     def _lane(self, compaction: Compaction) -> _Lane:
-        return _Lane(compaction.spec.warehouse, compaction.key in self._failures)
+        return _Lane(compaction.spec.warehouse, compaction.preflight_failed)
 
     def _says_otherwise(self, compaction: Compaction, blocked: str | None) -> bool:
         """Whether the status of one that waits names what it does not wait for, or nothing."""
@@ -292,7 +277,7 @@ class Turns:
         """
         age, lane = Age.of(compaction), self._lane(compaction)
         rooms = self._rooms(lane)
-        no_room = self._slots.ahead_in(lane, Place(self.failures(compaction.key), age)) >= rooms[lane]
+        no_room = self._slots.ahead_in(lane, age) >= rooms[lane]
         preflight = f"a preflight of warehouse {lane.warehouse} to end"
         if no_room and self._is_slow(lane.warehouse):
             return preflight

@@ -1,10 +1,11 @@
 """Cache of the cluster's state: filled by the watch and by the controller's own writes; keeps only newer versions."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from compaction_operator.controller.kube.line import Age, Line
 from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
@@ -19,7 +20,7 @@ from compaction_operator.controller.kube.resources import (
 REMEMBERED_DELETIONS = 10_000
 
 K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
+V = TypeVar("V", bound=Hashable)
 
 
 class Recent(OrderedDict[K, V]):
@@ -36,6 +37,31 @@ class Recent(OrderedDict[K, V]):
             self.popitem(last=False)
 
 
+class Groups(Generic[K, V]):
+    """Sets by a key. An empty one takes no memory."""
+
+    def __init__(self) -> None:
+        self._groups: defaultdict[K, set[V]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def add(self, key: K, member: V) -> None:
+        """Add a member to a set."""
+        self._groups[key].add(member)
+
+    def discard(self, key: K, member: V) -> None:
+        """Remove a member from a set, if it is there."""
+        if key in self._groups:
+            self._groups[key].discard(member)
+            if not self._groups[key]:
+                del self._groups[key]
+
+    def of(self, key: K) -> Collection[V]:
+        """Return the members of a set, which changes with it."""
+        return self._groups.get(key, ())
+
+
 class Store(Generic[ResourceT]):
     """Objects of one kind, indexed by key, uid and table. An older version never replaces a newer one, nor a deletion.
 
@@ -46,7 +72,7 @@ class Store(Generic[ResourceT]):
         self._place = place
         self._objects: dict[Key, ResourceT] = {}
         self._by_uid: dict[str, Key] = {}
-        self._by_table: defaultdict[TableKey, set[Key]] = defaultdict(set)
+        self._by_table: Groups[TableKey, Key] = Groups()
         self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
 
     def put(self, resource: ResourceT) -> bool:
@@ -60,7 +86,7 @@ class Store(Generic[ResourceT]):
             self._leave(old)
         self._objects[resource.key] = resource
         self._by_uid[resource.meta.uid] = resource.key
-        self._by_table[self._place(resource.table)].add(resource.key)
+        self._by_table.add(self._place(resource.table), resource.key)
         return True
 
     def drop(self, key: Key, uid: str) -> ResourceT | None:
@@ -84,11 +110,7 @@ class Store(Generic[ResourceT]):
 
     def of_table(self, table: TableKey) -> list[ResourceT]:
         """Return the objects of a table, unordered."""
-        return [self._objects[key] for key in self._by_table.get(self._place(table), ())]
-
-    def tables(self) -> list[TableKey]:
-        """Return the tables of all objects, unordered."""
-        return list(self._by_table)
+        return [self._objects[key] for key in self._by_table.of(self._place(table))]
 
     def all(self) -> list[ResourceT]:
         """Return all current objects, unordered. Safe to call from any thread: the copy is a single step."""
@@ -96,15 +118,14 @@ class Store(Generic[ResourceT]):
 
     def _leave(self, resource: ResourceT) -> None:
         del self._by_uid[resource.meta.uid]
-        table = self._place(resource.table)
-        self._by_table[table].discard(resource.key)
-        if not self._by_table[table]:
-            del self._by_table[table]
+        self._by_table.discard(self._place(resource.table), resource.key)
 
 
 class Cache:
     """Compactions and cleanups, with links between them; `running` are the compactions with a running attempt.
 
+    `candidates` are those that may start their next attempt by themselves, now or after a pause, in their order. What
+    has ended is in no index of a table: a table may have years of it.
     `freed` collects the tables on which something ended that others may have waited for; the caller that wakes them
     empties it. `metastores` maps each warehouse to the one that keys its tables: several warehouses may share one
     metastore.
@@ -116,7 +137,10 @@ class Cache:
         self.cleanups: Store[Cleanup] = Store(self.place)
         self.running: set[Key] = set()
         self.freed: set[TableKey] = set()
-        self._cleanups_of: defaultdict[Hashable, set[Key]] = defaultdict(set)
+        self.candidates: Line[TableKey] = Line()
+        self._working: Groups[TableKey, Key] = Groups()
+        self._unsettled: Groups[TableKey, Key] = Groups()
+        self._cleanups_of: Groups[str, Key] = Groups()
 
     def place(self, table: TableKey) -> TableKey:
         """Return the canonical key of a table, whichever warehouse names it."""
@@ -142,17 +166,16 @@ class Cache:
             return None
         if old is not None and old.may_hold_table and not _still_holds(old, compaction):
             self.freed.add(self.place(old.table))
-        if compaction.attempt_running:
-            self.running.add(compaction.key)
-        else:
-            self.running.discard(compaction.key)
+        if old is not None:
+            self._leave(old)
+        self._enter(compaction)
         return compaction
 
     def drop_compaction(self, key: Key, uid: str) -> Compaction | None:
         """Remove a deleted TableCompaction and return it."""
         compaction = self.compactions.drop(key, uid)
         if compaction is not None:
-            self.running.discard(key)
+            self._leave(compaction)
             self.freed.add(self.place(compaction.table))
         return compaction
 
@@ -161,32 +184,60 @@ class Cache:
         cleanup = read_cleanup(raw)
         if not self.cleanups.put(cleanup):
             return None
-        self._cleanups_of[cleanup.spec.compaction.uid].add(cleanup.key)
+        self._cleanups_of.add(cleanup.spec.compaction.uid, cleanup.key)
+        place = self.place(cleanup.table)
         if cleanup.settled or cleanup.ended:
-            self.freed.add(self.place(cleanup.table))
+            self._unsettled.discard(place, cleanup.key)
+            self.freed.add(place)
+        else:
+            self._unsettled.add(place, cleanup.key)
         return cleanup
 
     def drop_cleanup(self, key: Key, uid: str) -> Cleanup | None:
         """Remove a deleted CompactionCleanup and return it."""
         cleanup = self.cleanups.drop(key, uid)
         if cleanup is not None:
-            mates = self._cleanups_of[cleanup.spec.compaction.uid]
-            mates.discard(key)
-            if not mates:
-                del self._cleanups_of[cleanup.spec.compaction.uid]
+            self._cleanups_of.discard(cleanup.spec.compaction.uid, key)
+            self._unsettled.discard(self.place(cleanup.table), key)
             self.freed.add(self.place(cleanup.table))
         return cleanup
 
+    def working(self, table: TableKey) -> Collection[Key]:
+        """Return the compactions of a table with a running attempt."""
+        return self._working.of(self.place(table))
+
+    def unsettled(self, table: TableKey) -> list[Cleanup]:
+        """Return the cleanups of a table that have neither ended nor determined what was published."""
+        found = map(self.cleanups.get, self._unsettled.of(self.place(table)))
+        return [cleanup for cleanup in found if cleanup is not None]
+
     def cleanups_of(self, compaction_uid: str) -> list[Cleanup]:
         """Return the cleanups written by a compaction's attempts, sorted by attempt and name."""
-        found = (self.cleanups.get(key) for key in self._cleanups_of.get(compaction_uid, ()))
+        found = (self.cleanups.get(key) for key in self._cleanups_of.of(compaction_uid))
         return sorted(
             (cleanup for cleanup in found if cleanup is not None),
             key=lambda cleanup: (cleanup.spec.compaction.attempt, cleanup.meta.name),
         )
 
+    def _enter(self, compaction: Compaction) -> None:
+        place = self.place(compaction.table)
+        if compaction.attempt_running:
+            self.running.add(compaction.key)
+            self._working.add(place, compaction.key)
+        elif compaction.may_hold_table:
+            self.candidates.enter(Age.of(compaction), place)
+
+    def _leave(self, compaction: Compaction) -> None:
+        self.candidates.leave(compaction.key)
+        self.running.discard(compaction.key)
+        self._working.discard(self.place(compaction.table), compaction.key)
+
 
 def _still_holds(old: Compaction, new: Compaction) -> bool:
-    """Whether all that waited for a compaction still waits for it. NB: one that begins to back off frees its table."""
+    """Whether all that waited for a compaction still waits for it.
+
+    NB: one that begins to back off frees its table. So does one that was made again under its name, which is younger:
+    the watch may have missed the deletion.
+    """
     backs_off = new.status.next_attempt_time is not None
-    return new.may_hold_table and not backs_off and new.table == old.table
+    return new.may_hold_table and not backs_off and (new.table, new.meta.uid) == (old.table, old.meta.uid)

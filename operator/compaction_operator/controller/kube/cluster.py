@@ -90,7 +90,11 @@ class Cluster:
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
     async def write(self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus) -> ResourceT:
-        """Write a status if it differs and the version still matches; return the updated resource."""
+        """Write a status if it differs and the version still matches; return the updated resource.
+
+        Raises GoneError for one that was deleted, also if its deletion is known before the answer: the next step would
+        otherwise act on what was written before, or on another resource of that name.
+        """
         if status == old.status:
             return old
         try:
@@ -99,7 +103,10 @@ class Cluster:
             self._cache.drop(old.key, old.meta.uid)
             raise
         self._cache.put(old.kind, raw)
-        return cast(ResourceT, self._cache.of_kind(old.kind).get(old.key) or old)
+        known = self._cache.of_kind(old.kind).get(old.key)
+        if known is None or known.meta.uid != old.meta.uid:
+            raise GoneError(f"{old.kind} {old.key} was deleted")
+        return cast(ResourceT, known)
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""

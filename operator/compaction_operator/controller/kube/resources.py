@@ -135,8 +135,19 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
             return datetime.min.replace(tzinfo=UTC)
 
     @property
+    def since(self) -> datetime:
+        """Since when it could start: it was created then, or its pause was over."""
+        return max(self.meta.created, self.next_attempt or self.meta.created)
+
+    @property
+    def preflight_failed(self) -> bool:
+        """Whether its last preflight had no answer, from the metastore or the storage."""
+        held = self.status.back_off
+        return held is not None and held.waits > 0 and held.reason != Reason.IN_COMPACTION_QUEUE
+
+    @property
     def may_hold_table(self) -> bool:
-        """Whether younger compactions of its table may wait for it: its attempt runs, or it will start by itself.
+        """Whether other compactions of its table may wait for it: its attempt runs, or it will start by itself.
 
         One that backs off does not hold the table, but does so again once its pause is over.
         """

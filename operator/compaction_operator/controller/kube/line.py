@@ -12,16 +12,20 @@ LaneT = TypeVar("LaneT", bound=Hashable)
 
 
 class Age(NamedTuple):
-    """The order of compactions: the oldest first, those of one second by name. No two have the same."""
+    """The order of compactions: by the time since which they could start, then by name. No two have the same.
 
-    created: datetime
+    NB: not by their creation. Those whose attempts only ever find an obstacle would come first after each pause, and
+    the others would wait for ever.
+    """
+
+    since: datetime
     namespace: str
     name: str
 
     @classmethod
     def of(cls, compaction: Compaction) -> "Age":
         """Return a compaction's place in the order."""
-        return cls(compaction.meta.created, compaction.meta.namespace, compaction.meta.name)
+        return cls(compaction.since, compaction.meta.namespace, compaction.meta.name)
 
     @property
     def key(self) -> Key:
@@ -29,15 +33,8 @@ class Age(NamedTuple):
         return Key(ResourceKind.COMPACTION, self.namespace, self.name)
 
 
-class Place(NamedTuple):
-    """A place in a lane: those that failed less often come first, then the older."""
-
-    failures: int
-    age: Age
-
-
 class _Waiting(NamedTuple, Generic[LaneT]):
-    place: Place
+    age: Age
     lane: LaneT
     told: str | None
 
@@ -47,7 +44,7 @@ class Line(Generic[LaneT]):
 
     def __init__(self) -> None:
         self._waiting: dict[Key, _Waiting[LaneT]] = {}
-        self._lanes: defaultdict[LaneT, list[Place]] = defaultdict(list)
+        self._lanes: defaultdict[LaneT, list[Age]] = defaultdict(list)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -55,21 +52,20 @@ class Line(Generic[LaneT]):
     def __contains__(self, key: Key) -> bool:
         return key in self._waiting
 
-    def enter(self, age: Age, lane: LaneT, *, told: str | None, failures: int = 0) -> None:
+    def enter(self, age: Age, lane: LaneT, *, told: str | None = None) -> None:
         """Wait in a lane, and in no other; `told` is what the status says that it waits for."""
         self.leave(age.key)
-        place = Place(failures, age)
-        self._waiting[age.key] = _Waiting(place, lane, told)
-        insort(self._lanes[lane], place)
+        self._waiting[age.key] = _Waiting(age, lane, told)
+        insort(self._lanes[lane], age)
 
     def leave(self, key: Key) -> None:
         """Wait no longer."""
         if key not in self._waiting:
             return
-        place, lane, _ = self._waiting.pop(key)
-        places = self._lanes[lane]
-        del places[bisect_left(places, place)]
-        if not places:
+        age, lane, _ = self._waiting.pop(key)
+        ages = self._lanes[lane]
+        del ages[bisect_left(ages, age)]
+        if not ages:
             del self._lanes[lane]
 
     def told(self, key: Key) -> str | None:
@@ -82,7 +78,7 @@ class Line(Generic[LaneT]):
 
     def all(self, lane: LaneT) -> Iterator[Key]:
         """Yield those of a lane in order; the lane must not change meanwhile."""
-        return (place.age.key for place in self._lanes.get(lane, ()))
+        return (age.key for age in self._lanes.get(lane, ()))
 
     def first_of(self, rooms: Mapping[LaneT, int], most: int) -> list[Key]:
         """Return the oldest of several lanes, from each at most as many as it has room for."""
@@ -92,9 +88,9 @@ class Line(Generic[LaneT]):
         """Return how many of `first_of` these lanes are older."""
         return bisect_left(self._heads(rooms), age)
 
-    def ahead_in(self, lane: LaneT, place: Place) -> int:
-        """Return how many of a lane come before that place."""
-        return bisect_left(self._lanes.get(lane, ()), place)
+    def ahead_in(self, lane: LaneT, age: Age) -> int:
+        """Return how many of a lane are older."""
+        return bisect_left(self._lanes.get(lane, ()), age)
 
     def lanes(self) -> Collection[LaneT]:
         """Return the lanes in which any compaction waits."""
@@ -102,4 +98,4 @@ class Line(Generic[LaneT]):
 
     def _heads(self, rooms: Mapping[LaneT, int]) -> list[Age]:
         heads = (self._lanes.get(lane, ())[: max(0, room)] for lane, room in rooms.items())
-        return sorted(place.age for head in heads for place in head)
+        return sorted(age for head in heads for age in head)
