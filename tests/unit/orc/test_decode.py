@@ -247,7 +247,10 @@ WORD_STREAMS = {(1, DATA_): repeated(1, 3), (1, LENGTH): b"\x42\x01\x60", (1, WO
 
 def test_a_dictionary():
     streams = WORD_STREAMS | {(1, LENGTH): b"\x42\x01\x60"}  # one and two, in two bits each
-    assert HandMade(tree(STRING), 3, streams, DICTIONARY).column(1) == [b"bb"] * 3
+    made = HandMade(tree(STRING), 3, streams, DICTIONARY)
+    assert made.column(1) == [b"bb"] * 3
+    words = made.open().column(1, words=True)
+    assert (words.dictionary.to_pylist(), words.indices.to_pylist()) == ([b"a", b"bb"], [1, 1, 1])
 
 
 @pytest.mark.parametrize(

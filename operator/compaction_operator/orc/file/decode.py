@@ -14,6 +14,7 @@ from compaction_operator.orc.encoding import (
     column_blocks,
     column_runs,
     decode_column,
+    decode_words,
     decompress,
     present_rows,
 )
@@ -51,14 +52,15 @@ class StripeReader:
         zone = self.footer.writer_timezone
         self._decodable = StripeStreams(self._types, self.footer.columns, zone, self._stream)
 
-    def column(self, column: int) -> pa.Array:
+    def column(self, column: int, *, words: bool = False) -> pa.Array:
         """Return a column with its descendants, in its `physical_type` and with one value per row.
 
+        With `words`, text that has a dictionary is `WORDS`.
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
         with self._decoding(column):
-            return decode_column(self._decodable, column, self.rows)
+            return (decode_words if words else decode_column)(self._decodable, column, self.rows)
 
     def integer_runs(self, column: int) -> IntegerRuns | None:
         """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""

@@ -249,11 +249,11 @@ class OpenStripe:
     file: BinaryIO
 
     def column(self, source: ColumnSource) -> pa.Array:
-        """Return a column of the table's row: the stripe's converted values, or nulls."""
+        """Return a column of the table's row: the stripe's values, text perhaps as `WORDS`, converted, or nulls."""
         if source.column is None:
             return source.convert(pa.nulls(self.stripe.rows))
         with reading(self.stripe.path):
-            return source.convert(self.reader.column(source.column))
+            return source.convert(self.reader.column(source.column, words=source.is_unchanged))
 
     def keys(self, *, operation: int) -> Keys:
         """Return the keys of the stripe's events.

@@ -14,6 +14,9 @@ TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
 """A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, and nanoseconds as encoded in the
 stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits encode their number)."""
 
+WORDS = pa.dictionary(pa.int64(), pa.large_binary())
+"""A column of strings as its stripe may hold it, instead of as large binaries: words, and their indices."""
+
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.BYTE: pa.int8(),
@@ -24,6 +27,11 @@ _PRIMITIVES = {
     Kind.DECIMAL: DECIMAL,
     **dict.fromkeys((Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT), TIMESTAMP),
 }
+
+
+def without_words(values: pa.Array) -> pa.Array:
+    """Return `WORDS` as large binaries, and other values as they are."""
+    return values.dictionary_decode() if values.type == WORDS else values
 
 
 def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
