@@ -34,7 +34,7 @@ from compaction_operator.orc.spec.schema import ROW_ID as ROW
 STRIPE_BYTES = 64 * 1024 * 1024
 """Bytes of input per output stripe, approximately; fewer if memory is short."""
 
-JOINED_MEMORY = 64 * 1024 * 1024
+JOINED_MEMORY = 32 * 1024 * 1024
 """Bytes of memory to rewrite stripes that are joined to one. A larger one would be no faster to read."""
 
 _OPEN_FILES = 200
