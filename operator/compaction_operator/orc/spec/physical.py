@@ -42,6 +42,8 @@ def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
     tagged alternative may be non-null. Raises KeyError for a kind outside the specification.
     """
     type_ = types[column]
+    if type_.kind in _PRIMITIVES:
+        return _PRIMITIVES[type_.kind]
     children = [physical_type(types, child) for child in type_.subtypes]
     numbered = [(str(position), child) for position, child in enumerate(children)]
     match Kind(type_.kind):
@@ -54,4 +56,4 @@ def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
         case Kind.UNION:
             return pa.struct([("tag", pa.int8()), *numbered])
         case kind:
-            return _PRIMITIVES[kind]
+            raise KeyError(kind)
