@@ -163,7 +163,7 @@ class Stripe:
         """The bounds of its keys; unknown bounds are the extreme ROW__IDs."""
         return self.low or LOWEST, self.high or HIGHEST
 
-    @property
+    @cached_property
     def memory(self) -> int:
         """The approximate memory in bytes to rewrite it: its keys, one column at a time, and the encoded result."""
         widest = self.source.widest(self.index)
