@@ -51,8 +51,11 @@ class StripeReader:
         with self._errors("its footer"):
             self.footer = self._read_footer(information)
             self._streams = self._locate_streams(information)
-        zone = self.footer.writer_timezone
-        self._decodable = StripeStreams(self._types, self.footer.columns, zone, self._stream)
+
+    @property
+    def _decodable(self) -> StripeStreams:
+        """What decodes columns. NB: kept, it would refer back to the reader, and only the collector would free both."""
+        return StripeStreams(self._types, self.footer.columns, self.footer.writer_timezone, self._stream)
 
     def column(self, column: int, *, words: bool = False) -> pa.Array:
         """Return a column with its descendants, in its `physical_type` and with one value per row.
