@@ -1,4 +1,9 @@
-"""The engine in a process that stays warm: `python -m bench.engine.warm`; verification included."""
+"""The engine in a process that stays warm: `python -m bench.engine.warm`; verification included.
+
+NB: it imports the engine itself, which the driver loads only when it is used: the idle interpreter is one that has it.
+"""
+
+from importlib import import_module
 
 from bench.engine.serve import Answer, measured, own_cpu, peak_rss_mb, serve
 from compaction_operator.acid.plan import Layout
@@ -21,4 +26,5 @@ def handle(request: Answer) -> Answer:
 
 
 if __name__ == "__main__":
+    import_module("compaction_operator.orc.merge.engine")
     serve(handle)

@@ -1,7 +1,9 @@
 """Stripes are decoded as Hive's and Arrow's writers meant them; what is damaged or not known is refused by name."""
 
+import gc
 import io
 import re
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -247,7 +249,23 @@ WORD_STREAMS = {(1, DATA_): repeated(1, 3), (1, LENGTH): b"\x42\x01\x60", (1, WO
 
 def test_a_dictionary():
     streams = WORD_STREAMS | {(1, LENGTH): b"\x42\x01\x60"}  # one and two, in two bits each
-    assert HandMade(tree(STRING), 3, streams, DICTIONARY).column(1) == [b"bb"] * 3
+    made = HandMade(tree(STRING), 3, streams, DICTIONARY)
+    assert made.column(1) == [b"bb"] * 3
+    words = made.open().column(1, words=True)
+    assert (words.dictionary.to_pylist(), words.indices.to_pylist()) == ([b"a", b"bb"], [1, 1, 1])
+
+
+def test_that_a_reader_ends_with_its_last_reference():
+    """It may hold a whole stripe: hundreds of them must not wait for Python's collector of cycles."""
+    gc.disable()
+    try:
+        reader = HandMade(tree(STRING), 3, WORD_STREAMS, DICTIONARY).open()
+        reader.column(1)
+        gone = weakref.ref(reader)
+        del reader
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compaction_operator.orc.encoding import EncodedColumn, encode_column
-from compaction_operator.orc.spec import Encoding, Kind, StreamKind, physical_type
+from compaction_operator.orc.file import StripeBuilder, StripeLayout
+from compaction_operator.orc.spec import WORDS, Compression, Encoding, Kind, StreamKind, physical_type
 from tests.unit.orc.columns import LONG, STRING, Shape, decimal, tree
 
 
@@ -93,3 +96,32 @@ def test_slices_of_arrays_are_encoded_as_what_they_hold():
 def test_a_timestamp_with_a_null_inside_is_refused():
     with pytest.raises(ValueError, match="has a null in it"):
         encoded((Kind.TIMESTAMP, ()), [{"seconds": None, "nanos": 0}])
+
+
+TEXTS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff", "\uff21".encode(), "\U0001f600".encode()])
+INDICES = st.lists(st.integers(0, 3) | st.none(), max_size=25)
+
+
+@given(words=st.lists(TEXTS, min_size=4, max_size=6), indices=INDICES)
+@pytest.mark.parametrize("kind", [Kind.STRING, Kind.CHAR, Kind.VARCHAR])
+def test_that_words_become_the_same_bytes_as_their_text(kind: Kind, words: list[bytes], indices: list[int | None]):
+    """Some words are in the dictionary twice, some in no row; some rows are null."""
+    array = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int64()), pa.array(words, pa.large_binary()))
+    assert array.type == WORDS
+    assert stored(kind, array) == stored(kind, array.dictionary_decode())
+    assert stored(kind, array[2:]) == stored(kind, array[2:].dictionary_decode())
+
+
+def stored(kind: Kind, array: pa.Array) -> list[Any]:
+    """Return all of a column that is written: streams, row index, Bloom filters, encoding and statistics."""
+    layout = StripeLayout(tree((kind, ())), Compression.NONE, 1024, 0, {1: 0.05}, row_index_stride=10)
+    builder = StripeBuilder(len(array), layout)
+    builder.add(1, array)
+    column = builder.columns[1]
+    return [column.index, column.data, column.encoding, column.statistics]
+
+
+def test_that_only_a_column_of_text_may_be_words():
+    builder = StripeBuilder(1, StripeLayout(tree((Kind.BINARY, ())), Compression.NONE, 1024, 0, {}))
+    with pytest.raises(ValueError, match="1 values of dictionary"):
+        builder.add(1, pa.DictionaryArray.from_arrays(pa.array([0], pa.int64()), pa.array([b"a"], pa.large_binary())))

@@ -8,7 +8,7 @@ from compaction_operator.orc.encoding.codec import (
     compress,
     decompress,
 )
-from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, present_rows
+from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, decode_words, present_rows
 from compaction_operator.orc.encoding.encode import EncodedColumn, PlainStream, encode_column, encode_node
 from compaction_operator.orc.encoding.integer_runs import IntegerRuns, column_blocks, column_runs
 
@@ -27,6 +27,7 @@ __all__ = [
     "column_runs",
     "compress",
     "decode_column",
+    "decode_words",
     "decompress",
     "encode_column",
     "encode_node",

@@ -18,13 +18,15 @@ from compaction_operator.orc.spec import (
     physical_type,
     sums_before,
     timezones,
+    without_words,
 )
 
 _Array = npt.NDArray[Any]
 
 _LONGEST = (1 << 31) - 1
 _INTEGERS = frozenset({Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE})
-_STRINGS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY})
+_TEXTS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
+_STRINGS = _TEXTS | {Kind.BINARY}
 _DICTIONARIES = frozenset({Encoding.DICTIONARY, Encoding.DICTIONARY_V2})
 _VERSION_1 = frozenset({Encoding.DIRECT, Encoding.DICTIONARY})
 
@@ -84,14 +86,21 @@ def present_rows(streams: StripeStreams, column: int, count: int) -> Booleans | 
     return None if data is None else rle.decode_booleans(data, count)
 
 
+def decode_words(streams: StripeStreams, column: int, count: int) -> pa.Array:
+    """Return a column as `decode_column` does, but text that has a dictionary as `WORDS`. Raises the same errors."""
+    words = streams.types[column].kind in _TEXTS and streams.encodings[column].kind in _DICTIONARIES
+    if not words:
+        return decode_column(streams, column, count)
+    return _Column(streams, column).words(_slots(streams, column, count))
+
+
 def decode_column(streams: StripeStreams, column: int, count: int) -> pa.Array:
     """Return a column with its descendants; `count` is its number of slots, one for each value of its parent.
 
     The array has the type `physical_type`. Raises ValueError or an Arrow error for streams that are damaged or have
     the wrong number of values, and for timestamps without a known time zone.
     """
-    present = present_rows(streams, column, count)
-    slots = _Slots(count, present, count if present is None else int(np.count_nonzero(present)))
+    slots = _slots(streams, column, count)
     type_ = physical_type(streams.types, column)
     decoder = _Column(streams, column)
     kind = Kind(streams.types[column].kind)
@@ -102,6 +111,11 @@ def decode_column(streams: StripeStreams, column: int, count: int) -> pa.Array:
     if pa.types.is_struct(type_):
         return slots.array(type_, [], [slots.expanded(child) for child in decoder.children(kind, slots.values)])
     return slots.array(type_, [decoder.fixed(kind, slots)])
+
+
+def _slots(streams: StripeStreams, column: int, count: int) -> _Slots:
+    present = present_rows(streams, column, count)
+    return _Slots(count, present, count if present is None else int(np.count_nonzero(present)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +134,18 @@ class _Column:
 
     def strings(self, slots: _Slots) -> pa.Array:
         if self._encoding() in _DICTIONARIES:
-            return self._words_of_dictionary(slots)
+            return without_words(self.words(slots))
         return _binary(self._lengths(slots.values), self._bytes(StreamKind.DATA), slots)
+
+    def words(self, slots: _Slots) -> pa.Array:
+        """Return the values of a column with a dictionary as `WORDS`."""
+        size = self.streams.encodings[self.column].dictionary_size
+        words = _binary(self._lengths(size), self._bytes(StreamKind.DICTIONARY_DATA), _Slots(size, None, size))
+        indices = self._integers(StreamKind.DATA, slots.values, signed=False)
+        if slots.values and not 0 <= indices.min() <= indices.max() < size:
+            raise ValueError("an index outside the dictionary")
+        nulls = None if slots.present is None else ~slots.present
+        return pa.DictionaryArray.from_arrays(pa.array(slots.spread(indices), mask=nulls), words, safe=False)
 
     def list(self, type_: pa.DataType, slots: _Slots) -> pa.Array:
         """Return a list, or a map as a list of structs."""
@@ -164,15 +188,6 @@ class _Column:
         if count and not 0 <= lengths.min() <= lengths.max() <= _LONGEST:
             raise ValueError("a length outside 0 to 2147483647")
         return lengths
-
-    def _words_of_dictionary(self, slots: _Slots) -> pa.Array:
-        size = self.streams.encodings[self.column].dictionary_size
-        words = _binary(self._lengths(size), self._bytes(StreamKind.DICTIONARY_DATA), _Slots(size, None, size))
-        indices = self._integers(StreamKind.DATA, slots.values, signed=False)
-        if slots.values and not 0 <= indices.min() <= indices.max() < size:
-            raise ValueError("an index outside the dictionary")
-        nulls = None if slots.present is None else ~slots.present
-        return words.take(pa.array(slots.spread(indices), mask=nulls))
 
     def _decimal(self, values: int) -> Sequence[pa.Array]:
         data = self._bytes(StreamKind.DATA)

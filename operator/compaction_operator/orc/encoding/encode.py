@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from compaction_operator.orc.encoding.rle_encode import Positions, encode_booleans, encode_bytes, encode_integers
-from compaction_operator.orc.spec import Encoding, Integers, Kind, StreamKind, sums_before
+from compaction_operator.orc.spec import WORDS, Encoding, Integers, Kind, StreamKind, sums_before, without_words
 
 _DICTIONARY_RATIO = 0.8
 _SAMPLE = 10_000
@@ -46,8 +46,8 @@ def encode_column(
 ) -> Iterator[EncodedColumn]:
     """Encode a column and its descendants, in the order of column ids.
 
-    `array` has the type `physical_type(types, column)`. `row_groups` holds the offsets of its row groups, from 0 to
-    its length. Raises ValueError for an array of another type.
+    `array` has the type `physical_type(types, column)`, or is `WORDS` for a column of text. `row_groups` holds the
+    offsets of its row groups, from 0 to its length. Raises ValueError for an array of another type.
     """
     present = _present(array, row_groups)
     yield _encoded(types, column, array, row_groups, present)
@@ -172,16 +172,32 @@ def _direct_strings(values: pa.Array, groups: Integers) -> list[PlainStream]:
 
 def _encode_strings(values: pa.Array, groups: Integers) -> tuple[Encoding, int, list[PlainStream]]:
     """Encode with a sorted dictionary if that pays, by the rule of Java's writer (StringBaseTreeWriter)."""
-    numbered = values.dictionary_encode() if _repeats(values.slice(0, _SAMPLE)) else None
+    numbered = _numbered(values)
     if numbered is None or len(numbered.dictionary) > _DICTIONARY_RATIO * len(values):
-        return Encoding.DIRECT_V2, 0, _direct_strings(values, groups)
-    order = pc.sort_indices(numbered.dictionary)
+        return Encoding.DIRECT_V2, 0, _direct_strings(without_words(values), groups)
+    order = _numpy(pc.sort_indices(numbered.dictionary))
     rank = np.empty(len(order), np.int64)
-    rank[_numpy(order)] = np.arange(len(order))
+    rank[order] = np.arange(len(order))
     data = PlainStream(StreamKind.DATA, *encode_integers(rank[_numpy(numbered.indices)], groups, signed=False))
-    words, lengths = _direct_strings(numbered.dictionary.take(order), np.array([0, len(order)]))
+    words, lengths = _direct_strings(numbered.dictionary.take(pa.array(order)), np.array([0, len(order)]))
     dictionary = PlainStream(StreamKind.DICTIONARY_DATA, words.data, None)
     return Encoding.DICTIONARY_V2, len(order), [data, PlainStream(StreamKind.LENGTH, lengths.data, None), dictionary]
+
+
+def _numbered(values: pa.Array) -> pa.Array | None:
+    """Return values as `WORDS`, each word once and only if a value has it; None if the first values do not repeat."""
+    if values.type == WORDS and pc.count_distinct(values.dictionary).as_py() < len(values.dictionary):
+        values = without_words(values)  # a writer may repeat a word
+    if values.type != WORDS:
+        return values.dictionary_encode() if _repeats(values.slice(0, _SAMPLE)) else None
+    if not _repeats(values.slice(0, _SAMPLE).indices):
+        return None
+    indices = _numpy(values.indices)
+    used = np.bincount(indices, minlength=len(values.dictionary)) > 0
+    if used.all():
+        return values
+    places = pa.array((np.cumsum(used) - 1)[indices])
+    return pa.DictionaryArray.from_arrays(places, values.dictionary.filter(pa.array(used)), safe=False)
 
 
 def _repeats(values: pa.Array) -> bool:

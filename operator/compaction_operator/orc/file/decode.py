@@ -1,6 +1,6 @@
 """Reads one stripe of a file: its footer, the places of its streams, and its decoded columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -14,13 +14,13 @@ from compaction_operator.orc.encoding import (
     column_blocks,
     column_runs,
     decode_column,
+    decode_words,
     decompress,
     present_rows,
 )
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import Integers, Kind, OrcError, StreamKind
+from compaction_operator.orc.spec import Integers, OrcError, StreamKind
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
-from compaction_operator.orc.spec.schema import subtree_end
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
 _INDEXES = frozenset({StreamKind.ROW_INDEX, *_BLOOM_FILTERS})
@@ -33,32 +33,39 @@ class StripeReader:
     """The columns of one stripe, each read and decoded on demand.
 
     `rows` is the number of rows, `footer` the StripeFooter message. The constructor raises OrcError for a damaged
-    footer, an encrypted stripe, or an invalid type tree.
+    footer, an encrypted stripe, or an invalid type tree. `whole` are the stripe's bytes if they were read already: then
+    the file may be closed.
     """
 
-    def __init__(self, file: BinaryIO, tail: Tail, index: int) -> None:
+    def __init__(self, file: BinaryIO, tail: Tail, index: int, *, whole: bytes | None = None) -> None:
         self._file = file
         self._tail = tail
         self._index = index
         self._types = tail.types
-        self._read_ahead = (0, b"")
+        self._codec, self._block_size = tail.compression, tail.block_size
         self._never_null: set[int] = set()
         information = tail.footer.stripes[index]
+        self._is_whole = whole is not None
+        self._read_ahead = (int(information.offset), whole or b"")
         self.rows = int(information.number_of_rows)
         with self._errors("its footer"):
             self.footer = self._read_footer(information)
             self._streams = self._locate_streams(information)
-        zone = self.footer.writer_timezone
-        self._decodable = StripeStreams(self._types, self.footer.columns, zone, self._stream)
 
-    def column(self, column: int) -> pa.Array:
+    @property
+    def _decodable(self) -> StripeStreams:
+        """What decodes columns. NB: kept, it would refer back to the reader, and only the collector would free both."""
+        return StripeStreams(self._types, self.footer.columns, self.footer.writer_timezone, self._stream)
+
+    def column(self, column: int, *, words: bool = False) -> pa.Array:
         """Return a column with its descendants, in its `physical_type` and with one value per row.
 
+        With `words`, text that has a dictionary is `WORDS`.
         Every ancestor of the column must be a struct without nulls. Raises OrcError if one is not, for damaged
         streams, and for values that might not survive.
         """
         with self._decoding(column):
-            return decode_column(self._decodable, column, self.rows)
+            return (decode_words if words else decode_column)(self._decodable, column, self.rows)
 
     def integer_runs(self, column: int) -> IntegerRuns | None:
         """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""
@@ -79,8 +86,12 @@ class StripeReader:
             for ancestor in self._ancestors(column):
                 if ancestor not in self._never_null:
                     self._check_never_null(ancestor)
-            with self._streams_at_once(column):
+            before = self._read_ahead
+            self._read_at_once(column)
+            try:
                 yield
+            finally:
+                self._read_ahead = before
 
     def column_bytes(self, column: int) -> int:
         """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""
@@ -88,7 +99,7 @@ class StripeReader:
 
     def _places(self, column: int) -> list[tuple[int, int]]:
         """Return (offset, length) of each stream of a column and its descendants, without indexes."""
-        columns = range(column, subtree_end(self._types, column))
+        columns = range(column, self._tail.tree.ends[column])
         return [place for one in columns for place in self._data_places.get(one, ())]
 
     @cached_property
@@ -100,19 +111,14 @@ class StripeReader:
                 places.setdefault(column, []).append(place)
         return places
 
-    @contextmanager
-    def _streams_at_once(self, column: int) -> Iterator[None]:
+    def _read_at_once(self, column: int) -> None:
         """Read the streams of a small column by one request: remote storage takes longer to answer than to send."""
-        places = self._places(column)
+        places = [] if self._is_whole else self._places(column)
         start = min((offset for offset, _ in places), default=0)
         size = max((offset + length for offset, length in places), default=0) - start
         if len(places) > 1 and size <= _TOGETHER:
             self._file.seek(start)
             self._read_ahead = (start, self._file.read(size))
-        try:
-            yield
-        finally:
-            self._read_ahead = (0, b"")
 
     def bloom_filters(self, column: int) -> list[Any]:
         """Return the BloomFilter messages of a column's row groups, empty if it has none; OrcError if damaged."""
@@ -134,14 +140,14 @@ class StripeReader:
 
     def _read(self, offset: int, length: int) -> bytes:
         start, ahead = self._read_ahead
-        if start <= offset and offset + length <= start + len(ahead):
+        if self._is_whole or (start <= offset and offset + length <= start + len(ahead)):
             data = ahead[offset - start : offset - start + length]
         else:
             self._file.seek(offset)
             data = self._file.read(length)
         if len(data) < length:
             raise ValueError("the file is truncated")
-        return decompress(data, codec=self._tail.compression, block_size=self._tail.block_size)
+        return decompress(data, codec=self._codec, block_size=self._block_size)
 
     def _read_footer(self, information: Any) -> Any:
         start = information.offset + information.index_length + information.data_length
@@ -173,14 +179,10 @@ class StripeReader:
         place = self._streams.get((column, kind))
         return None if place is None else self._read(*place)
 
-    def _ancestors(self, column: int) -> list[int]:
-        found = []
-        parents = self._tail.tree.parents
-        while column in parents:
-            column = parents[column]
-            found.append(column)
-            if self._types[column].kind != Kind.STRUCT:
-                raise ValueError("not all of its ancestors are structs")
+    def _ancestors(self, column: int) -> Sequence[int]:
+        found = self._tail.tree.structs_above[column]
+        if found is None:
+            raise ValueError("not all of its ancestors are structs")
         return found
 
     def _check_never_null(self, column: int) -> None:

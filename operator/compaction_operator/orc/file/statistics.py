@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from compaction_operator.orc import kernels
-from compaction_operator.orc.spec import Integers, Kind
+from compaction_operator.orc.spec import WORDS, Integers, Kind
 from compaction_operator.orc.spec.interpret import MAX_DECIMAL_DIGITS, decimals, milliseconds, offsets_of
 from compaction_operator.orc.spec.messages import ColumnStatistics
 
@@ -51,9 +51,9 @@ class _UnknownError(Exception):
 def column_statistics(types: Sequence[Any], column: int, array: pa.Array) -> Any:
     """Return the ColumnStatistics of a slice of one column, without its children.
 
-    `array` holds the slice in `physical_type(types, column)`, without rows whose parent is null. If there are no
-    values, the typed message has no minimum and maximum, as in Java. The typed message is absent for kinds that have
-    none, and if no bound is safe:
+    `array` holds the slice in `physical_type(types, column)`, or as `WORDS`, without rows whose parent is null. If it
+    has no values, the typed message has no minimum and maximum, as in Java. The typed message is absent for kinds that
+    have none, and if no bound is safe:
 
     - for floating point numbers with a NaN: ORC 1.5 ignores a NaN sum, and skips rows with values <> x if minimum and
       maximum are x;
@@ -156,7 +156,13 @@ def _signed(bound: np.float64, sign: int, numbers: npt.NDArray[np.float64]) -> f
 
 
 def _strings_of(typed: Any, values: pa.Array) -> None:
-    if len(values):
+    if values.type == WORDS:
+        found, counts = np.unique(values.indices.to_numpy(), return_counts=True)
+        words = values.dictionary.take(pa.array(found))
+        _strings_of(typed, words)
+        if len(values):
+            typed.sum = int((np.diff(offsets_of(words)) * counts).sum())
+    elif len(values):
         low, high = _least_and_greatest(values)
         moved = _in_java_order(values)
         if moved is not None and (_java_order(low), _java_order(high)) != _least_and_greatest(moved):

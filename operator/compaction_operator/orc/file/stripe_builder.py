@@ -19,8 +19,10 @@ from compaction_operator.orc.encoding import (
     encode_node,
 )
 from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.spec import Compression, Kind, StreamKind, physical_type
+from compaction_operator.orc.spec import WORDS, Compression, Kind, StreamKind, physical_type, without_words
 from compaction_operator.orc.spec.messages import BloomFilterIndex, ColumnEncoding, RowIndex
+
+_TEXTS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,14 @@ class StripeBuilder:
         self.columns: list[StoredColumn] = []
 
     def add(self, column: int, array: pa.Array) -> None:
-        """Add a column with its descendants; `array` has its `physical_type` and one value per row.
+        """Add a column with its descendants; `array` has its `physical_type`, or is `WORDS`, and one value per row.
 
         Columns must come in the order of their ids. A skipped struct is added without nulls. Raises ValueError for a
         column out of order, for another length or type, and for a skipped column that is not a struct.
         """
         expected = physical_type(self._layout.types, column)
-        if len(array) != self._rows or array.type != expected:
+        fits = array.type == expected or (array.type == WORDS and self._layout.types[column].kind in _TEXTS)
+        if len(array) != self._rows or not fits:
             raise ValueError(f"column {column}: {len(array)} values of {array.type}, not {self._rows} of {expected}")
         self._imply_structs(column)
         for encoded in encode_column(self._layout.types, column, array, row_groups=self._groups):
@@ -117,7 +120,9 @@ class StripeBuilder:
         kind, fpp = Kind(self._layout.types[column].kind), self._layout.bloom_filters[column]
         stride = self._layout.row_index_stride
         return BloomFilterIndex(
-            bloom_filter=[bloom_filter(kind, values, fpp=fpp, expected_entries=stride) for values in slices]
+            bloom_filter=[
+                bloom_filter(kind, without_words(values), fpp=fpp, expected_entries=stride) for values in slices
+            ]
         )
 
 

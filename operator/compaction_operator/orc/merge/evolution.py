@@ -31,6 +31,11 @@ class ColumnSource:
     column: int | None
     convert: Convert
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the target has the values of the file's column as they are."""
+        return self.convert is _unchanged
+
 
 def evolve(types: Sequence[Any], row: int, target_types: Sequence[Any], target_row: int) -> tuple[ColumnSource, ...]:
     """Return the source in a file for each child of the target's row struct.

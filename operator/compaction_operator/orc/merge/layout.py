@@ -39,7 +39,8 @@ def _types(models: Sequence[Source], task: MergeTask) -> Sequence[Any]:
     if task.row_type is None:
         return _newest_of_all(models) if task.kind is EventKind.INSERT else models[-1].acid_types
     try:
-        return schema.acid_tree(parse_type(task.row_type))
+        # files with equal types share the tree: comparisons with theirs end at once
+        return schema.type_tree(schema.acid_tree(parse_type(task.row_type))).types
     except ValueError as error:
         raise OrcError(task.output, str(error)) from error
 

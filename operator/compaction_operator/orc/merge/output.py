@@ -28,13 +28,13 @@ from compaction_operator.orc.merge.source import (
     Stripe,
     reading,
 )
-from compaction_operator.orc.spec import Integers, RepeatedRowError, physical_type
+from compaction_operator.orc.spec import WORDS, Integers, RepeatedRowError, physical_type, without_words
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
 
 STRIPE_BYTES = 64 * 1024 * 1024
 """Bytes of input per output stripe, approximately; fewer if memory is short."""
 
-JOINED_MEMORY = 64 * 1024 * 1024
+JOINED_MEMORY = 32 * 1024 * 1024
 """Bytes of memory to rewrite stripes that are joined to one. A larger one would be no faster to read."""
 
 _OPEN_FILES = 200
@@ -160,6 +160,8 @@ def _rows_of(
 ) -> pa.Array:
     """Return one column of an output stripe: the values of all runs, in key order."""
     parts = [_taken(stripe.column(source), run) for run, stripe, source in zip(runs, opened, sources, strict=True)]
+    if not all(part.type == WORDS for part in parts):
+        parts = [without_words(part) for part in parts]
     values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     return values if order is None else values.take(pa.array(order))
 

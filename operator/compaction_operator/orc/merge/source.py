@@ -1,11 +1,10 @@
 """Opens and checks the input files of a compaction, and reads them stripe by stripe as ACID events."""
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -164,7 +163,7 @@ class Stripe:
         """The bounds of its keys; unknown bounds are the extreme ROW__IDs."""
         return self.low or LOWEST, self.high or HIGHEST
 
-    @property
+    @cached_property
     def memory(self) -> int:
         """The approximate memory in bytes to rewrite it: its keys, one column at a time, and the encoded result."""
         widest = self.source.widest(self.index)
@@ -209,51 +208,31 @@ class Stripe:
 
     @contextmanager
     def open(self) -> Iterator["OpenStripe"]:
-        """Open the stripe to read its columns."""
-        with reading(self.path), self._file() as file:
-            yield OpenStripe(self, StripeReader(file, self.source.tail, self.index), file)
-
-    @contextmanager
-    def _file(self) -> Iterator[BinaryIO]:
-        """Open the file; a small stripe is read into memory instead, as thousands may be open at once."""
-        with ExitStack() as stack:
-            file = stack.enter_context(self.source.tail.file.open())
-            if self.bytes > SMALL_BYTES:
-                yield file
-                return
-            start, length = self.source.tail.extent(self.index)
-            file.seek(start)
-            section = _Section(file.read(length), start)
-            stack.close()
-            yield section
-
-
-class _Section(io.BytesIO):
-    """A section of a file in memory, addressed by the file's offsets."""
-
-    def __init__(self, data: bytes, start: int) -> None:
-        super().__init__(data)
-        self._start = start
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Seek to an offset of the file."""
-        return super().seek(offset - self._start if whence == io.SEEK_SET else offset, whence)
+        """Open the stripe to read its columns. A small one is read at once, as thousands may be open together."""
+        tail, whole = self.source.tail, None
+        with reading(self.path), ExitStack() as stack:
+            file = stack.enter_context(tail.file.open())
+            if self.bytes <= SMALL_BYTES:
+                start, length = tail.extent(self.index)
+                file.seek(start)
+                whole = file.read(length)
+                stack.close()
+            yield OpenStripe(self, StripeReader(file, tail, self.index, whole=whole))
 
 
 @dataclass(frozen=True)
 class OpenStripe:
-    """An open stripe: the reader of its columns, and its file."""
+    """An open stripe, and the reader of its columns."""
 
     stripe: Stripe
     reader: StripeReader
-    file: BinaryIO
 
     def column(self, source: ColumnSource) -> pa.Array:
-        """Return a column of the table's row: the stripe's converted values, or nulls."""
+        """Return a column of the table's row: the stripe's values, text perhaps as `WORDS`, converted, or nulls."""
         if source.column is None:
             return source.convert(pa.nulls(self.stripe.rows))
         with reading(self.stripe.path):
-            return source.convert(self.reader.column(source.column))
+            return source.convert(self.reader.column(source.column, words=source.is_unchanged))
 
     def keys(self, *, operation: int) -> Keys:
         """Return the keys of the stripe's events.

@@ -14,6 +14,9 @@ TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
 """A timestamp as in a stripe whose writer was in UTC: seconds since 2015-01-01, and nanoseconds as encoded in the
 stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits encode their number)."""
 
+WORDS = pa.dictionary(pa.int64(), pa.large_binary())
+"""A column of strings as its stripe may hold it, instead of as large binaries: words, and their indices."""
+
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.BYTE: pa.int8(),
@@ -26,6 +29,11 @@ _PRIMITIVES = {
 }
 
 
+def without_words(values: pa.Array) -> pa.Array:
+    """Return `WORDS` as large binaries, and other values as they are."""
+    return values.dictionary_decode() if values.type == WORDS else values
+
+
 def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
     """Return the Arrow type that holds a column of an ORC type tree.
 
@@ -34,6 +42,8 @@ def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
     tagged alternative may be non-null. Raises KeyError for a kind outside the specification.
     """
     type_ = types[column]
+    if type_.kind in _PRIMITIVES:
+        return _PRIMITIVES[type_.kind]
     children = [physical_type(types, child) for child in type_.subtypes]
     numbered = [(str(position), child) for position, child in enumerate(children)]
     match Kind(type_.kind):
@@ -46,4 +56,4 @@ def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
         case Kind.UNION:
             return pa.struct([("tag", pa.int8()), *numbered])
         case kind:
-            return _PRIMITIVES[kind]
+            raise KeyError(kind)

@@ -35,9 +35,19 @@ class TypeTree:
         return column_names(self.types)
 
     @cached_property
-    def parents(self) -> dict[int, int]:
-        """The parent of each column but the root."""
-        return {child: parent for parent, type_ in enumerate(self.types) for child in type_.subtypes}
+    def ends(self) -> Sequence[int]:
+        """The first column id after each column and its descendants."""
+        return [subtree_end(self.types, column) for column in range(len(self.types))]
+
+    @cached_property
+    def structs_above(self) -> Sequence[Sequence[int] | None]:
+        """The ancestors of each column, the nearest first; None if one of them is not a struct."""
+        found: list[Sequence[int] | None] = [()] * len(self.types)
+        for column, type_ in enumerate(self.types):
+            above = found[column]
+            for child in type_.subtypes:
+                found[child] = None if above is None or type_.kind != Kind.STRUCT else (column, *above)
+        return found
 
 
 def type_tree(types: Sequence[Any]) -> TypeTree:
