@@ -22,6 +22,7 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 _NO_STRIPE_IS_SMALL: Patch = (engine, "COPY_ROWS", 0)
+_SOME_STRIPES_ARE_SMALL: Patch = (engine, "COPY_ROWS", 100)
 _NO_STRIPE_IS_COPIED: Patch = (engine, "can_copy", _always(False))
 
 PATHS: Mapping[str, tuple[Patch, ...]] = {
@@ -29,6 +30,7 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
     "python": ((kernels, "compiled", None),),
     "copied": (_NO_STRIPE_IS_SMALL,),
     "rewritten": (_NO_STRIPE_IS_COPIED,),
+    "mixed": (_SOME_STRIPES_ARE_SMALL,),
     "joined": ((engine, "COPY_BYTES", _HUGE), (engine, "COPY_ROWS", _HUGE)),
     "apart": (_NO_STRIPE_IS_SMALL, _NO_STRIPE_IS_COPIED, (output, "JOINED_MEMORY", 1)),
     "general": (
@@ -38,7 +40,7 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
         (statistics, "_small_decimals", _always(None)),
     ),
     "cut": (
-        _NO_STRIPE_IS_SMALL,
+        _SOME_STRIPES_ARE_SMALL,
         (buckets, "task_bytes", _always(2000)),
         (output, "STRIPE_BYTES", 2000),
         (deletes, "_MEMORY_PER_EVENT", 1 << 22),
@@ -50,6 +52,7 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
 - "python" does without the compiled kernels.
 - "copied" copies each stripe that may be copied, and joins none that may not overlap others.
 - "rewritten" copies no stripe.
+- "mixed" joins small stripes and copies large ones, and small ones among these.
 - "joined" joins all stripes that lie side by side, however large, up to the size of one in memory.
 - "apart" rewrites each stripe that overlaps no other as a stripe of its own.
 - "general" takes no short cut that only some numbers permit: runs of keys, keys as one number, short decimals.

@@ -101,7 +101,7 @@ def _of_decimals(statistics: Any, values: list[Any]) -> str | None:
     if found.HasField("sum"):
         return None if Decimal(found.sum) == _total(numbers) else "sum"
     # NB: a part of the file may have a sum that is too long, although that of all parts is not
-    return None if _digits(_total(map(abs, numbers))) > _MOST_DIGITS else "no sum"
+    return None if _digits(_total(number.copy_abs() for number in numbers)) > _MOST_DIGITS else "no sum"
 
 
 def _total(numbers: Iterable[Decimal]) -> Decimal:

@@ -4,8 +4,20 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from compaction_operator.orc.spec import Kind
-from tests.unit.orc.columns import BITS, LONG, PRIMITIVE_SHAPES, STRING, STRINGS, TIMESTAMPS, Shape, random_value
+import pyarrow as pa
+
+from compaction_operator.orc.spec import Kind, physical_type
+from tests.unit.orc.columns import (
+    BITS,
+    LONG,
+    PRIMITIVE_SHAPES,
+    STRING,
+    STRINGS,
+    TIMESTAMPS,
+    Shape,
+    random_value,
+    tree,
+)
 from tests.unit.orc.columns import decimal as physical_decimal
 from tests.unit.orc.columns import timestamp as physical_timestamp
 
@@ -42,8 +54,9 @@ def _column(shape: Shape, count: int, random: Random) -> list[Any]:
     if shape[0] in (Kind.INT, Kind.LONG, Kind.DATE) and random.random() < 0.2:
         first, step = random.randint(-1000, 1000), random.randint(-3, 3)
         return [first + step * number for number in range(count)]
-    pool = [_value(shape, random) for _ in range(random.choice([1, 3, 30, min(count, 1000)]) or 1)]
-    return [random.choice(pool) for _ in range(count)]
+    pool = [_value(shape, random) for _ in range(random.choice([1, 3, 30, min(count, 1000)]))]
+    held = pa.array(pool, physical_type(tree(shape), 1)).to_pylist()  # as a file can hold it: a float is shorter
+    return [random.choice(held) for _ in range(count)]
 
 
 def _value(shape: Shape, random: Random) -> Any:
