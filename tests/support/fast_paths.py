@@ -50,7 +50,7 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
 
 - "usual" is the engine as it is: all stripes of a small table are small, so they are joined.
 - "python" does without the compiled kernels.
-- "copied" copies each stripe that may be copied, and joins none that may not overlap others.
+- "copied" copies each stripe that may be copied, and joins only stripes that overlap.
 - "rewritten" copies no stripe.
 - "mixed" joins small stripes and copies large ones, and small ones among these.
 - "joined" joins all stripes that lie side by side, however large, up to the size of one in memory.
