@@ -1,7 +1,7 @@
 """Column statistics by the definition, value by value, for comparing with those of a file."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
 from functools import reduce
 from typing import Any
@@ -100,16 +100,17 @@ def _of_decimals(statistics: Any, values: list[Any]) -> str | None:
         return "bounds"
     if found.HasField("sum"):
         return None if Decimal(found.sum) == _total(numbers) else "sum"
-    # NB: a part of the file may have a sum that is too long, although that of all parts is not
-    return None if _digits(_total(number.copy_abs() for number in numbers)) > _MOST_DIGITS else "no sum"
+    return None if _longest_sum(numbers) > _MOST_DIGITS else "no sum"
+
+
+def _longest_sum(numbers: Sequence[Decimal]) -> int:
+    """Return how many digits the sum of some of the numbers may have: a part of the file may be without a sum."""
+    whole = len(str(int(_total(number.copy_abs() for number in numbers))))
+    return whole + max((-int(number.as_tuple().exponent) for number in numbers), default=0)
 
 
 def _total(numbers: Iterable[Decimal]) -> Decimal:
     return reduce(_EXACT.add, numbers, Decimal(0))
-
-
-def _digits(number: Decimal) -> int:
-    return len(f"{number.normalize(_EXACT):f}".replace(".", "").lstrip("0"))
 
 
 def _meaning(kind: Kind, value: Any) -> Any:
