@@ -21,7 +21,8 @@ def main() -> int:
         if outcome.problem:
             print(f"failed: {outcome.command()}\n{outcome.problem}", flush=True)
     for path, counts in did.items():
-        print(f"{path}: {counts['failed']} failed, {', '.join(f'{counts[what]} {what}' for what in counts)}")
+        said = [f"{counts[what]} {what}" for what in sorted({*counts} - {"failed"})]
+        print(f"{path}: {counts['failed']} failed, {', '.join(said)}")
     return 1 if any(counts["failed"] for counts in did.values()) else 0
 
 
