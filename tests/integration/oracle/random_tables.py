@@ -1,6 +1,6 @@
 """Random ACID tables against real Hive.
 
-`python -m tests.integration.oracle.random_tables --tables 500 --seed 1 [--hive 4]`.
+`python -m tests.integration.oracle.random_tables --tables 500 --seed 1 [--hive 4] [--path copied]`.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from compaction_operator.api.compaction import HIVE_TYPES
 from tests.integration.oracle.histories import RandomTable
 from tests.integration.oracle.hive import HiveOracle
 from tests.integration.oracle.laws import Broken, Case, Refused, check, check_deletion
+from tests.support.fast_paths import PATHS, forced
 
 PLACES = ("t", "t/p=a%3Ab c", "t/year=2024/p=__HIVE_DEFAULT_PARTITION__")
 """A table's directory, or a partition's."""
@@ -110,17 +111,20 @@ def main() -> int:
     parser.add_argument("--tables", type=int, default=100, help="how many for each version (default: 100)")
     parser.add_argument("--seed", type=int, default=1, help="the first table's seed (default: 1)")
     parser.add_argument("--hive", type=int, choices=(3, 4), help="one version only (default: both)")
+    parser.add_argument("--path", choices=PATHS, default="usual", help="how the engine is to work (default: usual)")
     parser.add_argument("--keep", type=Path, help="a folder for the tables that did not pass, as they are then")
     options = parser.parse_args()
     start = time.monotonic()
     verdicts: Counter[str] = Counter()
     for version in [options.hive] if options.hive else [3, 4]:
-        with HiveOracle(version) as hive:
+        with HiveOracle(version) as hive, forced(options.path):
             for outcome in run(hive, tables=options.tables, seed=options.seed, keep=options.keep):
                 verdicts[outcome.verdict] += 1
                 if outcome.verdict != "passed":
-                    print(f"{outcome.verdict}: {outcome.command()}\n  {outcome.reason}", flush=True)
-    print(f"{summary(verdicts)} in {time.monotonic() - start:.0f} s")
+                    print(
+                        f"{outcome.verdict}: {outcome.command()} --path {options.path}\n  {outcome.reason}", flush=True
+                    )
+    print(f"{options.path}: {summary(verdicts)} in {time.monotonic() - start:.0f} s")
     return 1 if verdicts["failed"] else 0
 
 

@@ -21,6 +21,10 @@ LARGEST_FRAME = (1 << 23) - 1
 
 _HEADER_BYTES = 3
 _LEVEL = 1
+"""NB: another process may write a few bytes more or less for the same plain bytes. isa-l hashes the third place of each
+buffer by an address of its stack (igzip_icf_body_h1_gr_bt.asm: `.write_first_byte` does not set `tmp2`), so it may miss
+a match there. It compares each match that it finds, so the plain bytes are always the same."""
+
 _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
 _INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # the type stub declares an instance, not a class
 
