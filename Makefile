@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-hudi bench-reading bench-storage demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-hudi bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench-reading: venv ## CPU time of Hive, Spark and pyarrow to read what the engi
 
 bench-storage: venv ## Listing PARTITIONS=10000 and compacting on HDFS and S3 against a local disk: bench/out/storage.json
 	@.venv/bin/python -m bench.storage --partitions $(or $(PARTITIONS),10000)
+
+bench-stripes: venv ## Which small stripes a compaction should join: what each rule makes of COMMITS=200: bench/out/stripes.json
+	@.venv/bin/python -m bench.stripes --commits $(or $(COMMITS),200)
 
 bench-controller: venv ## Jobs a minute and the controller's CPU with LENGTHS="100 1000 5000" that wait: bench/out/controller.json
 	@.venv/bin/python -m bench.controller --lengths $(or $(LENGTHS),100 1000 5000)

@@ -22,18 +22,28 @@ DELETED = 0.01
 def make_table(table: Path, *, deltas: int, rows: int) -> None:
     """Write so many deltas of so many rows each, and a delete delta behind them."""
     for write_id in range(1, deltas + 1):
-        raw = table.parent / "raw.orc"
-        _write_raw(raw, write_id=write_id, rows=rows)
-        delta = _directory(table, f"delta_{write_id:07d}_{write_id:07d}_0000")
-        inputs, output = (InputFile(str(raw)),), str(delta / "bucket_00000")
-        merge_bucket(
-            MergeTask(kind=EventKind.INSERT, bucket=0, inputs=inputs, write_ids=snapshot(write_id), output=output)
-        )
-        raw.unlink()
+        make_delta(table, write_id=write_id, row=_texts(write_id, rows))
     last = deltas + 1
     keys = [(1, number) for number in range(int(rows * DELETED))]
     deleted = _directory(table, f"delete_delta_{last:07d}_{last:07d}_0000")
     (deleted / "bucket_00000").write_bytes(delete_file(last, ROW_TYPE, keys))
+
+
+def make_delta(table: Path, *, write_id: int, row: pa.StructArray) -> Path:
+    """Write the delta of an insert of these rows; return its file."""
+    raw = table.parent / "raw.orc"
+    _write_raw(raw, write_id=write_id, row=row)
+    output = _directory(table, f"delta_{write_id:07d}_{write_id:07d}_0000") / "bucket_00000"
+    task = MergeTask(
+        kind=EventKind.INSERT,
+        bucket=0,
+        inputs=(InputFile(str(raw)),),
+        write_ids=snapshot(write_id),
+        output=str(output),
+    )
+    merge_bucket(task)
+    raw.unlink()
+    return output
 
 
 def snapshot(highest: int) -> str:
@@ -48,18 +58,22 @@ def _directory(table: Path, name: str) -> Path:
     return directory
 
 
-def _write_raw(path: Path, *, write_id: int, rows: int) -> None:
+def _texts(write_id: int, rows: int) -> pa.StructArray:
     generator = np.random.default_rng(write_id)
     letters = generator.integers(33, 127, size=rows * TEXT_BYTES, dtype=np.uint8).tobytes().decode("ascii")
     texts = [letters[start : start + TEXT_BYTES] for start in range(0, len(letters), TEXT_BYTES)]
-    ids = pa.array(np.arange(rows), pa.int64())
+    return pa.StructArray.from_arrays([pa.array(np.arange(rows), pa.int64()), pa.array(texts)], fields=list(ROW_TYPE))
+
+
+def _write_raw(path: Path, *, write_id: int, row: pa.StructArray) -> None:
+    rows = len(row)
     columns = {
         "operation": pa.array(np.zeros(rows), pa.int32()),
         "originalTransaction": pa.array(np.full(rows, write_id), pa.int64()),
         "bucket": pa.array(np.full(rows, BUCKET), pa.int32()),
-        "rowId": ids,
+        "rowId": pa.array(np.arange(rows), pa.int64()),
         "currentTransaction": pa.array(np.full(rows, write_id), pa.int64()),
-        "row": pa.StructArray.from_arrays([ids, pa.array(texts)], fields=list(ROW_TYPE)),
+        "row": row,
     }
     orc.write_table(pa.table(columns), str(path), compression="zlib")
     metadata = {"hive.acid.version": b"2", "hive.acid.stats": f"{rows},0,0".encode()}

@@ -193,6 +193,10 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
     return {
         "output_directories": [output.name for output in done.plan.outputs],
         "obsolete_directories": [entry.name for entry in done.plan.obsolete],
+        "bytes_ingested": totals.bytes_ingested,
+        "bytes_copied": totals.bytes_copied,
+        "bytes_rewritten": totals.bytes_rewritten,
+        "write_amplification": totals.write_amplification,
         "rows_in": totals.rows_in,
         "rows_out": totals.rows_out,
         "delete_events_in": totals.delete_events_in,
@@ -207,6 +211,7 @@ def _compact_text(done: Compacted) -> str:
     else:
         lines = [f"wrote     {output.name}" for output in done.plan.outputs]
         lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")
+        lines.append(f"bytes     {totals.bytes_copied} copied, {totals.bytes_rewritten} rewritten")
         lines.append(f"deletes   {totals.delete_events_in} in, {totals.delete_events_out} out")
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in done.plan.obsolete]
     return "\n".join(lines)

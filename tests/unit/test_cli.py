@@ -63,6 +63,13 @@ def arguments(location: Path, kind: str, write_ids: str) -> list[str]:
 
 THREE = f"default.table_txn_001:3:{NOTHING_OPEN}"
 SIX = f"default.try_it:6:{NOTHING_OPEN}"
+
+
+def size_of(directory: Path) -> int:
+    """The bytes of the files with rows."""
+    return sum(path.stat().st_size for path in directory.glob("bucket_*"))
+
+
 DELTAS = [f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3)]
 
 
@@ -85,6 +92,9 @@ def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path)
     assert major["output_directories"] == ["base_0000003"]
     assert sorted(major["obsolete_directories"]) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
     assert (major["rows_in"], major["rows_out"]) == (3, 3)
+    assert minor["bytes_copied"] + minor["bytes_rewritten"] == size_of(three_inserts / "delta_0000001_0000003")
+    assert minor["bytes_ingested"] == sum(size_of(three_inserts / name) for name in DELTAS)
+    assert (major["bytes_ingested"], major["write_amplification"]) == (0, None)
     again = json_of("compact", *arguments(three_inserts, "Minor", THREE))
     assert again["output_directories"] == []
 

@@ -187,6 +187,16 @@ def is_compacted(directory: Directory, parsed: AcidDirectory) -> bool:
         raise UnsupportedLayout(f"{directory.name}/{METADATA_ACID}: {error}: Hive's readers fail on it") from error
 
 
+def wrote_compaction(directory: Directory, parsed: AcidDirectory) -> bool:
+    """Whether a compaction seems to have written that directory: enough to count bytes, not to hide or delete any.
+
+    Hive 3 marks no delta of a minor compaction: it has a range of write ids and no statement. So has a delta of a
+    streaming writer with several transactions. Raises UnsupportedLayout as `is_compacted` does.
+    """
+    is_range = parsed.min_write_id < parsed.max_write_id and parsed.statement_id is None
+    return is_compacted(directory, parsed) or (is_range and not parsed.is_base)
+
+
 def _require_files(listing: Listing, read: Iterable[AcidDirectory | None]) -> None:
     """Refuse a base or compacted delta without files. No writer leaves one; it may be half of a copy or a deletion.
 

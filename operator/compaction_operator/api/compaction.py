@@ -1,5 +1,6 @@
 """`TableCompaction`: what to compact, how to compact it, and its state."""
 
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
@@ -174,22 +175,41 @@ class TableCompactionSpec(ReadModel):
 
 
 class Totals(ReadModel):
-    """Numbers of what was read and written, summed over the published partitions. Sizes are in bytes."""
+    """Numbers of what was read and written, summed over the published partitions. Sizes are in bytes.
+
+    - `bytes_ingested` is the part of `bytes_in` that no earlier compaction had written.
+    - `bytes_copied` and `bytes_rewritten` are the parts of `bytes_out`: stripes that were copied whole, and the rest.
+    """
 
     partitions: int = 0
     files_in: int = 0
     files_out: int = 0
     bytes_in: int = 0
+    bytes_ingested: int = 0
     bytes_out: int = 0
+    bytes_copied: int = 0
+    bytes_rewritten: int = 0
     rows_in: int = 0
     rows_out: int = 0
     delete_events_in: int = 0
     delete_events_out: int = 0
 
+    @property
+    def write_amplification(self) -> str | None:
+        """Bytes written, by writers and then by the compaction, for each byte that writers added since the last one.
+
+        It is a decimal number. None if the compaction read nothing new, or if its driver did not report this.
+        """
+        if not self.bytes_ingested:
+            return None
+        return f"{Decimal(self.bytes_ingested + self.bytes_out) / Decimal(self.bytes_ingested):.2f}"
+
     def __str__(self) -> str:
+        written = f"{self.bytes_out} bytes: {self.bytes_copied} copied, {self.bytes_rewritten} rewritten"
+        amplified = f", write amplification {self.write_amplification}" if self.bytes_ingested else ""
         return (
             f"{counted(self.partitions, 'partition')}: {counted(self.files_in, 'file')} ({self.bytes_in} bytes) became "
-            f"{self.files_out} ({self.bytes_out} bytes), rows {self.rows_in} -> {self.rows_out}, "
+            f"{self.files_out} ({written}){amplified}, rows {self.rows_in} -> {self.rows_out}, "
             f"delete events {self.delete_events_in} -> {self.delete_events_out}"
         )
 

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from compaction_operator.api.compaction import Totals
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.answers import OVERDUE, STILL_NEEDED
@@ -37,6 +38,8 @@ class Metrics:
         self.errors = counter("errors", "Failed calls to a warehouse's metastore or storage", "warehouse", "operation")
         self.directories_deleted = counter("directories_deleted", "Directories and original files deleted", "warehouse")
         self.bytes_deleted = counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
+        self.bytes_ingested = counter("bytes_ingested", "Bytes of writers that compactions read first", "warehouse")
+        self.bytes_written = counter("bytes_written", "Bytes that compactions published", "warehouse", "how")
         self.deletions_refused = counter("deletions_refused", "Recorded entries that a pass did not delete", "reason")
         self.attempts = counter("attempts", "Attempts of compactions that have ended", "outcome")
         self.store_unfit = Gauge(
@@ -101,6 +104,16 @@ class Metrics:
         condition = find_condition(after.status.conditions, SUCCEEDED)
         if before.attempt_running and not after.attempt_running and condition is not None:
             self.attempts.labels(condition.reason).inc()
+
+    def published(self, before: Compaction, after: Compaction) -> None:
+        """Count the bytes that a written status adds to the previous one's totals."""
+        old, new, warehouse = before.status.totals or Totals(), after.status.totals or Totals(), after.spec.warehouse
+        self.bytes_ingested.labels(warehouse).inc(max(0, new.bytes_ingested - old.bytes_ingested))
+        for how, more in (
+            ("Copied", new.bytes_copied - old.bytes_copied),
+            ("Rewritten", new.bytes_rewritten - old.bytes_rewritten),
+        ):
+            self.bytes_written.labels(warehouse, how).inc(max(0, more))
 
 
 class _Known(Collector):

@@ -6,7 +6,15 @@ import json
 import pytest
 
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.snapshot import NotEnoughHistory, Snapshot, UnsupportedLayout, obsolete_now, snapshot
+from compaction_operator.acid.names import parse_directory
+from compaction_operator.acid.snapshot import (
+    NotEnoughHistory,
+    Snapshot,
+    UnsupportedLayout,
+    obsolete_now,
+    snapshot,
+    wrote_compaction,
+)
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from tests.unit.acid.listings import FIXTURES, listing, recorded_listing, txns, with_files, write_ids
 
@@ -334,3 +342,25 @@ def test_what_an_aborted_compaction_wrote_is_obsolete() -> None:
     names = ("delta_0000001_0000001_0000", "base_0000001_v0000007", "base_0000001_v0000008", "base_0000009_v0000007")
     found = obsolete_now(listing(*names), write_ids(9), valid_txns=txns(9, open=(8,), aborted=(7,)), highest_write_id=3)
     assert found == {"base_0000001_v0000007": "written by aborted transaction 7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "compacted"),
+    [
+        ("delta_0000001_0000001_0000", False),
+        ("delta_0000001_0000001", False),
+        ("delete_delta_0000002_0000002_0000", False),
+        ("base_0000003", False),
+        ("base_0000003=truncated", False),
+        ("delta_0000001_0000003", True),
+        ("delete_delta_0000001_0000003", True),
+        ("delta_0000002_0000002_v0000007", True),
+        ("base_0000003_v0000007", True),
+        ("base_0000003*", True),
+    ],
+)
+def test_what_a_compaction_wrote_is_not_taken_for_a_writers(name: str, compacted: bool) -> None:
+    (directory,) = listing(name).directories
+    parsed = parse_directory(directory.name)
+    assert parsed is not None
+    assert wrote_compaction(directory, parsed) is compacted

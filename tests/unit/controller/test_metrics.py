@@ -8,7 +8,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.metrics import Metrics
-from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, entry_json, runs
+from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, condition, entry_json, runs
 
 
 def value(box: Sandbox, name: str, **labels: str) -> float | None:
@@ -92,6 +92,25 @@ async def test_a_preflight_that_was_not_answered_is_an_error() -> None:
         await box.start()
         counted = value(box, "errors_total", warehouse="lake", operation="preflight")
         assert counted == (box.work.calls.count("preflight") if counts else None)
+
+
+@runs
+async def test_bytes_that_were_published_are_counted_once() -> None:
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    (job,) = box.kube.jobs()
+    sizes = {"bytesIn": 90, "bytesIngested": 60, "bytesOut": 80, "bytesCopied": 50, "bytesRewritten": 30}
+    raw = cleanup_raw("nightly-1-0", entries=[entry_json(totals={"partitions": 1, **sizes})])
+    raw["spec"]["compaction"]["job"] = job
+    box.kube.apply(ResourceKind.CLEANUP, raw)
+    box.kube.end_job(job, ok=True)
+    await box.run()
+    await box.pass_time(60)
+    assert "(80 bytes: 50 copied, 30 rewritten), write amplification 2.33," in condition(box.compaction())["message"]
+    assert value(box, "bytes_ingested_total", warehouse="lake") == 60
+    assert value(box, "bytes_written_total", warehouse="lake", how="Copied") == 50
+    assert value(box, "bytes_written_total", warehouse="lake", how="Rewritten") == 30
 
 
 def test_they_are_served() -> None:

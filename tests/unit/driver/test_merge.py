@@ -15,12 +15,17 @@ from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask
-from compaction_operator.orc import stitch_parts
+from compaction_operator.orc import MergeResult, stitch_parts
 from compaction_operator.orc.file import read_tail
 from tests.unit.driver.tables import MAJOR, MINOR, events, merged, prepared, results
 
 TINY = 2048
 """The memory of a task that can read about one file of the fixtures."""
+
+
+def counts(result: MergeResult) -> MergeResult:
+    """What a result says of events; a cut may go through a stripe that is copied otherwise."""
+    return replace(result, output="", bytes_in=0, bytes_out=0, bytes_copied=0, copied={})
 
 
 @pytest.mark.parametrize("kind", [MINOR, MAJOR])
@@ -33,7 +38,7 @@ def test_a_bucket_that_is_cut_holds_what_it_would_without_a_cut(
     assert max(len(bucket.parts) for bucket in cut.buckets) > 1
     for one, other in zip(results(merged(whole)), results(merged(cut)), strict=True):
         assert events(one.output) == events(other.output)
-        assert replace(one, output="", bytes_in=0, bytes_out=0) == replace(other, output="", bytes_in=0, bytes_out=0)
+        assert counts(one) == counts(other)
         stats = [read_tail(result.output).user_metadata["hive.acid.stats"] for result in (one, other)]
         assert stats[0] == stats[1]
 

@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from compaction_operator.orc import kernels
+from compaction_operator.orc.merge import engine
 
 
 @pytest.fixture(scope="module", params=["kernels", "references"])
@@ -14,3 +15,9 @@ def both_means(request: pytest.FixtureRequest) -> Iterator[None]:
     assert kernels.compiled, "the kernels are not built: make venv"
     with patch.object(kernels, "compiled", kernels.compiled if request.param == "kernels" else None):
         yield
+
+
+@pytest.fixture
+def rewriting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stripe is copied: a copy would say nothing of how columns are read and written."""
+    monkeypatch.setattr(engine, "joined", lambda sizes: [True] * len(sizes))

@@ -219,6 +219,7 @@ def test_of_plain_and_compressed_inputs_the_codec_is_that_of_the_compressed(tmp_
     assert read_tail(str(tmp_path / "out")).compression is Compression.SNAPPY
 
 
+@pytest.mark.usefixtures("rewriting")
 @pytest.mark.parametrize(
     "name", ["nest", "ts_utc", "ts_local", "ts_neg", "ts_zero", "ts_far", "ts_old", "mapnull", "union"]
 )
@@ -231,6 +232,7 @@ def test_every_type_and_null_of_a_file_by_hives_writer_is_kept(tmp_path: Path, n
     assert same(read_tail(str(source)).types, 0, read_tail(str(tmp_path / "out")).types, 0)
 
 
+@pytest.mark.usefixtures("rewriting")
 def test_char_and_varchar_stay_themselves_in_the_type_tree(tmp_path: Path):
     merge_bucket(insert_task(tmp_path / "out", [InputFile(str(DATA / "nest.orc"))]))
     char, varchar = read_tail(str(tmp_path / "out")).types[7:9]

@@ -10,6 +10,7 @@ from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.spec.schema import same
 from tests.unit.orc.build import Partition, delete_task, insert_task, partitions, read_events, read_table, text_of
 
+pytestmark = pytest.mark.usefixtures("rewriting")
 EVERY_PARTITION = pytest.mark.parametrize("partition", partitions(), ids=str)
 COMPACTED_MINOR = pytest.mark.parametrize(
     "partition", [partition for partition in partitions() if partition.has_minor()], ids=str

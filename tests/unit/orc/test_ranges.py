@@ -146,20 +146,36 @@ def test_small_stripes_become_one(tmp_path: Path):
     [
         ([5, 1, 5], [5, 1, 5]),
         ([1, 5, 1], [1, 5, 1]),
-        ([5, 1, 1, 5], [5, 2, 5]),
-        ([1, 1, 5], [2, 5]),
+        ([5, 1, 1, 1, 5], [5, 1, 1, 1, 5]),
+        ([5, 1, 1, 1, 1, 5], [5, -4, 5]),
+        ([1, 1, 1, 1, 5], [-4, 5]),
+        ([4, 1, 1, 1, 1], [4, -4]),
     ],
 )
-def test_small_stripes_with_large_neighbours_only_are_copied(
+def test_only_runs_of_small_stripes_are_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], stripes: list[int]
 ):
-    """They would be rewritten alone, to no use."""
+    """Here a stripe of five rows is large; a negative number stands for a stripe that was joined."""
     files = [compacted(tmp_path / f"{n}", [insert(n, row) for row in range(rows[n])]) for n in range(len(rows))]
     monkeypatch.setattr(engine, "COPY_ROWS", 5)
     result = run(insert_task(tmp_path / "out", files))
-    copied = [stripe for stripe, number in enumerate(stripes) if number != 2]
-    assert read_tail(str(tmp_path / "out")).stripe_rows == stripes
-    assert list(result.copied) == copied
+    assert read_tail(str(tmp_path / "out")).stripe_rows == [abs(number) for number in stripes]
+    assert list(result.copied) == [place for place, number in enumerate(stripes) if number > 0]
+
+
+def test_a_small_stripe_without_neighbours_is_copied(tmp_path: Path):
+    result = run(insert_task(tmp_path / "out", [compacted(tmp_path / "a", [insert(1, 0)])]))
+    assert list(result.copied) == [0]
+
+
+def test_a_joined_stripe_that_fills_the_memory_is_not_rewritten_again(tmp_path: Path):
+    """It has few bytes and rows, but together with another one it would be cut at the same place."""
+    rows = [compacted(tmp_path / f"{n}", [insert(n, row, "x" * 100) for row in range(100)]) for n in range(20)]
+    run(insert_task(tmp_path / "once", rows, memory=150_000))
+    stripes = read_tail(str(tmp_path / "once")).stripe_rows
+    again = run(insert_task(tmp_path / "again", [InputFile(str(tmp_path / "once"))], memory=150_000))
+    assert len(stripes) > 1
+    assert list(again.copied) == list(range(len(stripes)))
 
 
 def test_little_memory_makes_more_stripes_of_the_same_rows(tmp_path: Path):

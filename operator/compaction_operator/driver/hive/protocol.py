@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self, TypeVar
 
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, Upload
@@ -61,7 +61,8 @@ class Staged(Prepared):
     @classmethod
     def of(cls, prepared: Prepared, totals: Totals | None = None, uploads: tuple[Upload, ...] = ()) -> Self:
         """Return what was prepared, with the totals and uploads of its outputs if it has any."""
-        return cls(prepared.target, prepared.plan, prepared.buckets, prepared.inputs, totals or Totals(), uploads)
+        known = {one.name: getattr(prepared, one.name) for one in fields(Prepared)}
+        return cls(**known, totals=totals or Totals(), uploads=uploads)
 
     @property
     def matters(self) -> bool:

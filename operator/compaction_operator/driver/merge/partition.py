@@ -15,6 +15,7 @@ from compaction_operator.acid.names import (
     AcidDirectory,
 )
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
+from compaction_operator.acid.snapshot import wrote_compaction
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import Upload
 from compaction_operator.api.compaction import CompactionType, Totals
@@ -84,13 +85,15 @@ class OpenTarget(Target):
 class Prepared:
     """A listed and planned partition, with the work for all buckets of its output directories.
 
-    `inputs` has the size in bytes of each file that is read, by path.
+    `inputs` has the size in bytes of each file that is read, by path. `bytes_ingested` is the size of those that no
+    earlier compaction wrote.
     """
 
     target: OpenTarget
     plan: CompactionPlan
     buckets: tuple[BucketWork, ...] = ()
     inputs: Mapping[str, int] = field(default_factory=dict)
+    bytes_ingested: int = 0
 
     def work(self) -> Iterator[SizedTask]:
         """Yield the work of all buckets."""
@@ -172,7 +175,17 @@ def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, re
     sketches |= by_path(large - sketches.keys(), orc.sketch)
     work = tuple(bucket_work(bucket, cutting, sketches=sketches) for bucket in found)
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
-    return Prepared(target, plan, work, inputs)
+    compacted = _compacted(plan, listing, location=target.location)
+    ingested = sum(size for path, size in inputs.items() if path.rpartition("/")[0] not in compacted)
+    return Prepared(target, plan, work, inputs, ingested)
+
+
+def _compacted(plan: CompactionPlan, listing: Listing, *, location: str) -> set[str]:
+    """Return the local paths of the inputs' directories that an earlier compaction wrote."""
+    found = ((one, listing.directory(one.name)) for one in plan.directories)
+    return {
+        join(normal(location), one.name) for one, directory in found if directory and wrote_compaction(directory, one)
+    }
 
 
 def found_in(seen: Listed) -> Listing:
@@ -235,12 +248,16 @@ def totals_of(merged: Merged) -> Totals:
     inserts = [found.result for found in merged.buckets if found.kind is EventKind.INSERT]
     deletes = [found.result for found in merged.buckets if found.kind is EventKind.DELETE]
     written = [found.result for found in merged.published]
+    bytes_out, copied = sum(result.bytes_out for result in written), sum(result.bytes_copied for result in written)
     return Totals(
         partitions=1,
         files_in=len(merged.prepared.inputs),
         files_out=len(written),
         bytes_in=merged.prepared.bytes_in,
-        bytes_out=sum(result.bytes_out for result in written),
+        bytes_ingested=merged.prepared.bytes_ingested,
+        bytes_out=bytes_out,
+        bytes_copied=copied,
+        bytes_rewritten=bytes_out - copied,
         rows_in=sum(result.rows_in for result in inserts),
         rows_out=sum(result.rows_out for result in inserts),
         delete_events_in=(deletes[0].delete_events_in if deletes else sum(one.delete_events_in for one in inserts)),

@@ -20,13 +20,14 @@ from compaction_operator.orc.merge.events import (
 )
 from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
-from compaction_operator.orc.merge.output import DeleteFile, InsertFile, Run
+from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, Run
+from compaction_operator.orc.merge.small_stripes import joined
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
 from compaction_operator.orc.spec import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
-"""Stripes of at least this many bytes or rows are copied if possible; smaller ones that lie side by side are merged."""
+"""Stripes of at least this many bytes or rows are large: copied if possible. Runs of smaller ones may be joined."""
 
 Window = tuple[KeyRange, Keys]
 """A key range and its delete events."""
@@ -72,9 +73,9 @@ class _Merge:
                 self._events += len(window[1])
                 touched = [stripe for stripe in stripes if stripe.touches(window[0])]
                 groups = list(_overlapping(touched))
-                for group, may_join in checked(zip(groups, _joinable(groups), strict=True), check):
-                    if may_join or not self._copied(group[0], window, file):
-                        self._merge(group, window, file)
+                for group, join in checked(zip(groups, self._joined(groups), strict=True), check):
+                    if join or not self._copied(group[0], window, file):
+                        self._merge(group, window, file, join=join)
             size = file.finish()
         return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
 
@@ -93,6 +94,11 @@ class _Merge:
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
         )
+
+    def _joined(self, groups: Sequence[Sequence[Stripe]]) -> list[bool]:
+        """Return, for each group, whether its stripes become one: they overlap, or are in a run of small ones."""
+        small = joined([sum(_size(stripe, self._task.memory) for stripe in group) for group in groups])
+        return [len(group) > 1 or one for group, one in zip(groups, small, strict=True)]
 
     def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
         """Copy a stripe if its statistics and the key index prove that no row goes; return whether it was copied."""
@@ -114,10 +120,10 @@ class _Merge:
         self._rows_in.update(counts)
         self._bytes_in += stripe.bytes * rows // stripe.rows
 
-    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile) -> None:
+    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile, *, join: bool) -> None:
         runs = [run for stripe in checked(group, self._check) if len((run := self._run(stripe, window)).rows)]
         whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
-        if whole and not _is_small(group[0]) and self._may_copy(group[0], window[0]):
+        if whole and not join and self._may_copy(group[0], window[0]):
             file.copy(group[0], counted(runs[0].keys.write_id))
         elif runs:
             file.add(runs)
@@ -151,21 +157,15 @@ def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
         yield group
 
 
-def _is_small(stripe: Stripe) -> bool:
-    return stripe.bytes < COPY_BYTES and stripe.rows < COPY_ROWS
+def _size(stripe: Stripe, memory: int) -> float:
+    """Return the size of a stripe as a part of one that is large enough, which has 1.
 
-
-def _joinable(groups: Sequence[Sequence[Stripe]]) -> list[bool]:
-    """Return, for each group, whether its stripes may become one: they overlap, or are small and side by side.
-
-    A small stripe that has none but large neighbours would be rewritten alone, to no use.
+    What takes half of the memory for a joined stripe is large as well: with another one it would be full.
     """
-    small = [all(_is_small(stripe) for stripe in group) for group in groups]
-    neighbours = [small[max(0, place - 1) : place] + small[place + 1 : place + 2] for place in range(len(groups))]
-    return [
-        len(group) > 1 or (one and (any(others) or not others))
-        for group, one, others in zip(groups, small, neighbours, strict=True)
-    ]
+    if stripe.bytes >= COPY_BYTES or stripe.rows >= COPY_ROWS:
+        return 1
+    half = min(memory, JOINED_MEMORY) / 2
+    return max(stripe.bytes / COPY_BYTES, stripe.rows / COPY_ROWS, stripe.memory / half)
 
 
 def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> MergeResult:
