@@ -60,6 +60,15 @@ def test_negative_row_ids_and_write_ids_beyond_32_bits_sort_as_numbers(tmp_path:
     ]
 
 
+@pytest.mark.parametrize(("columns", "size"), [(0, 262144), (40, 131072), (300, 65536)])
+def test_compression_frames_are_smaller_the_more_columns_a_table_has(tmp_path: Path, columns: int, size: int):
+    """Hive's reader allocates one for each stream. But a copied stripe's must fit: 64 kB here."""
+    file = write_acid(tmp_path / "a", [insert(1, 0)], compression_block_size=65536)
+    more = "".join(f",c{number}:int" for number in range(columns))
+    merge_bucket(insert_task(tmp_path / "out", [file], row_type=f"struct<id:int,s:string{more}>"))
+    assert read_tail(str(tmp_path / "out")).block_size == size
+
+
 def test_rows_of_open_and_aborted_write_ids_are_left_out_and_not_counted(tmp_path: Path):
     file = write_acid(tmp_path / "a", [insert(1, 0), insert(2, 0), insert(3, 0), insert(4, 0), insert(5, 0)])
     result = merge_bucket(insert_task(tmp_path / "out", [file], write_ids="db.t:4:3:3:2"))

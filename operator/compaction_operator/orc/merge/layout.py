@@ -6,8 +6,12 @@ from typing import Any
 from compaction_operator.orc.encoding import DEFAULT_BLOCK_SIZE, LARGEST_FRAME, bloom_columns, fpp_of
 from compaction_operator.orc.file import StripeLayout, stripe_footer
 from compaction_operator.orc.merge.events import Check, EventKind, InputFile, MergeTask, checked, unchecked
+from compaction_operator.orc.merge.output import STRIPE_BYTES
 from compaction_operator.orc.merge.source import Source, open_source, reading
 from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
+
+_BLOCK_SIZES = [1 << power for power in range(12, 18)]
+"""The sizes of frames below the default, in bytes: 4 to 128 kB."""
 
 
 def common_layout(sources: Sequence[Source], task: MergeTask, *, check: Check = unchecked) -> StripeLayout:
@@ -29,10 +33,19 @@ def common_layout(sources: Sequence[Source], task: MergeTask, *, check: Check = 
     return StripeLayout(
         types=types,
         compression=newest.compression,
-        block_size=min(LARGEST_FRAME, max(DEFAULT_BLOCK_SIZE, *(model.tail.block_size for model in models))),
+        block_size=min(LARGEST_FRAME, max(_usual_block_size(types), *(model.tail.block_size for model in models))),
         calendar=models[0].tail.footer.calendar,
         bloom_filters=_bloom_filters(models, types, check) if task.kind is EventKind.INSERT else {},
     )
+
+
+def _usual_block_size(types: Sequence[Any]) -> int:
+    """Return the plain size of a compression frame as Java's writer chooses it (WriterImpl.getEstimatedBufferSize).
+
+    The more columns, the smaller: Java's reader allocates a frame for each stream of each stripe.
+    """
+    share = STRIPE_BYTES // (20 * len(types))
+    return next((size for size in _BLOCK_SIZES if size >= share), DEFAULT_BLOCK_SIZE)
 
 
 def _types(models: Sequence[Source], task: MergeTask) -> Sequence[Any]:
