@@ -244,10 +244,12 @@ class BackOff(Why):
     """Why no attempt starts before `nextAttemptTime`.
 
     `waits` is how many times in a row an obstacle was found before an attempt: others work on the table, or the
-    metastore or the storage did not answer.
+    metastore or the storage did not answer. `kept_out` means that the metastore's queue blocked it before these did not
+    answer.
     """
 
     waits: int = 0
+    kept_out: bool = False
 
 
 class TableCompactionStatus(ReadModel):

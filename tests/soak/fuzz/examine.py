@@ -172,7 +172,7 @@ def _check(case: Case, path: Path, output: Path, events: list[Event]) -> None:
     write_ids = ValidWriteIdList.parse(WRITE_IDS)
     rows, deletes = _roles(case, path)
     if rows:
-        expected = expected_rows(rows, deletes, write_ids)
+        expected = expected_rows(rows, deletes, write_ids, copied_to=output if case.copied else None)
         compare(expected, events, values=have_one_row_type(rows, output), copied=case.copied)
     elif deletes:
         compare(expected_deletes(deletes, write_ids, bucket=0), events, values=True, copied=False)

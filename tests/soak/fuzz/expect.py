@@ -1,6 +1,7 @@
 """What a compaction of a damaged file must keep, by a plain reading of all that is in it: no statistics, no index."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc import OrcError
-from compaction_operator.orc.file import StripeReader, read_tail
+from compaction_operator.orc.file import StripeReader, Tail, read_tail
 from compaction_operator.orc.merge.source import DELETE, INSERT
 from compaction_operator.orc.spec.schema import ROW_ID, is_acid, same
 from tests.unit.orc.build import BUCKET_0
@@ -30,9 +31,13 @@ class Event:
     values: tuple[str, ...]
 
 
-def read_events(path: Path) -> list[Event]:
-    """The events of a file; rows of a file that is not an ACID one are numbered through."""
+def read_events(path: Path, *, like: Path | None = None) -> list[Event]:
+    """The events of a file; rows of a file that is not an ACID one are numbered through.
+
+    With `like` its frames may be as large as that file's: a copy of its stripes can be read so.
+    """
     tail, first = read_tail(str(path)), 0
+    tail = tail if like is None else _with_frames(tail, read_tail(str(like)).block_size)
     events: list[Event] = []
     row = ROW_ID if is_acid(tail.types) else 0
     with path.open("rb") as file:
@@ -42,6 +47,13 @@ def read_events(path: Path) -> list[Event]:
                 events += _events_of(reader, tail.types[row].subtypes, first=None if row else first)
             first += rows
     return events
+
+
+def _with_frames(tail: Tail, size: int) -> Tail:
+    """The tail with the largest frame of that size, or of its own."""
+    postscript = deepcopy(tail.postscript)
+    postscript.compression_block_size = max(size, tail.block_size)
+    return replace(tail, postscript=postscript)
 
 
 def _events_of(reader: StripeReader, columns: Sequence[int], *, first: int | None) -> Iterator[Event]:
@@ -75,16 +87,22 @@ def expected_deletes(path: Path, write_ids: ValidWriteIdList, *, bucket: int) ->
     return sorted(event for event in valid if bucket_of_property(event.key[1]) == bucket)
 
 
-def expected_rows(inserts: Path, deletes: Path | None, write_ids: ValidWriteIdList) -> list[Event]:
-    """What a compaction of rows, and perhaps delete events, writes."""
+def expected_rows(
+    inserts: Path, deletes: Path | None, write_ids: ValidWriteIdList, *, copied_to: Path | None = None
+) -> list[Event]:
+    """What a compaction of rows, and perhaps delete events, writes.
+
+    A stripe that is `copied_to` a file is read by that file's postscript from then on. If its own states frames that
+    are too small, no reader could read it before; its copy has all rows that were written.
+    """
     deleted = _of_operation(deletes, DELETE) if deletes else []
     gone = {event.key for event in deleted if write_ids.is_valid(-event.newest_first)}
-    rows = _of_operation(inserts, INSERT)
+    rows = _of_operation(inserts, INSERT, like=copied_to)
     return sorted(event for event in rows if write_ids.is_valid(-event.newest_first) and event.key not in gone)
 
 
-def _of_operation(path: Path, operation: int) -> list[Event]:
-    events = read_events(path)
+def _of_operation(path: Path, operation: int, *, like: Path | None = None) -> list[Event]:
+    events = read_events(path, like=like)
     if other := [event for event in events if event.operation != operation]:
         raise Wrong(f"compacted, though there is an event of another kind: {other[0]}")
     return events

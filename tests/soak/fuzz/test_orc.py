@@ -1,6 +1,7 @@
 """Damaged ORC files, read and compacted: a small share of what `python -m tests.soak.fuzz` tries."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.soak.fuzz.both import examine_both
 from tests.soak.fuzz.cases import make_case, sound_case
 from tests.soak.fuzz.examine import End, examine
+from tests.soak.fuzz.parts import close, ended, stripe_section, take_apart
 from tests.soak.fuzz.seeds import Seed, make_seeds
 from tests.soak.fuzz.worker import Worker
 
@@ -60,3 +62,18 @@ def test_a_file_that_is_not_damaged_is_compacted_right(both: Worker, seeds: list
     sound = [sound_case(Random(number), seed) for number, seed in enumerate(seeds)]
     refused = {case.seed.name: verdict.text for case in sound if (verdict := both.examine(case)).end is not End.RIGHT}
     assert [name for name in refused if "update.orc" not in name] == []
+
+
+@pytest.mark.parametrize(("copied", "end"), [(True, End.RIGHT), (False, End.REFUSED)])
+def test_frames_larger_than_the_postscript_states_can_be_copied_but_not_read(
+    both: Worker, seeds: list[Seed], copied: bool, end: End
+):
+    """No reader can read them; the copy states the size that they have, and has all rows."""
+    seed = next(seed for seed in seeds if seed.path.name == "union.orc")
+    parts = take_apart(seed.path)
+    parts.postscript.compression_block_size = 4
+    stripes = stripe_section(parts)
+    content = ended(close(parts, stripes, parts.framed(parts.metadata.SerializeToString())), parts.postscript)
+    case = replace(sound_case(Random(0), seed), content=content, with_twin=False, copied=copied, cut=None)
+    verdict = both.examine(case)
+    assert verdict.end is end, verdict.text

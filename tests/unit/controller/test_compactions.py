@@ -672,6 +672,23 @@ def test_an_attempt_that_starts_forgets_why_it_waited() -> None:
     assert not compaction(status=started.to_json()).kept_out
 
 
+def test_what_the_queue_kept_out_stays_so_while_the_metastore_does_not_answer() -> None:
+    """Else a Job would start only to be kept out again, after each outage."""
+    held = {**step({}, CompactionObservation(verdict=QUEUED)).status.to_json(), "attempt": 1}
+    for minute in (1, 5):
+        lost = CompactionObservation(verdict=Preflight(Reason.METASTORE_UNAVAILABLE, "refused"))
+        held = step(held, lost, now=NOON + timedelta(minutes=minute)).status.to_json()
+    mine = compaction(status=held)
+    assert (mine.kept_out, mine.preflight_failed) == (True, True)
+    started = step(held, CompactionObservation(verdict=OK), now=NOON + timedelta(minutes=9)).status
+    assert not compaction(status=started.to_json()).kept_out
+
+
+def test_what_met_only_an_outage_was_not_kept_out() -> None:
+    lost = CompactionObservation(verdict=Preflight(Reason.METASTORE_UNAVAILABLE, "refused"))
+    assert not compaction(status={**step({}, lost).status.to_json(), "attempt": 1}).kept_out
+
+
 BY_ITSELF, MARKED = (
     Preflight(automatic=Automatic(found)) for found in (AutoCompaction.ON, AutoCompaction.OFF_BY_TABLE)
 )

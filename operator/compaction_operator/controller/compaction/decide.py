@@ -201,7 +201,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         NB: without the pause in the status, each event of the compaction would bring another preflight.
         """
         waits = (self.status.back_off.waits if self.status.back_off else 0) + 1
-        return self._hold_off(obstacle, backed_off(pause, waits, cap=WAIT_PAUSE_CAP), waits=waits)
+        pause, kept_out = backed_off(pause, waits, cap=WAIT_PAUSE_CAP), self._compaction.kept_out
+        return self._hold_off(obstacle, pause, waits=waits, kept_out=kept_out)
 
     def _note_location(self, verdict: Preflight) -> CompactionDecision:
         """Record the table's location before anything starts: others may use another name of the same table."""
@@ -413,11 +414,13 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         pause = backed_off(self._spec.retry.backoff, failed, cap=BACKOFF_CAP)
         return self._hold_off(DriverResult(reason=failure.reason, message=text), pause)
 
-    def _hold_off(self, why: DriverResult, pause: float, *, waits: int = 0) -> CompactionDecision:
+    def _hold_off(
+        self, why: DriverResult, pause: float, *, waits: int = 0, kept_out: bool = False
+    ) -> CompactionDecision:
         """Start nothing for `pause` seconds, and record why."""
         self.update(
             next_attempt_time=rfc3339(self.now + timedelta(seconds=pause)),
-            back_off=BackOff(reason=why.reason, message=why.message, waits=waits),
+            back_off=BackOff(reason=why.reason, message=why.message, waits=waits, kept_out=kept_out),
             ending=None,
             pod_trouble=None,
         )

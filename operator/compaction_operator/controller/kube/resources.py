@@ -157,7 +157,8 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
     def kept_out(self) -> bool:
         """Whether an attempt was made, and entries in the metastore's compaction queue have blocked it since then."""
         held = self.status.back_off
-        return self.status.attempt > 0 and held is not None and held.reason == Reason.IN_COMPACTION_QUEUE
+        blocked = held is not None and (held.kept_out or held.reason == Reason.IN_COMPACTION_QUEUE)
+        return self.status.attempt > 0 and blocked
 
 
 class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
