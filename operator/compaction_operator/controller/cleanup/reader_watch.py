@@ -5,7 +5,6 @@ NB: a look counts only for cleanups that waited before it began. An answer from 
 the baseline has, and would report it as released.
 """
 
-import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,8 +16,8 @@ from compaction_operator.api.compaction import Readers
 from compaction_operator.cleanup.readers import ReaderSnapshot, blockers, distrust
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Key, TableKey
+from compaction_operator.controller.kube.schedule import Schedule
 
-NEVER = float("inf")
 ERROR_PAUSE_CAP = 10.0
 """Maximum seconds between two looks while the metastore fails (or the interval, if that is longer)."""
 
@@ -60,7 +59,6 @@ class _Table:
 
     waiting: dict[Key, _Waiting]
     started: float | None = None
-    due: float = NEVER
     busy: bool = False
     failures: int = 0
 
@@ -70,8 +68,7 @@ class ReaderWatch:
 
     def __init__(self) -> None:
         self._tables: dict[TableKey, _Table] = {}
-        self._order: list[tuple[float, int, TableKey]] = []
-        self._entries = 0
+        self._order: Schedule[TableKey] = Schedule()
         self._table_of: dict[Key, TableKey] = {}
 
     def watch(
@@ -83,7 +80,8 @@ class ReaderWatch:
         if known is not None and known.interval == interval:
             return
         due = now if found.started is None else max(now, _next(interval, 0, found.started))
-        self._schedule(table, min(found.due, due))
+        if not found.busy:
+            self._order.put_if_lower(table, due)
         found.waiting[key] = _Waiting(baseline, readers, interval, since=now, due=due)
         self._table_of[key] = table
 
@@ -102,8 +100,9 @@ class ReaderWatch:
     def start_due(self, now: float) -> dict[str, list[TableKey]]:
         """Return the tables to look at now, by warehouse; each is busy until its `finish`."""
         due: defaultdict[str, list[TableKey]] = defaultdict(list)
-        while (first := self.next_due()) is not None and first <= now:
-            _, _, key = heapq.heappop(self._order)
+        while (first := self._order.first()) is not None and first[0] <= now:
+            key = first[1]
+            self._order.discard(key)
             table = self._tables[key]
             table.busy, table.started = True, now
             due[key.warehouse].append(key)
@@ -115,13 +114,7 @@ class ReaderWatch:
 
     def next_due(self) -> float | None:
         """Return the time of the next look, None if no cleanup waits."""
-        while self._order:
-            due, _, key = self._order[0]
-            table = self._tables.get(key)
-            if table is not None and not table.busy and table.due == due:
-                return due
-            heapq.heappop(self._order)
-        return None
+        return self._order.lowest()
 
     def _finish(self, key: TableKey, answer: ReaderSnapshot | Trouble, now: datetime) -> list[Key]:
         table = self._tables[key]
@@ -136,16 +129,13 @@ class ReaderWatch:
     def _plan(self, key: TableKey) -> None:
         """Schedule a table's next look. Drop a table without waiting cleanups once its look is over."""
         table = self._tables[key]
-        self._schedule(key, min((waiting.due for waiting in table.waiting.values()), default=NEVER))
-        if not table.waiting and not table.busy:
+        if table.busy:
+            return
+        if table.waiting:
+            self._order.put(key, min(waiting.due for waiting in table.waiting.values()))
+        else:
+            self._order.discard(key)
             del self._tables[key]
-
-    def _schedule(self, key: TableKey, due: float) -> None:
-        """Set the time of a table's next look. NB: the earlier entry stays and is skipped once it comes first."""
-        self._tables[key].due = due
-        if due < NEVER:
-            self._entries += 1
-            heapq.heappush(self._order, (due, self._entries, key))
 
 
 def _update(waiting: _Waiting, answer: ReaderSnapshot | Trouble, failures: int, started: float, now: datetime) -> bool:
@@ -172,5 +162,5 @@ def _next(interval: float, failures: int, started: float) -> float:
     Ticks of one interval coincide, whenever each cleanup began to wait, so one look serves many tables.
     """
     if not failures:
-        return max(math.floor((started + interval) / interval) * interval, math.nextafter(started, NEVER))
+        return max(math.floor((started + interval) / interval) * interval, math.nextafter(started, math.inf))
     return started + max(interval, min(ERROR_PAUSE_CAP, interval * 2.0 ** min(failures, 32)))

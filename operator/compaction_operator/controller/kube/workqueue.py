@@ -3,9 +3,10 @@
 Time is an argument.
 """
 
-import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from compaction_operator.controller.kube.schedule import Schedule
 
 K = TypeVar("K", bound=Hashable)
 
@@ -18,45 +19,33 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, rank: Callable[[K], float] = lambda _: 0.0) -> None:
         self._rank = rank
-        self._ready: dict[K, tuple[float, int]] = {}
-        self._order: list[tuple[float, int, K]] = []
+        self._ready: Schedule[K] = Schedule()
         self._busy: set[K] = set()
         self._again: set[K] = set()
-        self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []
-        self._entries = 0
+        self._due: Schedule[K] = Schedule()
 
     def add(self, key: K) -> None:
         """Request a reconcile of the key as soon as possible."""
         if key in self._busy:
             self._again.add(key)
-            return
-        rank, known = self._rank(key), self._ready.get(key)
-        if known is None or rank < known[0]:
-            self._entries += 1
-            self._ready[key] = (rank, self._entries)
-            heapq.heappush(self._order, (rank, self._entries, key))
+        else:
+            self._ready.put_if_lower(key, self._rank(key))
 
     def add_at(self, key: K, due: float) -> None:
         """Request a reconcile of the key at that time; the earliest of several requests counts."""
-        if due >= self._due.get(key, float("inf")):
-            return
-        self._due[key] = due
-        self._entries += 1
-        heapq.heappush(self._heap, (due, self._entries, key))
+        self._due.put_if_lower(key, due)
 
     def pop(self, now: float, *, below: float = float("inf")) -> K | None:
         """Return the next ready key with a rank below that, or None; the caller must call `done` for it."""
-        while (due := self.next_due()) is not None and due <= now:
-            _, _, late = heapq.heappop(self._heap)
-            del self._due[late]
-            self.add(late)
-        while self._order:
-            rank, entry, key = self._order[0]
-            if self._ready.get(key) == (rank, entry):
-                return self._take(key) if rank < below else None
-            heapq.heappop(self._order)
-        return None
+        while (late := self._due.first()) is not None and late[0] <= now:
+            self._due.discard(late[1])
+            self.add(late[1])
+        first = self._ready.first()
+        if first is None or first[0] >= below:
+            return None
+        self._ready.discard(first[1])
+        self._busy.add(first[1])
+        return first[1]
 
     def done(self, key: K) -> None:
         """Report that the reconcile of a popped key is over."""
@@ -71,12 +60,4 @@ class WorkQueue(Generic[K]):
 
     def next_due(self) -> float | None:
         """Return the time at which the next delayed key becomes ready, None if there is none."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def _take(self, key: K) -> K:
-        heapq.heappop(self._order)
-        del self._ready[key]
-        self._busy.add(key)
-        return key
+        return self._due.lowest()

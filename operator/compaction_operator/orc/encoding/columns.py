@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from compaction_operator.orc.encoding import rle
 from compaction_operator.orc.spec import (
+    TEXTS,
     Booleans,
     Encoding,
     Integers,
@@ -25,8 +26,7 @@ _Array = npt.NDArray[Any]
 
 _LONGEST = (1 << 31) - 1
 _INTEGERS = frozenset({Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE})
-_TEXTS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
-_STRINGS = _TEXTS | {Kind.BINARY}
+_STRINGS = TEXTS | {Kind.BINARY}
 _DICTIONARIES = frozenset({Encoding.DICTIONARY, Encoding.DICTIONARY_V2})
 _VERSION_1 = frozenset({Encoding.DIRECT, Encoding.DICTIONARY})
 
@@ -88,7 +88,7 @@ def present_rows(streams: StripeStreams, column: int, count: int) -> Booleans | 
 
 def decode_words(streams: StripeStreams, column: int, count: int) -> pa.Array:
     """Return a column as `decode_column` does, but text that has a dictionary as `WORDS`. Raises the same errors."""
-    words = streams.types[column].kind in _TEXTS and streams.encodings[column].kind in _DICTIONARIES
+    words = streams.types[column].kind in TEXTS and streams.encodings[column].kind in _DICTIONARIES
     if not words:
         return decode_column(streams, column, count)
     return _Column(streams, column).words(_slots(streams, column, count))

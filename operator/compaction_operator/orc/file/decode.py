@@ -49,8 +49,8 @@ class StripeReader:
         self._read_ahead = (int(information.offset), whole or b"")
         self.rows = int(information.number_of_rows)
         with self._errors("its footer"):
-            self.footer = self._read_footer(information)
-            self._streams = self._locate_streams(information)
+            self.footer = self._read_footer()
+            self._streams = self._locate_streams()
 
     @property
     def _decodable(self) -> StripeStreams:
@@ -149,9 +149,8 @@ class StripeReader:
             raise ValueError("the file is truncated")
         return decompress(data, codec=self._codec, block_size=self._block_size)
 
-    def _read_footer(self, information: Any) -> Any:
-        start = information.offset + information.index_length + information.data_length
-        footer = StripeFooter.FromString(self._read(start, information.footer_length))
+    def _read_footer(self) -> Any:
+        footer = StripeFooter.FromString(self._read(*self._tail.footer_extent(self._index)))
         if footer.HasField("encryption"):
             raise ValueError("it is encrypted")
         if self._tail.tree.problem:
@@ -160,17 +159,18 @@ class StripeReader:
             raise ValueError(f"it has {len(footer.columns)} columns, not {len(self._types)}")
         return footer
 
-    def _locate_streams(self, information: Any) -> dict[tuple[int, int], tuple[int, int]]:
+    def _locate_streams(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Return (offset, length) in the file of each stream, by (column, kind)."""
         streams: dict[tuple[int, int], tuple[int, int]] = {}
-        position = information.offset
+        position, _ = self._tail.extent(self._index)
+        end, _ = self._tail.footer_extent(self._index)
         for stream in self.footer.streams:
             key = (stream.column, stream.kind)
             if key in streams:
                 raise ValueError(f"column {stream.column} has two streams of kind {stream.kind}")
             streams[key] = (position, stream.length)
             position += stream.length
-        if position > information.offset + information.index_length + information.data_length:
+        if position > end:
             raise ValueError("its streams are longer than the stripe")
         return streams
 

@@ -19,10 +19,8 @@ from compaction_operator.orc.encoding import (
     encode_node,
 )
 from compaction_operator.orc.file.statistics import column_statistics, merge
-from compaction_operator.orc.spec import WORDS, Compression, Kind, StreamKind, physical_type, without_words
+from compaction_operator.orc.spec import TEXTS, WORDS, Compression, Kind, StreamKind, physical_type, without_words
 from compaction_operator.orc.spec.messages import BloomFilterIndex, ColumnEncoding, RowIndex
-
-_TEXTS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class StripeBuilder:
         column out of order, for another length or type, and for a skipped column that is not a struct.
         """
         expected = physical_type(self._layout.types, column)
-        fits = array.type == expected or (array.type == WORDS and self._layout.types[column].kind in _TEXTS)
+        fits = array.type == expected or (array.type == WORDS and self._layout.types[column].kind in TEXTS)
         if len(array) != self._rows or not fits:
             raise ValueError(f"column {column}: {len(array)} values of {array.type}, not {self._rows} of {expected}")
         self._imply_structs(column)

@@ -66,11 +66,11 @@ def _has_indexes(tail: Tail, index: int, bloom_filters: Mapping[int, float]) -> 
 
 def stripe_footer(tail: Tail, index: int) -> Any:
     """Return the StripeFooter message of a stripe; raise OrcError if it cannot be read."""
-    stripe = tail.footer.stripes[index]
+    start, length = tail.footer_extent(index)
     try:
         with tail.file.open(read_ahead=False) as file:
-            file.seek(stripe.offset + stripe.index_length + stripe.data_length)
-            section = file.read(stripe.footer_length)
+            file.seek(start)
+            section = file.read(length)
         return StripeFooter.FromString(decompress(section, codec=tail.compression, block_size=tail.block_size))
     except (OSError, ValueError, zlib.error, DecodeError) as error:
         raise OrcError(tail.path, f"the footer of stripe {index} cannot be read: {error}") from error

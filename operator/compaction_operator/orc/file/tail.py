@@ -74,6 +74,11 @@ class Tail:
         """The number of rows of each stripe."""
         return [int(stripe.number_of_rows) for stripe in self.footer.stripes]
 
+    def footer_extent(self, index: int) -> tuple[int, int]:
+        """Return the offset and the length of a stripe's footer in bytes."""
+        stripe = self.footer.stripes[index]
+        return int(stripe.offset + stripe.index_length + stripe.data_length), int(stripe.footer_length)
+
     def extent(self, index: int) -> tuple[int, int]:
         """Return the offset and the length of a stripe in bytes."""
         stripe = self.footer.stripes[index]

@@ -15,7 +15,10 @@ TIMESTAMP = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
 stream (ORC specification, "Timestamp Columns": no trailing zeros; the lowest three bits encode their number)."""
 
 WORDS = pa.dictionary(pa.int64(), pa.large_binary())
-"""A column of strings as its stripe may hold it, instead of as large binaries: words, and their indices."""
+"""A column of text as its stripe may hold it, instead of as large binaries: words, and their indices."""
+
+TEXTS = frozenset({Kind.STRING, Kind.CHAR, Kind.VARCHAR})
+"""The kinds of text, whose columns may be `WORDS`."""
 
 _PRIMITIVES = {
     Kind.BOOLEAN: pa.bool_(),
@@ -23,7 +26,7 @@ _PRIMITIVES = {
     **dict.fromkeys((Kind.SHORT, Kind.INT, Kind.LONG, Kind.DATE), pa.int64()),
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
-    **dict.fromkeys((Kind.STRING, Kind.CHAR, Kind.VARCHAR, Kind.BINARY), pa.large_binary()),
+    **dict.fromkeys((*TEXTS, Kind.BINARY), pa.large_binary()),
     Kind.DECIMAL: DECIMAL,
     **dict.fromkeys((Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT), TIMESTAMP),
 }
