@@ -92,11 +92,11 @@ class ControlPlane:
         """Return a client with the administrator's rights."""
         return kubernetes.config.new_client_from_config(str(self.kubeconfig))
 
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Return what kubectl prints; raises subprocess.CalledProcessError."""
+    def kubectl(self, *arguments: str, stdin: str | None = None, quiet: bool = False) -> str:
+        """Return what kubectl prints, its errors left out if `quiet`; raises subprocess.CalledProcessError."""
         command = [str(binaries() / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
-        done = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, text=True, check=True)
-        return done.stdout
+        errors = subprocess.DEVNULL if quiet else None
+        return subprocess.run(command, input=stdin, stdout=subprocess.PIPE, stderr=errors, text=True, check=True).stdout
 
     def create(self, *objects: dict[str, Any]) -> None:
         """Create objects."""
@@ -160,6 +160,6 @@ class ControlPlane:
         if not all(program.running for program in self._programs):
             raise RuntimeError(f"a program of the control plane has ended; see the logs in {self._folder}")
         try:
-            return self.kubectl("get", "--raw=/readyz") == "ok"
+            return self.kubectl("get", "--raw=/readyz", quiet=True) == "ok"
         except subprocess.CalledProcessError:
             return False
