@@ -20,7 +20,6 @@ from compaction_operator.errors import OperatorError
 from compaction_operator.orc import (
     Check,
     EventKind,
-    KeyRange,
     MergeResult,
     MergeTask,
     OrcError,
@@ -356,16 +355,16 @@ def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
     result = orc.merge_bucket(own, check=check)
     orc.verify_output(own, result, check=check)
-    if own.keys == KeyRange():
+    if not own.is_part:
         _require_all_read(own, result, check)
     return result
 
 
 def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
-    stitched = orc.stitch_parts(task.parts, output, check=check)
-    orc.verify_stitched(output, task.parts, stitched.checksums, check=check)
-    result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
+    size = orc.stitch_parts(task.parts, output, check=check)
+    orc.verify_stitched(output, task.parts, check=check)
+    result = replace(combined(task.parts, output=output), bytes_out=size)
     _require_all_read(task.whole, result, check)
     return result
 

@@ -34,7 +34,7 @@ Window = tuple[KeyRange, Keys]
 
 
 def merge_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeResult:
-    """Write the task's complete output file and flush it to disk.
+    """Write the task's complete output file, and flush it to disk unless it is only a part.
 
     Stripes are rewritten one column at a time, and large stripes that need no change are copied. Raises OrcError, and
     leaves no output, if a file cannot be read or preserved bit for bit, if two events have the same key, or if the
@@ -67,7 +67,7 @@ class _Merge:
         stripes = [stripe.bounded() for stripe in checked(found, check)]
         deletes = [open_source(file) for file in checked(self._task.deletes, check)]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=memory, check=check)
-        with OrcWriter(self._task.output, self._layout) as writer:
+        with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
             file = InsertFile(writer, self._columns, memory=memory, check=check)
             for window in windows:
                 self._events += len(window[1])
@@ -77,9 +77,9 @@ class _Merge:
                     if join or not self._copied(group[0], window, file):
                         self._merge(group, window, file, join=join)
             size = file.finish()
-        return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
+        return self._result(file, writer, bytes_out=size)
 
-    def _result(self, file: InsertFile, *, bytes_out: int, bytes_copied: int) -> MergeResult:
+    def _result(self, file: InsertFile, writer: OrcWriter, *, bytes_out: int) -> MergeResult:
         return MergeResult(
             output=self._task.output,
             rows_in=self._rows_in.total(),
@@ -88,8 +88,9 @@ class _Merge:
             rows_deleted=self._rows_deleted,
             bytes_in=self._bytes_in,
             bytes_out=bytes_out,
-            bytes_copied=bytes_copied,
+            bytes_copied=writer.bytes_copied,
             copied=file.copied,
+            checksums=tuple(writer.checksums),
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -172,7 +173,7 @@ def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -
     sources = [open_source(file) for file in checked(task.inputs, check)]
     read = 0
     layout = common_layout(sources, task, check=check)
-    with OrcWriter(task.output, layout) as writer:
+    with OrcWriter(task.output, layout, durable=not task.is_part) as writer:
         file = DeleteFile(writer, layout.types)
         for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory, check=check):
             read += len(events)
@@ -184,6 +185,7 @@ def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -
         delete_events_out=file.events,
         bytes_in=sum(source.tail.size for source in sources),
         bytes_out=size,
+        checksums=tuple(writer.checksums),
     )
 
 
