@@ -15,6 +15,7 @@ from compaction_operator.orc.merge.events import (
     FileSketch,
     InputFile,
     KeyRange,
+    MergeForecast,
     MergeResult,
     MergeTask,
     OriginalRows,
@@ -25,14 +26,17 @@ from compaction_operator.orc.merge.events import (
 )
 
 if TYPE_CHECKING:
-    from compaction_operator.orc.merge.engine import merge_bucket
+    from compaction_operator.orc.merge.engine import forecast_bucket, merge_bucket
+    from compaction_operator.orc.merge.sample import sample_task
     from compaction_operator.orc.merge.sketch import sketch
     from compaction_operator.orc.merge.stitch import stitch_parts
     from compaction_operator.orc.merge.verify import count_rows, verify_output, verify_stitched
 else:
     _MODULES = {
         "count_rows": "verify",
+        "forecast_bucket": "engine",
         "merge_bucket": "engine",
+        "sample_task": "sample",
         "sketch": "sketch",
         "stitch_parts": "stitch",
         "verify_output": "verify",
@@ -53,6 +57,7 @@ __all__ = [
     "FileSketch",
     "InputFile",
     "KeyRange",
+    "MergeForecast",
     "MergeResult",
     "MergeTask",
     "OrcError",
@@ -62,7 +67,9 @@ __all__ = [
     "StripeSketch",
     "checked",
     "count_rows",
+    "forecast_bucket",
     "merge_bucket",
+    "sample_task",
     "sketch",
     "stitch_parts",
     "unchecked",

@@ -13,14 +13,16 @@ from compaction_operator.orc.merge.events import (
     Check,
     EventKind,
     KeyRange,
+    MergeForecast,
     MergeResult,
     MergeTask,
     checked,
     unchecked,
 )
+from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, forecast_deletes
 from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
-from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, Run
+from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, InsertStripes, Run
 from compaction_operator.orc.merge.small_stripes import joined
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
 from compaction_operator.orc.spec import Integers
@@ -42,8 +44,20 @@ def merge_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeResult:
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
     if task.kind is EventKind.DELETE:
-        return _merge_deletes(task, write_ids, check)
+        return _DeleteMerge(task, write_ids, check).run()
     return _Merge(task, write_ids, check).run()
+
+
+def forecast_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeForecast:
+    """Return what `merge_bucket` will do, by its own decisions; writes nothing, and decodes no column but keys.
+
+    It reads the tails, all delete events, and the keys of the stripes that delete events or other stripes may touch.
+    Raises OrcError, and what `check` raises, as `merge_bucket` does.
+    """
+    write_ids = ValidWriteIdList.parse(task.write_ids)
+    if task.kind is EventKind.DELETE:
+        return _DeleteMerge(task, write_ids, check).forecast()
+    return _Merge(task, write_ids, check).forecast()
 
 
 class _Merge:
@@ -61,23 +75,41 @@ class _Merge:
         self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
-        """Write the file, one window of delete events at a time, and return the counts."""
+        """Write the file and return the counts."""
+        with OrcWriter(self._task.output, self._layout) as writer:
+            file = InsertFile(writer, self._columns, self._forecaster(), memory=self._task.memory, check=self._check)
+            self._decide(file)
+            size = file.finish()
+        return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
+
+    def forecast(self) -> MergeForecast:
+        """Decide the same without a file, and return what would be done."""
+        stripes = InsertStripes(self._forecaster(), memory=self._task.memory)
+        self._decide(stripes)
+        stripes.flush()
+        return self._forecast(stripes)
+
+    def _forecaster(self) -> Forecaster:
+        return Forecaster(self._layout, [source.tail for source in self._sources])
+
+    def _forecast(self, file: InsertStripes) -> MergeForecast:
+        files = len(self._task.inputs) + len(self._task.deletes)
+        return file.forecast.finished(files=files, rows_removed=self._rows_deleted, delete_events=self._events)
+
+    def _decide(self, file: InsertStripes) -> None:
+        """Give the file all stripes, one window of delete events at a time."""
         check, memory = self._check, self._task.memory
         found = [stripe for source in self._sources for stripe in source.stripes() if stripe.rows]
         stripes = [stripe.bounded() for stripe in checked(found, check)]
         deletes = [open_source(file) for file in checked(self._task.deletes, check)]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=memory, check=check)
-        with OrcWriter(self._task.output, self._layout) as writer:
-            file = InsertFile(writer, self._columns, memory=memory, check=check)
-            for window in windows:
-                self._events += len(window[1])
-                touched = [stripe for stripe in stripes if stripe.touches(window[0])]
-                groups = list(_overlapping(touched))
-                for group, join in checked(zip(groups, self._joined(groups), strict=True), check):
-                    if join or not self._copied(group[0], window, file):
-                        self._merge(group, window, file, join=join)
-            size = file.finish()
-        return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
+        for window in windows:
+            self._events += len(window[1])
+            touched = [stripe for stripe in stripes if stripe.touches(window[0])]
+            groups = list(_overlapping(touched))
+            for group, join in checked(zip(groups, self._joined(groups), strict=True), check):
+                if join or not self._copied(group[0], window, file):
+                    self._merge(group, window, file, join=join)
 
     def _result(self, file: InsertFile, *, bytes_out: int, bytes_copied: int) -> MergeResult:
         return MergeResult(
@@ -90,6 +122,7 @@ class _Merge:
             bytes_out=bytes_out,
             bytes_copied=bytes_copied,
             copied=file.copied,
+            forecast=self._forecast(file),
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -100,7 +133,7 @@ class _Merge:
         small = joined([sum(_size(stripe, self._task.memory) for stripe in group) for group in groups])
         return [len(group) > 1 or one for group, one in zip(groups, small, strict=True)]
 
-    def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
+    def _copied(self, stripe: Stripe, window: Window, file: InsertStripes) -> bool:
         """Copy a stripe if its statistics and the key index prove that no row goes; return whether it was copied."""
         keys, deletes = window
         if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
@@ -120,7 +153,7 @@ class _Merge:
         self._rows_in.update(counts)
         self._bytes_in += stripe.bytes * rows // stripe.rows
 
-    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile, *, join: bool) -> None:
+    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertStripes, *, join: bool) -> None:
         runs = [run for stripe in checked(group, self._check) if len((run := self._run(stripe, window)).rows)]
         whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
         if whole and not join and self._may_copy(group[0], window[0]):
@@ -132,6 +165,7 @@ class _Merge:
         """Read the keys of a stripe and return its remaining rows."""
         with stripe.open() as opened:
             keys = opened.keys(operation=INSERT)
+            sizes = StripeSizes.of(stripe, opened.reader.footer)
         inside = in_range(keys, window[0])
         valid = inside & valid_write_ids(keys.current, self._write_ids)
         hit = valid & hit_by(keys, window[1])
@@ -139,7 +173,7 @@ class _Merge:
         self._hidden.update(counted(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
         rows = np.flatnonzero(valid & ~hit)
-        return Run(stripe, rows, keys[rows])
+        return Run(stripe, rows, keys[rows], sizes)
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
@@ -168,23 +202,49 @@ def _size(stripe: Stripe, memory: int) -> float:
     return max(stripe.bytes / COPY_BYTES, stripe.rows / COPY_ROWS, stripe.memory / half)
 
 
-def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> MergeResult:
-    sources = [open_source(file) for file in checked(task.inputs, check)]
-    read = 0
-    layout = common_layout(sources, task, check=check)
-    with OrcWriter(task.output, layout) as writer:
-        file = DeleteFile(writer, layout.types)
-        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory, check=check):
-            read += len(events)
-            file.add(events.where(_bucket_of(events) == task.bucket))
-        size = file.finish()
-    return MergeResult(
-        output=task.output,
-        delete_events_in=read,
-        delete_events_out=file.events,
-        bytes_in=sum(source.tail.size for source in sources),
-        bytes_out=size,
-    )
+class _DeleteMerge:
+    """The execution of one DELETE task."""
+
+    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> None:
+        self._task = task
+        self._write_ids = write_ids
+        self._check = check
+        self._sources = [open_source(file) for file in checked(task.inputs, check)]
+        self._layout = common_layout(self._sources, task, check=check)
+        self._events = 0
+
+    def run(self) -> MergeResult:
+        """Write the file and return the counts."""
+        with OrcWriter(self._task.output, self._layout) as writer:
+            file = DeleteFile(writer, self._layout.types)
+            for events in self._own_events():
+                file.add(events)
+            size = file.finish()
+        return MergeResult(
+            output=self._task.output,
+            delete_events_in=self._events,
+            delete_events_out=file.events,
+            bytes_in=sum(source.tail.size for source in self._sources),
+            bytes_out=size,
+            forecast=self._forecast(file.events),
+        )
+
+    def forecast(self) -> MergeForecast:
+        """Count the same events without a file, and return what would be done."""
+        return self._forecast(sum(map(len, self._own_events())))
+
+    def _own_events(self) -> Iterator[Keys]:
+        """Yield the delete events of the task's bucket, in order."""
+        task = self._task
+        windows = delete_windows(self._sources, task.keys, self._write_ids, memory=task.memory, check=self._check)
+        for _, events in windows:
+            self._events += len(events)
+            yield events.where(_bucket_of(events) == task.bucket)
+
+    def _forecast(self, events: int) -> MergeForecast:
+        return forecast_deletes(
+            [source.tail for source in self._sources], self._layout, events=events, events_in=self._events
+        )
 
 
 def _bucket_of(events: Keys) -> Integers:
