@@ -6,6 +6,7 @@ StorageError is StorageUnavailable. A CompactionCleanup's condition shows the re
 and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
+        DamagedReceiptError (ValueError)
         HudiError                       UnsupportedTable
             HudiFailedError             DriverFailed
             HudiLockError               WaitingForLock
@@ -43,6 +44,7 @@ and UnknownWarehouse, and the names of other exceptions.
             RepeatedRowError
         PartitionSpecError (ValueError) PartitionNotFound
         ReadersBusyError
+        ReceiptNotWrittenError
         Refused                         (its own)
         StillThereError
         StorageError                    UnreadableFile, or StorageUnavailable
