@@ -40,7 +40,7 @@ CAP = 10
 NO_CAP = 1_000_000
 JOBS = 500
 WINDOW = 300
-"""Compactions that end while CPU is measured, at most: half of those that wait, so that the line never empties."""
+"""Compactions that end while CPU is measured, at most. No more than half of those that wait: the line never empties."""
 PATIENCE = 600.0
 CREATORS = 8
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -100,9 +100,7 @@ class ReaderWatch:
     def start_due(self, now: float) -> dict[str, list[TableKey]]:
         """Return the tables to look at now, by warehouse; each is busy until its `finish`."""
         due: defaultdict[str, list[TableKey]] = defaultdict(list)
-        while (first := self._order.first()) is not None and first[0] <= now:
-            key = first[1]
-            self._order.discard(key)
+        while (key := self._order.take(now)) is not None:
             table = self._tables[key]
             table.busy, table.started = True, now
             due[key.warehouse].append(key)

@@ -38,6 +38,14 @@ class Schedule(Generic[K]):
         """Remove a key, if it is there."""
         self._known.pop(key, None)
 
+    def take(self, limit: float) -> K | None:
+        """Remove and return the first key, None if there is none or its number is above the limit."""
+        first = self.first()
+        if first is None or first[0] > limit:
+            return None
+        self.discard(first[1])
+        return first[1]
+
     def first(self) -> tuple[float, K] | None:
         """Return the lowest number and its key, None if there is no key."""
         while self._heap:

@@ -37,9 +37,8 @@ class WorkQueue(Generic[K]):
 
     def pop(self, now: float, *, below: float = float("inf")) -> K | None:
         """Return the next ready key with a rank below that, or None; the caller must call `done` for it."""
-        while (late := self._due.first()) is not None and late[0] <= now:
-            self._due.discard(late[1])
-            self.add(late[1])
+        while (late := self._due.take(now)) is not None:
+            self.add(late)
         first = self._ready.first()
         if first is None or first[0] >= below:
             return None
