@@ -156,10 +156,10 @@ def test_an_unknown_encoding_is_refused(kind: int, refused: bool):
     types = [Type(kind=Kind.LONG)]
     streams = StripeStreams(types, [ColumnEncoding(kind=kind)], "UTC", lambda _, kind: data if kind else None)
     if refused:
-        for read in (column_runs, decode_column):
+        for read in (lambda: column_runs(streams, 0, len(values)), lambda: decode_column([streams], 0, [len(values)])):
             with pytest.raises(ValueError, match="is not a valid Encoding"):
-                read(streams, 0, len(values))
+                read()
         return
     found = column_runs(streams, 0, len(values))
     assert found is not None
-    assert values_of(found).tolist() == decode_column(streams, 0, len(values)).to_pylist() == values.tolist()
+    assert values_of(found).tolist() == decode_column([streams], 0, [len(values)]).to_pylist() == values.tolist()

@@ -8,7 +8,7 @@ from compaction_operator.orc.encoding.codec import (
     compress,
     decompress,
 )
-from compaction_operator.orc.encoding.columns import StripeStreams, decode_column, decode_words, present_rows
+from compaction_operator.orc.encoding.columns import StripeStreams, alike_in, decode_column, present_rows
 from compaction_operator.orc.encoding.encode import EncodedColumn, PlainStream, encode_column, encode_node
 from compaction_operator.orc.encoding.integer_runs import IntegerRuns, column_blocks, column_runs
 
@@ -21,13 +21,13 @@ __all__ = [
     "IntegerRuns",
     "PlainStream",
     "StripeStreams",
+    "alike_in",
     "bloom_columns",
     "bloom_filter",
     "column_blocks",
     "column_runs",
     "compress",
     "decode_column",
-    "decode_words",
     "decompress",
     "encode_column",
     "encode_node",

@@ -1,7 +1,7 @@
 """Whole ORC files: tails and stripes to read, copy and write, with their statistics and indexes."""
 
 from compaction_operator.orc.file.checksum import stripe_checksum
-from compaction_operator.orc.file.decode import StripeReader
+from compaction_operator.orc.file.decode import StripeReader, joined_column
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import can_copy, stripe_footer, stripe_statistics
@@ -14,6 +14,7 @@ __all__ = [
     "StripeReader",
     "Tail",
     "can_copy",
+    "joined_column",
     "read_tail",
     "stripe_checksum",
     "stripe_footer",

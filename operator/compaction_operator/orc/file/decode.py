@@ -1,8 +1,9 @@
-"""Reads one stripe of a file: its footer, the places of its streams, and its decoded columns."""
+"""Reads stripes of files: their footers, the places of their streams, and their decoded columns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import groupby
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -11,15 +12,15 @@ from google.protobuf.message import DecodeError
 from compaction_operator.orc.encoding import (
     IntegerRuns,
     StripeStreams,
+    alike_in,
     column_blocks,
     column_runs,
     decode_column,
-    decode_words,
     decompress,
     present_rows,
 )
 from compaction_operator.orc.file.tail import Tail
-from compaction_operator.orc.spec import Integers, OrcError, StreamKind
+from compaction_operator.orc.spec import Integers, OrcError, StreamKind, concatenated
 from compaction_operator.orc.spec.messages import BloomFilterIndex, StripeFooter
 
 _BLOOM_FILTERS = (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER)
@@ -65,7 +66,12 @@ class StripeReader:
         streams, and for values that might not survive.
         """
         with self._decoding(column):
-            return (decode_words if words else decode_column)(self._decodable, column, self.rows)
+            return decode_column([self._decodable], column, [self.rows], words=words)
+
+    def decodable(self, column: int) -> StripeStreams:
+        """Return what decodes a column. Raises ValueError if an ancestor is not a struct, or null in some row."""
+        self._check_ancestors(column)
+        return self._decodable
 
     def integer_runs(self, column: int) -> IntegerRuns | None:
         """Return a column of integers as runs, or None if it has nulls. Raises OrcError as `column` does."""
@@ -83,9 +89,7 @@ class StripeReader:
     @contextmanager
     def _decoding(self, column: int) -> Iterator[None]:
         with self._errors(f"column {self._name(column)}"):
-            for ancestor in self._ancestors(column):
-                if ancestor not in self._never_null:
-                    self._check_never_null(ancestor)
+            self._check_ancestors(column)
             before = self._read_ahead
             self._read_at_once(column)
             try:
@@ -93,14 +97,17 @@ class StripeReader:
             finally:
                 self._read_ahead = before
 
+    def subtree(self, column: int) -> range:
+        """Return the ids of a column and its descendants."""
+        return range(column, self._tail.tree.ends[column])
+
     def column_bytes(self, column: int) -> int:
         """Return the stored size in bytes of the streams of a column and its descendants, without indexes."""
         return sum(length for _, length in self._places(column))
 
     def _places(self, column: int) -> list[tuple[int, int]]:
         """Return (offset, length) of each stream of a column and its descendants, without indexes."""
-        columns = range(column, self._tail.tree.ends[column])
-        return [place for one in columns for place in self._data_places.get(one, ())]
+        return [place for one in self.subtree(column) for place in self._data_places.get(one, ())]
 
     @cached_property
     def _data_places(self) -> dict[int, list[tuple[int, int]]]:
@@ -179,14 +186,31 @@ class StripeReader:
         place = self._streams.get((column, kind))
         return None if place is None else self._read(*place)
 
-    def _ancestors(self, column: int) -> Sequence[int]:
-        found = self._tail.tree.structs_above[column]
-        if found is None:
+    def _check_ancestors(self, column: int) -> None:
+        ancestors = self._tail.tree.structs_above[column]
+        if ancestors is None:
             raise ValueError("not all of its ancestors are structs")
-        return found
+        for ancestor in ancestors:
+            if ancestor not in self._never_null:
+                self._check_never_null(ancestor)
 
     def _check_never_null(self, column: int) -> None:
         present = present_rows(self._decodable, column, self.rows)
         if present is not None and not present.all():
             raise ValueError(f"its ancestor {self._name(column)} is null in some rows")
         self._never_null.add(column)
+
+
+def joined_column(readers: Sequence[StripeReader], column: int, *, words: bool = False) -> pa.Array:
+    """Return a column of stripes of one type tree as one array, the stripes one after another.
+
+    It holds what `StripeReader.column` returns for each. Decoded together, a small stripe costs little more than its
+    bytes. Raises ValueError, OSError or an Arrow error where `StripeReader.column` of one of them raises OrcError.
+    """
+    columns = readers[0].subtree(column)
+    stripes = [(reader.decodable(column), reader.rows) for reader in readers]
+    parts = []
+    for _, alike in groupby(stripes, key=lambda stripe: alike_in(stripe[0], columns)):
+        streams, rows = zip(*alike, strict=True)
+        parts.append(decode_column(streams, column, rows, words=words))
+    return concatenated(parts)

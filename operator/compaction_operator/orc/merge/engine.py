@@ -2,6 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -22,7 +25,7 @@ from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, i
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.small_stripes import joined
-from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, open_source
+from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, keys_of, open_source, read_together
 from compaction_operator.orc.spec import Integers
 
 COPY_BYTES = 2 * 1024 * 1024
@@ -71,13 +74,19 @@ class _Merge:
             file = InsertFile(writer, self._columns, memory=memory, check=check)
             for window in windows:
                 self._events += len(window[1])
-                touched = [stripe for stripe in stripes if stripe.touches(window[0])]
-                groups = list(_overlapping(touched))
-                for group, join in checked(zip(groups, self._joined(groups), strict=True), check):
-                    if join or not self._copied(group[0], window, file):
-                        self._merge(group, window, file, join=join)
+                self._add(window, [stripe for stripe in stripes if stripe.touches(window[0])], file)
             size = file.finish()
         return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
+
+    def _add(self, window: Window, stripes: Sequence[Stripe], file: InsertFile) -> None:
+        """Write the rows of a window, in key order."""
+        groups = list(_overlapping(stripes))
+        for join, section in groupby(zip(groups, self._joined(groups), strict=True), key=itemgetter(1)):
+            neighbours = [group for group, _ in section]
+            if join:
+                self._join(neighbours, window, file)
+            else:
+                self._keep([stripe for (stripe,) in neighbours], window, file)
 
     def _result(self, file: InsertFile, *, bytes_out: int, bytes_copied: int) -> MergeResult:
         return MergeResult(
@@ -120,26 +129,46 @@ class _Merge:
         self._rows_in.update(counts)
         self._bytes_in += stripe.bytes * rows // stripe.rows
 
-    def _merge(self, group: Sequence[Stripe], window: Window, file: InsertFile, *, join: bool) -> None:
-        runs = [run for stripe in checked(group, self._check) if len((run := self._run(stripe, window)).rows)]
-        whole = len(runs) == len(group) == 1 and len(runs[0].rows) == group[0].rows
-        if whole and not join and self._may_copy(group[0], window[0]):
-            file.copy(group[0], counted(runs[0].keys.write_id))
-        elif runs:
-            file.add(runs)
+    def _keep(self, stripes: Sequence[Stripe], window: Window, file: InsertFile) -> None:
+        """Copy each stripe, or write its remaining rows if some go."""
+        for stripe in checked(stripes, self._check):
+            if self._copied(stripe, window, file):
+                continue
+            (run,) = self._runs([stripe], window)
+            if len(run.rows) == stripe.rows and self._may_copy(stripe, window[0]):
+                file.copy(stripe, counted(run.keys.write_id))
+            elif len(run.rows):
+                file.add([run])
 
-    def _run(self, stripe: Stripe, window: Window) -> Run:
-        """Read the keys of a stripe and return its remaining rows."""
-        with stripe.open() as opened:
-            keys = opened.keys(operation=INSERT)
+    def _join(self, groups: Sequence[Sequence[Stripe]], window: Window, file: InsertFile) -> None:
+        """Write the remaining rows of groups of stripes, each sorted."""
+        runs = self._runs([stripe for group in groups for stripe in group], window)
+        for group in groups:
+            found = [run for run in islice(runs, len(group)) if len(run.rows)]
+            if found:
+                file.add(found)
+
+    def _runs(self, stripes: Sequence[Stripe], window: Window) -> Iterator[Run]:
+        """Read the keys of stripes and yield the remaining rows of each."""
+        for together in read_together(stripes, memory=min(self._task.memory, JOINED_MEMORY)):
+            for stripe, keys in zip(together, self._keys(together), strict=True):
+                yield self._run(stripe, keys, window)
+
+    def _keys(self, stripes: Sequence[Stripe]) -> list[Keys]:
+        with ExitStack() as stack:
+            opened = [stack.enter_context(stripe.open()) for stripe in checked(stripes, self._check)]
+            return keys_of(opened, operation=INSERT)
+
+    def _run(self, stripe: Stripe, keys: Keys, window: Window) -> Run:
+        """Return the remaining rows of a stripe by all its keys."""
         inside = in_range(keys, window[0])
         valid = inside & valid_write_ids(keys.current, self._write_ids)
         hit = valid & hit_by(keys, window[1])
         self._count(stripe, counted(keys.write_id[valid]), int(inside.sum()))
         self._hidden.update(counted(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
-        rows = np.flatnonzero(valid & ~hit)
-        return Run(stripe, rows, keys[rows])
+        left = valid & ~hit
+        return Run(stripe, np.flatnonzero(left), keys.where(left))
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,16 @@ from compaction_operator.orc.merge.events import Check, CopiedStripe, RowId, che
 from compaction_operator.orc.merge.evolution import ColumnSource
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
-    BUCKET,
-    CURRENT,
     DELETE,
     INSERT,
-    OPERATION,
-    ROW_ID,
-    SMALL_BYTES,
-    WRITE_ID,
+    KEY_COLUMNS,
     OpenStripe,
     Stripe,
+    column_of,
+    read_together,
     reading,
 )
-from compaction_operator.orc.spec import WORDS, Integers, RepeatedRowError, physical_type, without_words
+from compaction_operator.orc.spec import Integers, RepeatedRowError, concatenated, physical_type, sums_before
 from compaction_operator.orc.spec.schema import ROW_ID as ROW
 
 STRIPE_BYTES = 64 * 1024 * 1024
@@ -58,7 +56,7 @@ class Run:
 
     def joined_size(self, memory: int) -> float:
         """Return the run's share of an output stripe that is joined from several, whose files are open together."""
-        open_file = 1 / _OPEN_FILES if self.stripe.bytes > SMALL_BYTES else 0
+        open_file = 1 / _OPEN_FILES if not self.stripe.is_small else 0
         return max(open_file, self.size(min(memory, JOINED_MEMORY)))
 
 
@@ -123,10 +121,12 @@ class InsertFile:
         keys = keys if order is None else keys[order]
         with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
             opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
+            parts = _parts(runs, opened, memory=min(self._memory, JOINED_MEMORY))
             _add_keys(builder, keys, INSERT)
-            columns = zip(*(self._columns[run.stripe.path] for run in runs), strict=True)
+            columns = zip(*(self._columns[part.path] for part in parts), strict=True)
             for sources in checked(columns, self._check):
-                builder.add(sources[0].target, _rows_of(runs, opened, sources, order))
+                values = concatenated([part.column(source) for part, source in zip(parts, sources, strict=True)])
+                builder.add(sources[0].target, values if order is None else values.take(pa.array(order)))
         self._lasts.append(keys.row(len(keys) - 1))
         self.rows.update(counted(keys.write_id))
 
@@ -155,24 +155,46 @@ def _check_unique(keys: Keys, runs: Sequence[Run]) -> None:
         raise RepeatedRowError(runs[-1].stripe.path, keys.row(int(again[0])))
 
 
-def _rows_of(
-    runs: Sequence[Run], opened: Sequence[OpenStripe], sources: Sequence[ColumnSource], order: Integers | None
-) -> pa.Array:
-    """Return one column of an output stripe: the values of all runs, in key order."""
-    parts = [_taken(stripe.column(source), run) for run, stripe, source in zip(runs, opened, sources, strict=True)]
-    if not all(part.type == WORDS for part in parts):
-        parts = [without_words(part) for part in parts]
-    values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    return values if order is None else values.take(pa.array(order))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Runs whose stripes are read together: the open stripes, and which of all their rows remain, None for all."""
+
+    opened: Sequence[OpenStripe]
+    rows: Integers | None
+
+    @property
+    def path(self) -> str:
+        """The path of the first file. The others have the same columns."""
+        return self.opened[0].stripe.path
+
+    def column(self, source: ColumnSource) -> pa.Array:
+        """Return the remaining values of a column."""
+        values = column_of(self.opened, source)
+        return values if self.rows is None else values.take(pa.array(self.rows))
 
 
-def _taken(values: pa.Array, run: Run) -> pa.Array:
-    return values if len(run.rows) == len(values) else values.take(pa.array(run.rows))
+def _parts(runs: Sequence[Run], opened: Sequence[OpenStripe], *, memory: int) -> list[_Part]:
+    """Return runs and their open stripes as the parts of an output stripe, in the same order."""
+    parts: list[_Part] = []
+    rest = zip(runs, opened, strict=True)
+    for together in read_together([run.stripe for run in runs], memory=memory):
+        of_part, stripes = zip(*islice(rest, len(together)), strict=True)
+        parts.append(_Part(stripes, _remaining(of_part)))
+    return parts
+
+
+def _remaining(runs: Sequence[Run]) -> Integers | None:
+    """Return the numbers of the remaining rows among those of all stripes, or None if all remain."""
+    counts = np.array([run.stripe.rows for run in runs])
+    if sum(len(run.rows) for run in runs) == counts.sum():
+        return None
+    starts = sums_before(counts)
+    return np.concatenate([run.rows + start for run, start in zip(runs, starts[:-1], strict=True)])
 
 
 def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
-    builder.add(OPERATION, pa.array(np.full(len(keys), operation, np.int64)))
-    for column, numbers in zip((WRITE_ID, BUCKET, ROW_ID, CURRENT), keys.columns, strict=True):
+    builder.add(KEY_COLUMNS[0], pa.array(np.full(len(keys), operation, np.int64)))
+    for column, numbers in zip(KEY_COLUMNS[1:], keys.columns, strict=True):
         builder.add(column, pa.array(numbers))
 
 

@@ -1,9 +1,10 @@
 """Opens and checks the input files of a compaction, and reads them stripe by stripe as ACID events."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ import pyarrow as pa
 from compaction_operator.acid.names import INT64_MAX, INT64_MIN, bucket_of_property
 from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
 from compaction_operator.orc.encoding import IntegerRuns
-from compaction_operator.orc.file import StripeReader, Tail, read_tail, stripe_statistics
+from compaction_operator.orc.file import StripeReader, Tail, joined_column, read_tail, stripe_statistics
 from compaction_operator.orc.merge.bucket_metadata import key_index
 from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
 from compaction_operator.orc.merge.key_runs import KeyRuns, counted_runs
 from compaction_operator.orc.merge.keys import Keys
-from compaction_operator.orc.spec import Integers, OrcError, schema
+from compaction_operator.orc.spec import Integers, OrcError, concatenated, schema, sums_before
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
 INSERT, UPDATE, DELETE = 0, 1, 2
@@ -27,8 +28,13 @@ INSERT, UPDATE, DELETE = 0, 1, 2
 OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT = 1, 2, 3, 4, 5
 """The column ids of an ACID file's key columns; `row` follows them."""
 
+KEY_COLUMNS = (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)
+
 SMALL_BYTES = 256 * 1024
 """Stripes of at most this size are read at once, so that the file can be closed."""
+
+_DAMAGE = (OSError, ValueError, KeyError, IndexError, OverflowError, pa.ArrowException)
+"""What damaged bytes raise."""
 
 _MEMORY_PER_BYTE, _MEMORY_PER_ROW, _COPIES = 4, 150, 3
 """Memory to rewrite a stripe: bytes per stored byte, bytes per row, and simultaneous copies of a column."""
@@ -42,7 +48,7 @@ def reading(path: str) -> Iterator[None]:
     """Convert errors from damaged bytes into a one-line OrcError that names the file."""
     try:
         yield
-    except (OSError, ValueError, KeyError, IndexError, OverflowError, pa.ArrowException) as error:
+    except _DAMAGE as error:
         raise OrcError(path, f"cannot be read: {str(error).partition(chr(10))[0]}") from error
 
 
@@ -169,6 +175,11 @@ class Stripe:
         widest = self.source.widest(self.index)
         return max(_MEMORY_PER_BYTE * self.bytes, _MEMORY_PER_ROW * self.rows + _COPIES * widest)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is read at once."""
+        return self.bytes <= SMALL_BYTES
+
     def touches(self, keys: KeyRange) -> bool:
         """Return whether the stripe may hold keys in the range."""
         low, high = self.bounds
@@ -212,7 +223,7 @@ class Stripe:
         tail, whole = self.source.tail, None
         with reading(self.path), ExitStack() as stack:
             file = stack.enter_context(tail.file.open())
-            if self.bytes <= SMALL_BYTES:
+            if self.is_small:
                 start, length = tail.extent(self.index)
                 file.seek(start)
                 whole = file.read(length)
@@ -243,16 +254,16 @@ class OpenStripe:
         if original:
             self._require_rows()
             return _original_keys(original, self.stripe)
-        operations, *columns = (self.integers(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        operations, *columns = (self.integers(column) for column in KEY_COLUMNS)
         keys = Keys(*columns)
-        self._check(operations, keys, operation=operation)
+        self.check_keys(operations, keys, operation=operation)
         return keys
 
     def key_runs(self, *, operation: int) -> KeyRuns:
         """Return the keys of the stripe's events as runs. Raises OrcError as `keys` does. It has ACID columns."""
-        operations, *columns = (self.runs(column) for column in (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT))
+        operations, *columns = (self.runs(column) for column in KEY_COLUMNS)
         runs = KeyRuns.of(*columns)
-        self._check(operations.constant().firsts, runs.corners, operation=operation)
+        self.check_keys(operations.constant().firsts, runs.corners, operation=operation)
         return runs
 
     def key_blocks(self, *, operation: int, size: int) -> Iterator[Keys]:
@@ -260,11 +271,10 @@ class OpenStripe:
 
         A stripe of delete events may hold millions, as regular keys take almost no space in it.
         """
-        ids = (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)
-        blocks = (self.reader.integer_blocks(column, size=size) for column in ids)
+        blocks = (self.reader.integer_blocks(column, size=size) for column in KEY_COLUMNS)
         for operations, *columns in zip(*blocks, strict=True):
             keys = Keys(*columns)
-            self._check(operations, keys, operation=operation)
+            self.check_keys(operations, keys, operation=operation)
             yield keys
 
     def runs(self, column: int) -> IntegerRuns:
@@ -272,7 +282,8 @@ class OpenStripe:
         with reading(self.stripe.path):
             return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
 
-    def _check(self, operations: Integers, keys: Keys, *, operation: int) -> None:
+    def check_keys(self, operations: Integers, keys: Keys, *, operation: int) -> None:
+        """Raise OrcError if an event has another operation, or a key is none or contradicts the file's key index."""
         _check_operations(self.stripe.path, operations, operation)
         _check_buckets(self.stripe.path, keys.bucket)
         self._check_bounds(keys)
@@ -288,8 +299,7 @@ class OpenStripe:
         if array.null_count:
             name = schema.ACID_FIELDS[column - 1]
             raise OrcError(self.stripe.path, f"column {name} has nulls, so it is not a Hive ACID file")
-        numbers: Integers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return numbers
+        return _without_nulls(array)
 
     def _check_bounds(self, keys: Keys) -> None:
         if not len(keys):
@@ -297,6 +307,63 @@ class OpenStripe:
         (low, high), (first, last) = self.stripe.bounds, keys.extremes()
         if not (low <= first and last <= high):
             raise OrcError(self.stripe.path, "its keys contradict the order in hive.acid.key.index")
+
+
+def read_together(stripes: Iterable[Stripe], *, memory: int) -> Iterator[list[Stripe]]:
+    """Cut stripes into those that are read together: a large one alone, small ones of one type tree with others.
+
+    To rewrite what is read together takes at most `memory` bytes, if it is not a single stripe.
+    """
+    found: list[Stripe] = []
+    size = 0
+    for stripe in stripes:
+        size += stripe.memory
+        if found and not (size <= memory and _alike(found[-1], stripe)):
+            yield found
+            found, size = [], stripe.memory
+        found.append(stripe)
+    if found:
+        yield found
+
+
+def _alike(one: Stripe, other: Stripe) -> bool:
+    return one.is_small and other.is_small and one.source.tail.tree is other.source.tail.tree
+
+
+def keys_of(opened: Sequence[OpenStripe], *, operation: int) -> list[Keys]:
+    """Return the keys of each stripe; they are read together. Raises OrcError as `OpenStripe.keys` does."""
+    if len(opened) > 1 and not opened[0].stripe.source.file.original:
+        with suppress(*_DAMAGE):  # stripe by stripe, the error names the file
+            return _keys_together(opened, operation)
+    return [one.keys(operation=operation) for one in opened]
+
+
+def _keys_together(opened: Sequence[OpenStripe], operation: int) -> list[Keys]:
+    readers = [one.reader for one in opened]
+    operations, *columns = (_without_nulls(joined_column(readers, column)) for column in KEY_COLUMNS)
+    keys, ends = Keys(*columns), sums_before(np.array([one.stripe.rows for one in opened])).tolist()
+    found = []
+    for one, (start, end) in zip(opened, pairwise(ends), strict=True):
+        found.append(keys[start:end])
+        one.check_keys(operations[start:end], found[-1], operation=operation)
+    return found
+
+
+def _without_nulls(array: pa.Array) -> Integers:
+    """Return integers as 64-bit ones; raise ValueError for a null."""
+    if array.null_count:
+        raise ValueError("a null")
+    numbers: Integers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def column_of(opened: Sequence[OpenStripe], source: ColumnSource) -> pa.Array:
+    """Return a column of the table's row of all stripes, read together. Raises OrcError as `OpenStripe.column` does."""
+    if len(opened) > 1 and source.column is not None:
+        with suppress(*_DAMAGE):  # stripe by stripe, the error names the file
+            readers = [one.reader for one in opened]
+            return source.convert(joined_column(readers, source.column, words=source.is_unchanged))
+    return concatenated([one.column(source) for one in opened])
 
 
 def _original_keys(original: OriginalRows, stripe: Stripe) -> Keys:

@@ -4,7 +4,7 @@ from compaction_operator.orc.errors import OrcError, RepeatedRowError
 from compaction_operator.orc.spec.arrays import Booleans, Integers, Words, sums_before
 from compaction_operator.orc.spec.hive_types import parse_type, spell
 from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind, Type
-from compaction_operator.orc.spec.physical import TEXTS, WORDS, physical_type, without_words
+from compaction_operator.orc.spec.physical import TEXTS, WORDS, concatenated, physical_type, without_words
 
 __all__ = [
     "TEXTS",
@@ -19,6 +19,7 @@ __all__ = [
     "StreamKind",
     "Type",
     "Words",
+    "concatenated",
     "parse_type",
     "physical_type",
     "spell",

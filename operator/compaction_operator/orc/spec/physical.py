@@ -37,6 +37,13 @@ def without_words(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if values.type == WORDS else values
 
 
+def concatenated(parts: Sequence[pa.Array]) -> pa.Array:
+    """Return columns of one type one after another; `WORDS` only if all parts are."""
+    if not all(part.type == WORDS for part in parts):
+        parts = [without_words(part) for part in parts]
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
 def physical_type(types: Sequence[Any], column: int) -> pa.DataType:
     """Return the Arrow type that holds a column of an ORC type tree.
 
