@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compaction_operator.orc import OrcError, merge_bucket
 from compaction_operator.orc.file import StripeReader, joined_column, read_tail
 from compaction_operator.orc.merge import source
-from compaction_operator.orc.spec import Encoding, Kind, concatenated
+from compaction_operator.orc.spec import Encoding, Kind
 from tests.unit.orc.build import insert, insert_task, read_events, write_acid
 from tests.unit.orc.columns import LONG, PRIMITIVE_SHAPES, STRING, Shape, layout, random_arrays, same_bits, tree, write
 from tests.unit.orc.test_decode import (

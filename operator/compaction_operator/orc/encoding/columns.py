@@ -163,7 +163,7 @@ class _Column:
         if len(sizes) > 1:
             merged = words.dictionary_encode()
             words, places = merged.dictionary, merged.indices.to_numpy().astype(np.int64)
-            indices = places[indices + np.repeat(sums_before(np.array(sizes))[:-1], slots.values)]
+            indices = places[indices + np.repeat(sums_before(sizes)[:-1], slots.values)]
         nulls = None if slots.present is None else ~slots.present
         return pa.DictionaryArray.from_arrays(pa.array(slots.spread(indices), mask=nulls), words, safe=False)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -26,7 +26,7 @@ from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, Run
 from compaction_operator.orc.merge.small_stripes import joined
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, keys_of, open_source, read_together
-from compaction_operator.orc.spec import Integers
+from compaction_operator.orc.spec import Integers, sums_before
 
 COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
@@ -117,17 +117,14 @@ class _Merge:
         if not stripe.all_valid(self._write_ids, operation=INSERT):
             return False
         counts = stripe.count_by_write_id()
-        self._count(stripe, counts, stripe.rows)
+        self._rows_in.update(counts)
+        self._bytes_in += stripe.bytes
         file.copy(stripe, counts)
         return True
 
     def _may_copy(self, stripe: Stripe, keys: KeyRange) -> bool:
         whole = stripe.source.file.original is None and stripe.lies_in(keys)
         return whole and can_copy(stripe.source.tail, stripe.index, self._layout)
-
-    def _count(self, stripe: Stripe, counts: dict[int, int], rows: int) -> None:
-        self._rows_in.update(counts)
-        self._bytes_in += stripe.bytes * rows // stripe.rows
 
     def _keep(self, stripes: Sequence[Stripe], window: Window, file: InsertFile) -> None:
         """Copy each stripe, or write its remaining rows if some go."""
@@ -151,24 +148,26 @@ class _Merge:
     def _runs(self, stripes: Sequence[Stripe], window: Window) -> Iterator[Run]:
         """Read the keys of stripes and yield the remaining rows of each."""
         for together in read_together(stripes, memory=min(self._task.memory, JOINED_MEMORY)):
-            for stripe, keys in zip(together, self._keys(together), strict=True):
-                yield self._run(stripe, keys, window)
+            yield from self._remaining(together, self._keys(together), window)
 
-    def _keys(self, stripes: Sequence[Stripe]) -> list[Keys]:
+    def _keys(self, stripes: Sequence[Stripe]) -> Keys:
         with ExitStack() as stack:
             opened = [stack.enter_context(stripe.open()) for stripe in checked(stripes, self._check)]
             return keys_of(opened, operation=INSERT)
 
-    def _run(self, stripe: Stripe, keys: Keys, window: Window) -> Run:
-        """Return the remaining rows of a stripe by all its keys."""
+    def _remaining(self, stripes: Sequence[Stripe], keys: Keys, window: Window) -> Iterator[Run]:
+        """Count the rows of stripes by their keys, and yield those of each stripe that remain."""
+        places = [slice(start, end) for start, end in pairwise(sums_before([stripe.rows for stripe in stripes]))]
         inside = in_range(keys, window[0])
         valid = inside & valid_write_ids(keys.current, self._write_ids)
-        hit = valid & hit_by(keys, window[1])
-        self._count(stripe, counted(keys.write_id[valid]), int(inside.sum()))
+        hit = valid & np.concatenate([hit_by(keys[place], window[1]) for place in places])
+        self._rows_in.update(counted(keys.write_id[valid]))
         self._hidden.update(counted(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
         left = valid & ~hit
-        return Run(stripe, np.flatnonzero(left), keys.where(left))
+        for stripe, place in zip(stripes, places, strict=True):
+            self._bytes_in += stripe.bytes * int(inside[place].sum()) // stripe.rows
+            yield Run(stripe, np.flatnonzero(left[place]), keys[place].where(left[place]))
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compaction_operator.orc.encoding import IntegerRuns
-from compaction_operator.orc.merge.keys import Keys, changes
+from compaction_operator.orc.merge.keys import Keys, added, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,4 @@ def counted_runs(runs: IntegerRuns) -> dict[int, int]:
     """Return how often each value occurs."""
     constant = runs.constant()
     starts = changes(constant.firsts)
-    values, which = np.unique(constant.firsts[starts], return_inverse=True)
-    counts = np.zeros(len(values), np.int64)
-    np.add.at(counts, which, np.diff(constant.starts[starts], append=runs.count))
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return added(constant.firsts[starts], np.diff(constant.starts[starts], append=runs.count))

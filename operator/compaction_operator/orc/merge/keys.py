@@ -153,8 +153,16 @@ def changes(numbers: Integers) -> Integers:
 
 def counted(numbers: Integers) -> dict[int, int]:
     """Return how often each number occurs."""
-    values, counts = np.unique(numbers, return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    starts = changes(numbers)
+    return added(numbers[starts], np.diff(starts, append=len(numbers)))
+
+
+def added(numbers: Integers, counts: Integers) -> dict[int, int]:
+    """Return the sum of the counts of each number."""
+    values, which = np.unique(numbers, return_inverse=True)
+    sums = np.zeros(len(values), np.int64)
+    np.add.at(sums, which, counts)
+    return dict(zip(values.tolist(), sums.tolist(), strict=True))
 
 
 def valid_write_ids(current: Integers, write_ids: ValidWriteIdList) -> Booleans:

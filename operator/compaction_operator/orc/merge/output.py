@@ -185,10 +185,9 @@ def _parts(runs: Sequence[Run], opened: Sequence[OpenStripe], *, memory: int) ->
 
 def _remaining(runs: Sequence[Run]) -> Integers | None:
     """Return the numbers of the remaining rows among those of all stripes, or None if all remain."""
-    counts = np.array([run.stripe.rows for run in runs])
-    if sum(len(run.rows) for run in runs) == counts.sum():
+    starts = sums_before([run.stripe.rows for run in runs])
+    if sum(len(run.rows) for run in runs) == starts[-1]:
         return None
-    starts = sums_before(counts)
     return np.concatenate([run.rows + start for run, start in zip(runs, starts[:-1], strict=True)])
 
 

@@ -330,23 +330,21 @@ def _alike(one: Stripe, other: Stripe) -> bool:
     return one.is_small and other.is_small and one.source.tail.tree is other.source.tail.tree
 
 
-def keys_of(opened: Sequence[OpenStripe], *, operation: int) -> list[Keys]:
-    """Return the keys of each stripe; they are read together. Raises OrcError as `OpenStripe.keys` does."""
+def keys_of(opened: Sequence[OpenStripe], *, operation: int) -> Keys:
+    """Return the keys of stripes, one after another; they are read together. Raises OrcError as `OpenStripe.keys`."""
     if len(opened) > 1 and not opened[0].stripe.source.file.original:
         with suppress(*_DAMAGE):  # stripe by stripe, the error names the file
             return _keys_together(opened, operation)
-    return [one.keys(operation=operation) for one in opened]
+    return Keys.concatenate([one.keys(operation=operation) for one in opened])
 
 
-def _keys_together(opened: Sequence[OpenStripe], operation: int) -> list[Keys]:
+def _keys_together(opened: Sequence[OpenStripe], operation: int) -> Keys:
     readers = [one.reader for one in opened]
     operations, *columns = (_without_nulls(joined_column(readers, column)) for column in KEY_COLUMNS)
-    keys, ends = Keys(*columns), sums_before(np.array([one.stripe.rows for one in opened])).tolist()
-    found = []
-    for one, (start, end) in zip(opened, pairwise(ends), strict=True):
-        found.append(keys[start:end])
-        one.check_keys(operations[start:end], found[-1], operation=operation)
-    return found
+    keys = Keys(*columns)
+    for one, (start, end) in zip(opened, pairwise(sums_before([reader.rows for reader in readers])), strict=True):
+        one.check_keys(operations[start:end], keys[start:end], operation=operation)
+    return keys
 
 
 def _without_nulls(array: pa.Array) -> Integers:

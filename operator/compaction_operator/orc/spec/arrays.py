@@ -1,5 +1,6 @@
 """Array types that the ORC modules share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ Words = npt.NDArray[np.uint64]
 Booleans = npt.NDArray[np.bool_]
 
 
-def sums_before(counts: npt.NDArray[Any]) -> Integers:
+def sums_before(counts: npt.NDArray[Any] | Sequence[int]) -> Integers:
     """Return the sum of the counts before each position, and their total at the end: offsets from lengths."""
     sums = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=sums[1:])
