@@ -27,12 +27,14 @@ from compaction_operator.orc.merge.events import (
 if TYPE_CHECKING:
     from compaction_operator.orc.merge.engine import merge_bucket
     from compaction_operator.orc.merge.sketch import sketch
+    from compaction_operator.orc.merge.source import read_tails
     from compaction_operator.orc.merge.stitch import stitch_parts
     from compaction_operator.orc.merge.verify import count_rows, verify_output, verify_stitched
 else:
     _MODULES = {
         "count_rows": "verify",
         "merge_bucket": "engine",
+        "read_tails": "source",
         "sketch": "sketch",
         "stitch_parts": "stitch",
         "verify_output": "verify",
@@ -63,6 +65,7 @@ __all__ = [
     "checked",
     "count_rows",
     "merge_bucket",
+    "read_tails",
     "sketch",
     "stitch_parts",
     "unchecked",

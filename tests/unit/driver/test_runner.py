@@ -4,6 +4,7 @@ import itertools
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compaction_operator import orc
+from compaction_operator import orc, storage
 from compaction_operator.api.compaction import ExecutorResources
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError, Unstopped
@@ -31,7 +32,8 @@ from compaction_operator.orc import (
     count_rows,
     merge_bucket,
 )
-from compaction_operator.storage import StorageError
+from compaction_operator.orc.file import tail
+from compaction_operator.storage import StorageError, StoredFile
 
 DELTA = Path(__file__).parents[2] / "fixtures/hive-3.1.3/table_txn_001/before/delta_0000001_0000001_0000/bucket_00000"
 
@@ -441,6 +443,21 @@ def test_rows_that_an_engine_passes_over_are_missed(
     monkeypatch.setattr(orc, "merge_bucket", negligent)
     outcome = _two_files(tmp_path, write_ids=write_ids)
     assert "inputs hold 2 rows, but 1 were read" in (outcome.error or "")
+
+
+def test_a_task_looks_each_input_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store is asked for a file when it is looked up, and its tail is read."""
+    looked_up: Counter[str] = Counter()
+
+    def look_up(path: str) -> StoredFile:
+        looked_up[path] += 1
+        return storage.look_up(path)
+
+    monkeypatch.setattr(tail, "look_up", look_up)
+    result = _two_files(tmp_path, write_ids=ALL_VALID).result
+    assert result is not None
+    assert [*looked_up.values()] == [1, 1, 1]
+    assert result.output in looked_up
 
 
 @pytest.mark.parametrize("write_ids", SOME_INVALID)

@@ -354,10 +354,11 @@ def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked
 
 def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     own = replace(task, output=_attempt_output(task, attempt))
-    result = orc.merge_bucket(own, check=check)
+    tails = orc.read_tails(own.inputs, check=check)
+    result = orc.merge_bucket(own, tails=tails, check=check)
     orc.verify_output(own, result, check=check)
     if own.keys == KeyRange():
-        _require_all_read(own, result, check)
+        _require_all_read(own, result, [tails[file.path].rows for file in own.inputs])
     return result
 
 
@@ -366,7 +367,8 @@ def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     stitched = orc.stitch_parts(task.parts, output, check=check)
     orc.verify_stitched(output, task.parts, stitched.checksums, check=check)
     result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
-    _require_all_read(task.whole, result, check)
+    held = [orc.count_rows(file.path) for file in checked(task.whole.inputs, check)]
+    _require_all_read(task.whole, result, held)
     return result
 
 
@@ -375,17 +377,16 @@ def _attempt_output(task: MergeTask | StitchTask, attempt: str) -> str:
     return f"{task.output}.{attempt}"
 
 
-def _require_all_read(task: MergeTask, result: MergeResult, check: Check) -> None:
-    """Compare the rows that were read with the row counts in the inputs' footers (hazard H18).
+def _require_all_read(task: MergeTask, result: MergeResult, held: Sequence[int]) -> None:
+    """Compare the rows that were read with those that the inputs' footers count: `held`, for each file (hazard H18).
 
     Raises OrcError when rows were skipped or counted twice, or left out although their write id is valid.
     """
     if task.kind is not EventKind.INSERT:
         return
-    held = sum(orc.count_rows(file.path) for file in checked(task.inputs, check))
     read = result.rows_in + sum(result.rows_hidden.values())
-    if read != held:
-        raise OrcError(result.output, f"its inputs hold {held} rows, but {read} were read")
+    if read != sum(held):
+        raise OrcError(result.output, f"its inputs hold {sum(held)} rows, but {read} were read")
     write_ids = ValidWriteIdList.parse(task.write_ids)
     if wrong := sorted(write_id for write_id in result.rows_hidden if write_ids.is_valid(write_id)):
         raise OrcError(result.output, f"rows of write id {wrong[0]} were left out, but it is valid")

@@ -1,16 +1,17 @@
 """The compaction engine: merges the events of one bucket in key order."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
+from types import MappingProxyType
 
 import numpy as np
 
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file import OrcWriter, can_copy
+from compaction_operator.orc.file import OrcWriter, Tail, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import (
     Check,
@@ -32,31 +33,34 @@ COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
 """Stripes of at least this many bytes or rows are large: copied if possible. Runs of smaller ones may be joined."""
 
+NO_TAILS: Mapping[str, Tail] = MappingProxyType({})
+
 Window = tuple[KeyRange, Keys]
 """A key range and its delete events."""
 
 
-def merge_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeResult:
+def merge_bucket(task: MergeTask, *, tails: Mapping[str, Tail] = NO_TAILS, check: Check = unchecked) -> MergeResult:
     """Write the task's complete output file and flush it to disk.
 
+    `tails` are those of the inputs that have been read already, by path.
     Stripes are rewritten one column at a time, and large stripes that need no change are copied. Raises OrcError, and
     leaves no output, if a file cannot be read or preserved bit for bit, if two events have the same key, or if the
     output exists. What `check` raises ends the task in the same way.
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
     if task.kind is EventKind.DELETE:
-        return _merge_deletes(task, write_ids, check)
-    return _Merge(task, write_ids, check).run()
+        return _merge_deletes(task, write_ids, tails, check)
+    return _Merge(task, write_ids, tails, check).run()
 
 
 class _Merge:
     """The execution of one INSERT task."""
 
-    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> None:
+    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList, tails: Mapping[str, Tail], check: Check) -> None:
         self._task = task
         self._write_ids = write_ids
         self._check = check
-        self._sources = [open_source(file) for file in checked(task.inputs, check)]
+        self._sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
         self._layout = common_layout(self._sources, task, check=check)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
         self._rows_in: Counter[int] = Counter()
@@ -196,8 +200,10 @@ def _size(stripe: Stripe, memory: int) -> float:
     return max(stripe.bytes / COPY_BYTES, stripe.rows / COPY_ROWS, stripe.memory / half)
 
 
-def _merge_deletes(task: MergeTask, write_ids: ValidWriteIdList, check: Check) -> MergeResult:
-    sources = [open_source(file) for file in checked(task.inputs, check)]
+def _merge_deletes(
+    task: MergeTask, write_ids: ValidWriteIdList, tails: Mapping[str, Tail], check: Check
+) -> MergeResult:
+    sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
     read = 0
     layout = common_layout(sources, task, check=check)
     with OrcWriter(task.output, layout) as writer:

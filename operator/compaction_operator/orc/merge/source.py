@@ -15,7 +15,15 @@ from compaction_operator.acid.write_ids import RangeValidity, ValidWriteIdList
 from compaction_operator.orc.encoding import IntegerRuns
 from compaction_operator.orc.file import StripeReader, Tail, joined_column, read_tail, stripe_statistics
 from compaction_operator.orc.merge.bucket_metadata import key_index
-from compaction_operator.orc.merge.events import InputFile, KeyRange, OriginalRows, RowId
+from compaction_operator.orc.merge.events import (
+    Check,
+    InputFile,
+    KeyRange,
+    OriginalRows,
+    RowId,
+    checked,
+    unchecked,
+)
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
 from compaction_operator.orc.merge.key_runs import KeyRuns, counted_runs
 from compaction_operator.orc.merge.keys import Keys
@@ -389,13 +397,18 @@ def _check_buckets(path: str, properties: Integers) -> None:
         raise OrcError(path, f"column bucket: {error}") from error
 
 
-def open_source(file: InputFile) -> Source:
-    """Open a bucket file and check that it matches the task.
+def read_tails(files: Iterable[InputFile], *, check: Check = unchecked) -> dict[str, Tail]:
+    """Return the files' tails by path. Raises OrcError as `read_tail`, and what `check` raises before each."""
+    return {file.path: read_tail(file.path) for file in checked(files, check)}
+
+
+def open_source(file: InputFile, tail: Tail | None = None) -> Source:
+    """Open a bucket file, whose tail may have been read already, and check that it matches the task.
 
     Raises OrcError for an unreadable file, for a type tree that cannot be rewritten, for a file without ACID columns,
     and for an ACID file that the task gives as an original.
     """
-    tail = read_tail(file.path)
+    tail = tail or read_tail(file.path)
     if tail.tree.problem:
         raise OrcError(file.path, tail.tree.problem)
     if schema.is_acid(tail.types) == (file.original is not None):
