@@ -7,6 +7,7 @@ AbstractFileMergeOperator (`UNION_SUDBIR_PREFIX`) and BucketCodec.
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 ORC_ACID_VERSION = "_orc_acid_version"
 ORC_ACID_VERSION_CONTENT = b"2"
@@ -31,6 +32,9 @@ _UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 _FLUSH_LENGTH = re.compile(r"bucket_[0-9]+(?:_[0-9]+)?_flush_length")
 
 _CODEC_SHIFT, _BUCKET_SHIFT, _FIELD_MASK = 29, 16, 0xFFF
+
+_REMEMBERED = 1024
+"""How many names of each kind a process remembers: planning parses each of a listing several times."""
 
 
 class DirectoryKind(StrEnum):
@@ -101,6 +105,7 @@ class AcidDirectory:
         return cls(DirectoryKind.DELETE_DELTA, low, high, statement_id, visibility_txn)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_directory(name: str) -> AcidDirectory | None:
     """Parse a directory's name. Return None if it is not in the grammar or its numbers are invalid."""
     if match := _BASE.fullmatch(name):
@@ -136,6 +141,7 @@ class DataFile:
     name: str
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_bucket_file(name: str) -> DataFile | None:
     """Parse `bucket_00000`, or `bucket_00000_0` with the task attempt that Hive 4 writes; None for any other name."""
     match = _BUCKET.fullmatch(name)
@@ -147,6 +153,7 @@ def bucket_file_name(bucket: int) -> str:
     return f"bucket_{bucket:05d}"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_original_file(name: str) -> DataFile | None:
     """Parse `000000_0` or `000000_0_copy_1`, from before the table became ACID; None for any other name."""
     match = _ORIGINAL.fullmatch(name)

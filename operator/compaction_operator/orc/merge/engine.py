@@ -33,6 +33,9 @@ COPY_BYTES = 2 * 1024 * 1024
 COPY_ROWS = 50_000
 """Stripes of at least this many bytes or rows are large: copied if possible. Runs of smaller ones may be joined."""
 
+_KEYS_SHARE = 4
+"""Keys are read ahead for this part of an output stripe, as they wait beside those of the one before."""
+
 NO_TAILS: Mapping[str, Tail] = MappingProxyType({})
 
 Window = tuple[KeyRange, Keys]
@@ -151,7 +154,8 @@ class _Merge:
 
     def _runs(self, stripes: Sequence[Stripe], window: Window) -> Iterator[Run]:
         """Read the keys of stripes and yield the remaining rows of each."""
-        for together in read_together(stripes, memory=min(self._task.memory, JOINED_MEMORY)):
+        memory = min(self._task.memory, JOINED_MEMORY) // _KEYS_SHARE
+        for together in read_together(stripes, memory=memory):
             yield from self._remaining(together, self._keys(together), window)
 
     def _keys(self, stripes: Sequence[Stripe]) -> Keys:
