@@ -89,7 +89,7 @@ def test_text_with_a_dictionary_in_some_stripes_is_text():
         (Kind.LONG, {(1, DATA_): repeated(0, 4)}, {(1, DATA_): b""}, {}, "more than 3 values"),
     ],
 )
-def test_what_a_stripe_lacks_is_not_taken_from_the_next(kind, one, other, encodings, reason):  # type: ignore[no-untyped-def]
+def test_what_a_stripe_lacks_is_not_taken_from_the_next(kind, one, other, encodings, reason):
     readers = [HandMade(tree((kind, ())), 3, streams, encodings).open() for streams in (one, other)]
     with pytest.raises(ValueError, match=reason):
         joined_column(readers, 1)

@@ -45,10 +45,10 @@ Window = tuple[KeyRange, Keys]
 def merge_bucket(task: MergeTask, *, tails: Mapping[str, Tail] = NO_TAILS, check: Check = unchecked) -> MergeResult:
     """Write the task's complete output file and flush it to disk.
 
-    `tails` are those of the inputs that have been read already, by path.
-    Stripes are rewritten one column at a time, and large stripes that need no change are copied. Raises OrcError, and
-    leaves no output, if a file cannot be read or preserved bit for bit, if two events have the same key, or if the
-    output exists. What `check` raises ends the task in the same way.
+    `tails` are those of the inputs that have been read already, by path. Stripes are rewritten one column at a time,
+    and large stripes that need no change are copied. Raises OrcError, and leaves no output, if a file cannot
+    be read or preserved bit for bit, if two events have the same key, or if the output exists. What `check` raises ends
+    the task in the same way.
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
     if task.kind is EventKind.DELETE:

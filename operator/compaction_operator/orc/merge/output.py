@@ -20,6 +20,7 @@ from compaction_operator.orc.merge.source import (
     DELETE,
     INSERT,
     KEY_COLUMNS,
+    OPERATION,
     OpenStripe,
     Stripe,
     column_of,
@@ -192,7 +193,7 @@ def _remaining(runs: Sequence[Run]) -> Integers | None:
 
 
 def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
-    builder.add(KEY_COLUMNS[0], pa.array(np.full(len(keys), operation, np.int64)))
+    builder.add(OPERATION, pa.array(np.full(len(keys), operation, np.int64)))
     for column, numbers in zip(KEY_COLUMNS[1:], keys.columns, strict=True):
         builder.add(column, pa.array(numbers))
 

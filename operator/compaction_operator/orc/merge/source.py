@@ -37,6 +37,7 @@ OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT = 1, 2, 3, 4, 5
 """The column ids of an ACID file's key columns; `row` follows them."""
 
 KEY_COLUMNS = (OPERATION, WRITE_ID, BUCKET, ROW_ID, CURRENT)
+"""The operation, and the columns of `Keys` in their order."""
 
 SMALL_BYTES = 256 * 1024
 """Stripes of at most this size are read at once, so that the file can be closed."""
@@ -291,7 +292,7 @@ class OpenStripe:
             return self.reader.integer_runs(column) or IntegerRuns.of(self.integers(column))
 
     def check_keys(self, operations: Integers, keys: Keys, *, operation: int) -> None:
-        """Raise OrcError if an event has another operation, or a key is none or contradicts the file's key index."""
+        """Raise OrcError if an event has another operation, or a key is not one or contradicts the file's key index."""
         _check_operations(self.stripe.path, operations, operation)
         _check_buckets(self.stripe.path, keys.bucket)
         self._check_bounds(keys)
