@@ -189,6 +189,8 @@ def _remaining(runs: Sequence[Run]) -> Integers | None:
     starts = sums_before([run.stripe.rows for run in runs])
     if sum(len(run.rows) for run in runs) == starts[-1]:
         return None
+    if len(runs) == 1:
+        return runs[0].rows
     return np.concatenate([run.rows + start for run, start in zip(runs, starts[:-1], strict=True)])
 
 
