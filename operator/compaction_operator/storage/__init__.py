@@ -15,7 +15,15 @@ from compaction_operator.storage.base import (
 from compaction_operator.storage.files import StoredFile, copy_range, is_checked_by_store, read_pieces
 from compaction_operator.storage.local import LocalStorage
 from compaction_operator.storage.silence import Silences
-from compaction_operator.storage.stores import Stores, create_file, discard, look_up, make_durable, open_storage
+from compaction_operator.storage.stores import (
+    Stores,
+    create_file,
+    discard,
+    look_up,
+    make_durable,
+    open_storage,
+    write_behind,
+)
 from compaction_operator.storage.uri import is_below, join, local_path, normal, place_of, resolve_location
 
 __all__ = [
@@ -47,4 +55,5 @@ __all__ = [
     "place_of",
     "read_pieces",
     "resolve_location",
+    "write_behind",
 ]

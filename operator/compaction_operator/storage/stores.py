@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from compaction_operator.storage.hdfs import HdfsStorage
     from compaction_operator.storage.s3 import S3Storage
 
+WRITE_BEHIND = 8 << 20
+"""Bytes of a new local file that the disk is to write at a time while more of it is made."""
+
 
 class LocalFile:
     """A file of a mounted volume. Whether it is there is known when it is opened."""
@@ -94,14 +97,37 @@ def create_file(path: str) -> BinaryIO:
     return _own_stores().create_file(path)
 
 
+def write_behind(file: BinaryIO, *, begun: int) -> int:
+    """Let the disk begin to write a new local file, so that `make_durable` waits only for its end.
+
+    `begun` is the offset up to which it has begun. Returns the new one, which is the same until there is enough to
+    write. Raises OSError. NB: the advice starts the kernel's write-back, and drops only pages that are on the disk
+    already. These are not yet, so they stay in memory for the verification.
+    """
+    end = file.tell()
+    if end - begun < WRITE_BEHIND:
+        return begun
+    number = _descriptor(file)
+    if number is not None:
+        file.flush()
+        os.posix_fadvise(number, begun, end - begun, os.POSIX_FADV_DONTNEED)
+    return end
+
+
 def make_durable(file: BinaryIO) -> None:
     """Make what was written to a local file survive a power cut. On HDFS a closed file does as the cluster is set."""
     file.flush()
+    number = _descriptor(file)
+    if number is not None:
+        os.fsync(number)
+
+
+def _descriptor(file: BinaryIO) -> int | None:
+    """Return the descriptor of a local file; a file of another store has none."""
     try:
-        number = file.fileno()
+        return file.fileno()
     except io.UnsupportedOperation:
-        return
-    os.fsync(number)
+        return None
 
 
 def discard(file: BinaryIO, path: str) -> None:

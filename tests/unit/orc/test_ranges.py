@@ -257,7 +257,8 @@ def test_the_parts_of_a_bucket_stitched_are_the_bucket(
         tasks = [replace(whole, keys=keys, output=f"{whole.output}.{n}") for n, keys in enumerate(ranges(cuts))]
         parts = [run(task) for task in tasks]
         output = str(folder / f"{name}.stitched")
-        verify_stitched(output, parts, stitch_parts(parts, output).checksums)
+        stitch_parts(parts, output)
+        verify_stitched(output, parts)
         all_at_once = run(whole)
         assert read_events(output) == read_events(whole.output)
         for count in ("rows_in", "rows_out", "rows_deleted", "delete_events_in", "delete_events_out"):
@@ -275,9 +276,9 @@ def test_originals_are_cut_by_their_row_numbers(tmp_path: Path):
 def test_parts_that_do_not_follow_each_other_are_found(tmp_path: Path, damage: str):
     parts = [run(insert_task(tmp_path / f"{n}", [write_acid(tmp_path / f"s{n}", [insert(n, 0)])])) for n in (1, 2)]
     stitched = parts[::-1] if damage == "order" else parts[:1]
-    checksums = stitch_parts(stitched, str(tmp_path / "out")).checksums
+    stitch_parts(stitched, str(tmp_path / "out"))
     with pytest.raises(OrcError, match=r"out: (the keys of its parts overlap|it has 1 rows)"):
-        verify_stitched(str(tmp_path / "out"), stitched if damage == "order" else parts, checksums)
+        verify_stitched(str(tmp_path / "out"), stitched if damage == "order" else parts)
 
 
 def test_parts_of_different_layouts_are_not_stitched(tmp_path: Path):

@@ -72,7 +72,7 @@ def test_a_damaged_stripe_that_was_copied_is_put_down_to_the_file_it_came_from(
         file.write(b"\xff" * stripe.data_length)
     task = insert_task(tmp_path / "out", [InputFile(str(path))])
     result = merge_bucket(task)
-    assert [copied.path for copied in result.copied.values()] == [str(path)]
+    assert list(result.copied.values()) == [str(path)]
     with pytest.raises(OrcError, match=f"^{path}: has a wrong stripe, which was copied into {result.output}: "):
         verify_output(task, result)
 

@@ -12,6 +12,7 @@ from sandbox.harness.orctail import rewrite_tail, write_tail
 
 from compaction_operator.orc import (
     InputFile,
+    KeyRange,
     MergeResult,
     MergeTask,
     OrcError,
@@ -68,7 +69,7 @@ def task(tmp_path: Path) -> MergeTask:
 def result(task: MergeTask) -> MergeResult:
     """Their stripes, copied."""
     result = merge_bucket(task)
-    assert [copied.path for copied in result.copied.values()] == [file.path for file in task.inputs]
+    assert list(result.copied.values()) == [file.path for file in task.inputs]
     verify_output(task, result)
     return result
 
@@ -122,7 +123,7 @@ def damage_file(path: str, damage: Damage) -> None:
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_bytes_that_differ_from_what_was_read_are_found(task: MergeTask, result: MergeResult, damage: Damage):
     damage_file(result.output, damage)
-    with pytest.raises(OrcError, match=r"its stripe \d has other bytes than what was copied into it") as raised:
+    with pytest.raises(OrcError, match=r"its stripe \d has other bytes than were read or written for it") as raised:
         verify_output(task, result)
     assert raised.value.path == result.output
 
@@ -130,12 +131,42 @@ def test_bytes_that_differ_from_what_was_read_are_found(task: MergeTask, result:
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_stitched_bytes_that_differ_from_their_parts_are_found(result: MergeResult, tmp_path: Path, damage: Damage):
     output = str(tmp_path / "stitched")
-    checksums = stitch_parts([result], output).checksums
-    verify_stitched(output, [result], checksums)
+    stitch_parts([result], output)
+    verify_stitched(output, [result])
     damage_file(output, damage)
     with pytest.raises(OrcError, match=r"its stripe \d has other bytes") as raised:
-        verify_stitched(output, [result], checksums)
+        verify_stitched(output, [result])
     assert raised.value.path == output
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_part_that_lost_bytes_before_it_is_joined_is_found(result: MergeResult, tmp_path: Path, damage: Damage):
+    """It was not flushed to disk: the machine of its task may have failed meanwhile."""
+    damage_file(result.output, damage)
+    with pytest.raises(OrcError):
+        stitched_and_verified([result], tmp_path / "stitched")
+
+
+def test_a_rewritten_stripe_that_lost_bytes_before_it_is_joined_is_found(task: MergeTask, tmp_path: Path):
+    """Its keys and its footer are as they were."""
+    part = merge_bucket(replace(task, keys=KeyRange(to=(11, BUCKET_0, ROWS // 2))))
+    assert not part.copied
+    offset, length = read_tail(part.output).extent(0)
+    content = bytearray(Path(part.output).read_bytes())
+    content[offset + length // 2] ^= 4
+    Path(part.output).write_bytes(content)
+    with pytest.raises(OrcError, match="its stripe 0 has other bytes"):
+        stitched_and_verified([part], tmp_path / "stitched")
+
+
+def test_a_part_with_other_stripes_than_its_task_wrote_is_found(result: MergeResult, tmp_path: Path):
+    with pytest.raises(OrcError, match="its parts have 3 stripes, but 2 were written"):
+        stitched_and_verified([replace(result, checksums=result.checksums[:2])], tmp_path / "stitched")
+
+
+def stitched_and_verified(parts: Sequence[MergeResult], output: Path) -> None:
+    stitch_parts(parts, str(output))
+    verify_stitched(str(output), parts)
 
 
 def test_a_stripe_that_is_not_there_is_found(task: MergeTask, result: MergeResult):

@@ -20,7 +20,6 @@ from compaction_operator.errors import OperatorError
 from compaction_operator.orc import (
     Check,
     EventKind,
-    KeyRange,
     MergeResult,
     MergeTask,
     OrcError,
@@ -357,16 +356,16 @@ def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:
     tails = orc.read_tails(own.inputs, check=check)
     result = orc.merge_bucket(own, tails=tails, check=check)
     orc.verify_output(own, result, check=check)
-    if own.keys == KeyRange():
+    if not own.is_part:
         _require_all_read(own, result, [tails[file.path].rows for file in own.inputs])
     return result
 
 
 def _stitch(task: StitchTask, attempt: str, check: Check) -> MergeResult:
     output = _attempt_output(task, attempt)
-    stitched = orc.stitch_parts(task.parts, output, check=check)
-    orc.verify_stitched(output, task.parts, stitched.checksums, check=check)
-    result = replace(combined(task.parts, output=output), bytes_out=stitched.bytes_out)
+    size = orc.stitch_parts(task.parts, output, check=check)
+    orc.verify_stitched(output, task.parts, check=check)
+    result = replace(combined(task.parts, output=output), bytes_out=size)
     held = [orc.count_rows(file.path) for file in checked(task.whole.inputs, check)]
     _require_all_read(task.whole, result, held)
     return result

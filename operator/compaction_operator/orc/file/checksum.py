@@ -1,5 +1,6 @@
-"""Checksums of stripes, by which a copied one is compared with its source."""
+"""Checksums of stripes, by which what is in a file is compared with what was written or read."""
 
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from isal import isal_zlib
@@ -7,6 +8,14 @@ from isal import isal_zlib
 from compaction_operator.orc.file.tail import Tail
 from compaction_operator.orc.spec import OrcError
 from compaction_operator.storage import read_pieces
+
+
+def checksum_of(pieces: Iterable[bytes]) -> int:
+    """Return the CRC-32 of pieces of bytes that follow each other."""
+    checksum = 0
+    for piece in pieces:
+        checksum = isal_zlib.crc32(piece, checksum)
+    return checksum
 
 
 def stripe_checksum(file: BinaryIO, tail: Tail, index: int, *, copy_to: BinaryIO | None = None) -> int:

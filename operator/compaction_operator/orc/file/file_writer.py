@@ -7,14 +7,21 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 
-from compaction_operator.orc.file.checksum import stripe_checksum
+from compaction_operator.orc.file.checksum import checksum_of, stripe_checksum
 from compaction_operator.orc.file.statistics import column_statistics, merge
 from compaction_operator.orc.file.stripe_builder import StoredColumn, StripeBuilder, StripeLayout
 from compaction_operator.orc.file.stripe_copy import JAVA, stripe_statistics
 from compaction_operator.orc.file.tail import MAGIC, Tail, one_line
 from compaction_operator.orc.spec import OrcError, physical_type
 from compaction_operator.orc.spec.messages import Footer, Metadata, PostScript, StripeFooter, StripeInformation
-from compaction_operator.storage import copy_range, create_file, discard, is_checked_by_store, make_durable
+from compaction_operator.storage import (
+    copy_range,
+    create_file,
+    discard,
+    is_checked_by_store,
+    make_durable,
+    write_behind,
+)
 
 _VERSION = (0, 12)
 _WRITER_VERSION = 7
@@ -25,19 +32,23 @@ class OrcWriter:
     """A new ORC file, as a context manager: write the stripes, then call `finish`.
 
     The file must not exist. It is removed if the block raises an error or ends without `finish`. Raises OrcError with
-    the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far.
+    the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far, `checksums` its
+    CRC-32, or None where the store checks itself what it gets. Without `durable` the file may not survive a power cut.
     """
 
-    def __init__(self, path: str, layout: StripeLayout) -> None:
+    def __init__(self, path: str, layout: StripeLayout, *, durable: bool = True) -> None:
         self._path = path
         self._layout = layout
+        self._durable = durable
         self._file: BinaryIO
         self._footer = Footer(header_length=len(MAGIC), writer=JAVA, row_index_stride=layout.row_index_stride)
         self._footer.types.extend(layout.types)
         self._metadata = Metadata()
         self._writer_version = _WRITER_VERSION
         self._finished = False
+        self._begun = 0
         self.bytes_copied = 0
+        self.checksums: list[int | None] = []
 
     @property
     def stripe_rows(self) -> list[int]:
@@ -86,20 +97,27 @@ class OrcWriter:
             data_length=sum(len(stream.data) for stream in data),
             number_of_rows=rows,
         )
-        for stream in (*index, *data):
-            self._file.write(stream.data)
-        stripe.footer_length = self._write_message(footer)
-        self._footer.stripes.append(stripe)
+        pieces = [*(stream.data for stream in (*index, *data)), self._layout.compress(footer.SerializeToString()).data]
+        for piece in pieces:
+            self._file.write(piece)
+        stripe.footer_length = len(pieces[-1])
         self._metadata.stripe_stats.add(column_stats=[column.statistics for column in columns])
+        self._end_stripe(stripe, None if is_checked_by_store(self._file) else checksum_of(pieces))
+
+    def _end_stripe(self, stripe: Any, checksum: int | None) -> None:
+        self._footer.stripes.append(stripe)
+        self.checksums.append(checksum)
+        if self._durable:
+            self._begun = write_behind(self._file, begun=self._begun)
 
     def _write_message(self, message: Any) -> int:
         return self._file.write(self._layout.compress(message.SerializeToString()).data)
 
-    def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> int | None:
+    def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
 
-        The store copies the bytes, if it can. Returns the checksum of what was read, or None if the store checks itself
-        what it has. Raises OrcError, naming the other file, if that file is truncated.
+        The store copies the bytes, if it can. Otherwise the checksum is that of what was read. Raises OrcError, naming
+        the other file, if that file is truncated.
         """
         stripe = StripeInformation()
         stripe.CopyFrom(tail.footer.stripes[index])
@@ -108,14 +126,13 @@ class OrcWriter:
         checksum = None
         if not copy_range(file, self._file, offset=start, length=length):
             checksum = stripe_checksum(file, tail, index, copy_to=self._file)
-        self._footer.stripes.append(stripe)
         self._metadata.stripe_stats.append(stripe_statistics(tail, index))
         self._writer_version = min(self._writer_version, tail.postscript.writer_version)
         self.bytes_copied += length
-        return None if is_checked_by_store(self._file) else checksum
+        self._end_stripe(stripe, None if is_checked_by_store(self._file) else checksum)
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
-        """Write the tail, flush the file to disk and return its size in bytes."""
+        """Write the tail, flush a durable file to disk and return its size in bytes."""
         self._footer.content_length = self._file.tell() - len(MAGIC)
         self._footer.number_of_rows = sum(self.stripe_rows)
         self._footer.statistics.extend(self._file_statistics())
@@ -133,7 +150,8 @@ class OrcWriter:
             magic=MAGIC.decode(),
         ).SerializeToString()
         self._file.write(postscript + bytes([len(postscript)]))
-        make_durable(self._file)
+        if self._durable:
+            make_durable(self._file)
         self._finished = True
         return self._file.tell()
 

@@ -43,7 +43,7 @@ Window = tuple[KeyRange, Keys]
 
 
 def merge_bucket(task: MergeTask, *, tails: Mapping[str, Tail] = NO_TAILS, check: Check = unchecked) -> MergeResult:
-    """Write the task's complete output file and flush it to disk.
+    """Write the task's complete output file, and flush it to disk unless it is only a part.
 
     `tails` are those of the inputs that have been read already, by path. Stripes are rewritten one column at a time,
     and large stripes that need no change are copied. Raises OrcError, and leaves no output, if a file cannot
@@ -77,13 +77,13 @@ class _Merge:
         stripes = [stripe.bounded() for stripe in checked(found, check)]
         deletes = [open_source(file) for file in checked(self._task.deletes, check)]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=memory, check=check)
-        with OrcWriter(self._task.output, self._layout) as writer:
+        with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
             file = InsertFile(writer, self._columns, memory=memory, check=check)
             for window in windows:
                 self._events += len(window[1])
                 self._add(window, [stripe for stripe in stripes if stripe.touches(window[0])], file)
             size = file.finish()
-        return self._result(file, bytes_out=size, bytes_copied=writer.bytes_copied)
+        return self._result(file, writer, bytes_out=size)
 
     def _add(self, window: Window, stripes: Sequence[Stripe], file: InsertFile) -> None:
         """Write the rows of a window, in key order."""
@@ -95,7 +95,7 @@ class _Merge:
             else:
                 self._keep([stripe for (stripe,) in neighbours], window, file)
 
-    def _result(self, file: InsertFile, *, bytes_out: int, bytes_copied: int) -> MergeResult:
+    def _result(self, file: InsertFile, writer: OrcWriter, *, bytes_out: int) -> MergeResult:
         return MergeResult(
             output=self._task.output,
             rows_in=self._rows_in.total(),
@@ -104,8 +104,9 @@ class _Merge:
             rows_deleted=self._rows_deleted,
             bytes_in=self._bytes_in,
             bytes_out=bytes_out,
-            bytes_copied=bytes_copied,
+            bytes_copied=writer.bytes_copied,
             copied=file.copied,
+            checksums=tuple(writer.checksums),
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -210,7 +211,7 @@ def _merge_deletes(
     sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
     read = 0
     layout = common_layout(sources, task, check=check)
-    with OrcWriter(task.output, layout) as writer:
+    with OrcWriter(task.output, layout, durable=not task.is_part) as writer:
         file = DeleteFile(writer, layout.types)
         for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory, check=check):
             read += len(events)
@@ -222,6 +223,7 @@ def _merge_deletes(
         delete_events_out=file.events,
         bytes_in=sum(source.tail.size for source in sources),
         bytes_out=size,
+        checksums=tuple(writer.checksums),
     )
 
 

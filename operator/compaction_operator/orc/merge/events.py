@@ -105,13 +105,10 @@ class MergeTask:
     keys: KeyRange = KeyRange()
     memory: int = DEFAULT_TASK_MEMORY
 
-
-@dataclass(frozen=True, slots=True)
-class CopiedStripe:
-    """A stripe that was copied: its file, and the CRC-32 of what was read, None if the store checks what it has."""
-
-    path: str
-    checksum: int | None
+    @property
+    def is_part(self) -> bool:
+        """Whether it writes only a part of a bucket file, which is joined with others and not published itself."""
+        return self.keys != KeyRange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +118,9 @@ class MergeResult:
     Rows are insert events. `rows_*_by_write_id` counts them by the write id of their ROW__ID. `rows_hidden` counts
     rows that were read and omitted because their own write id (currentTransaction) is not valid, by that id. Delete
     events count once each: `delete_events_in` over all buckets, `delete_events_out` in this file only.
-    `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied` has those
-    stripes by their number in the output.
+    `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied` has the files
+    that those stripes are from, by the stripe's number in the output. `checksums` has the CRC-32 of each stripe as it
+    was written, or None where the store checks itself what it has.
     """
 
     output: str
@@ -134,7 +132,8 @@ class MergeResult:
     bytes_in: int = 0
     bytes_out: int = 0
     bytes_copied: int = 0
-    copied: dict[int, CopiedStripe] = field(default_factory=dict)
+    copied: dict[int, str] = field(default_factory=dict)
+    checksums: tuple[int | None, ...] = ()
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_hidden: dict[int, int] = field(default_factory=dict)

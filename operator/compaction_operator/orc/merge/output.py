@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
-from compaction_operator.orc.merge.events import Check, CopiedStripe, RowId, checked, unchecked
+from compaction_operator.orc.merge.events import Check, RowId, checked, unchecked
 from compaction_operator.orc.merge.evolution import ColumnSource
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
@@ -84,14 +84,14 @@ class InsertFile:
         self._pending_size = 0.0
         self._lasts: list[RowId] = []
         self.rows: Counter[int] = Counter()
-        self.copied: dict[int, CopiedStripe] = {}
+        self.copied: dict[int, str] = {}
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
         self._flush()
         with reading(stripe.path), stripe.source.tail.file.open() as file:
-            checksum = self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
-        self.copied[len(self._lasts)] = CopiedStripe(stripe.path, checksum)
+            self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
+        self.copied[len(self._lasts)] = stripe.path
         self._lasts.append(stripe.bounds[1])
         self.rows.update(counts)
 

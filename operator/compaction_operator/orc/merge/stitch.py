@@ -1,7 +1,6 @@
 """Concatenates the stripes of several files into one file, byte for byte."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from compaction_operator.orc.file import OrcWriter, StripeLayout, can_copy, read_tail
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata, key_index
@@ -9,16 +8,8 @@ from compaction_operator.orc.merge.events import Check, MergeResult, checked, un
 from compaction_operator.orc.spec import OrcError
 
 
-@dataclass(frozen=True, slots=True)
-class Stitched:
-    """A file of copied stripes: its size, and for each stripe the CRC-32 of what was read, if it is to be compared."""
-
-    bytes_out: int
-    checksums: tuple[int | None, ...]
-
-
-def stitch_parts(parts: Sequence[MergeResult], output: str, *, check: Check = unchecked) -> Stitched:
-    """Write the stripes of all parts of one bucket, given in key order, to one ACID file.
+def stitch_parts(parts: Sequence[MergeResult], output: str, *, check: Check = unchecked) -> int:
+    """Write the stripes of all parts of one bucket, given in key order, to one ACID file; return its size in bytes.
 
     All parts have the same layout. Raises OrcError, and leaves no output, for a part with another layout and for a
     part that cannot be read, and if `output` exists. What `check` raises ends it in the same way.
@@ -36,7 +27,6 @@ def stitch_parts(parts: Sequence[MergeResult], output: str, *, check: Check = un
         bloom_filters={},
         row_index_stride=tails[0].footer.row_index_stride,
     )
-    checksums = []
     with OrcWriter(output, layout) as writer:
         for tail in tails:
             with tail.file.open() as file:
@@ -45,6 +35,5 @@ def stitch_parts(parts: Sequence[MergeResult], output: str, *, check: Check = un
                         raise OrcError(
                             tail.path, f"the layout of its stripe {index} differs from that of {tails[0].path}"
                         )
-                    checksums.append(writer.copy_stripe(file, tail, index))
-        size = writer.finish(acid_metadata(lasts, inserts=inserts, deletes=deletes))
-    return Stitched(size, tuple(checksums))
+                    writer.copy_stripe(file, tail, index)
+        return writer.finish(acid_metadata(lasts, inserts=inserts, deletes=deletes))

@@ -9,7 +9,6 @@ from compaction_operator.orc.file import Tail, read_tail, stripe_checksum
 from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
 from compaction_operator.orc.merge.events import (
     Check,
-    CopiedStripe,
     EventKind,
     InputFile,
     MergeResult,
@@ -43,7 +42,7 @@ def verify_output(task: MergeTask, result: MergeResult, *, check: Check = unchec
     last: Keys | None = None
     lasts: list[RowId] = []
     write_ids = ValidWriteIdList.parse(task.write_ids)
-    _check_copies(source.tail, {index: stripe.checksum for index, stripe in result.copied.items()}, check)
+    _check_copies(source.tail, {index: result.checksums[index] for index in result.copied}, check)
     for stripe in checked(source.stripes(), check):
         with _put_down_to(result.copied.get(stripe.index)):
             with stripe.open() as opened:
@@ -67,35 +66,37 @@ def _check_copies(tail: Tail, checksums: Mapping[int, int | None], check: Check)
             if index >= len(tail.footer.stripes):
                 raise OrcError(tail.path, f"it lacks stripe {index}, which was copied into it")
             if checksum is not None and stripe_checksum(file, tail, index) != checksum:
-                raise OrcError(tail.path, f"its stripe {index} has other bytes than what was copied into it")
+                raise OrcError(tail.path, f"its stripe {index} has other bytes than were read or written for it")
 
 
 @contextmanager
-def _put_down_to(copied: CopiedStripe | None) -> Iterator[None]:
+def _put_down_to(copied: str | None) -> Iterator[None]:
     """Attribute errors in a copied stripe to its source file, as the engine did not decode its rows."""
     try:
         yield
     except OrcError as error:
         if copied is None:
             raise
-        raise OrcError(copied.path, f"has a wrong stripe, which was copied into {error}") from error
+        raise OrcError(copied, f"has a wrong stripe, which was copied into {error}") from error
 
 
-def verify_stitched(
-    output: str, parts: Sequence[MergeResult], checksums: Sequence[int | None], *, check: Check = unchecked
-) -> None:
+def verify_stitched(output: str, parts: Sequence[MergeResult], *, check: Check = unchecked) -> None:
     """Compare a file that was concatenated from verified parts with these parts: footer, key index, and its bytes.
 
-    `checksums` are those of `Stitched`. Raises OrcError, naming the file, if it does not have all stripes of the parts
-    in order, if its keys do not ascend from stripe to stripe, or if a stripe is not what was read from its part.
+    The parts were not flushed to disk, so the checksums are those of what their tasks wrote: a part that lost bytes
+    with its machine is found here. Raises OrcError, naming the file, if it does not have all stripes of the parts in
+    order, if its keys do not ascend from stripe to stripe, or if a stripe is not what its part's task wrote.
     Raises what `check` raises before a stripe.
     """
     tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
     rows = [number for part in tails for number in part.stripe_rows]
     lasts = [last for part in tails for last in key_index(part) or []]
     inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
+    checksums = [checksum for part in parts for checksum in part.checksums]
     problem = None
-    if tail.stripe_rows != rows or tail.rows != inserts + deletes:
+    if len(checksums) != len(rows):
+        problem = f"its parts have {len(rows)} stripes, but {len(checksums)} were written"
+    elif tail.stripe_rows != rows or tail.rows != inserts + deletes:
         problem = f"it has {tail.rows} rows in stripes of {tail.stripe_rows}, not {inserts + deletes} in {rows}"
     elif lasts != sorted(set(lasts)):
         problem = "the keys of its parts overlap"
