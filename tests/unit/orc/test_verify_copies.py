@@ -160,8 +160,23 @@ def test_a_rewritten_stripe_that_lost_bytes_before_it_is_joined_is_found(task: M
 
 
 def test_a_part_with_other_stripes_than_its_task_wrote_is_found(result: MergeResult, tmp_path: Path):
-    with pytest.raises(OrcError, match="its parts have 3 stripes, but 2 were written"):
-        stitched_and_verified([replace(result, checksums=result.checksums[:2])], tmp_path / "stitched")
+    with pytest.raises(OrcError, match="it has 3 stripes, not 2"):
+        stitched_and_verified([replace(result, checksums=result.checksums[1:])], tmp_path / "stitched")
+
+
+def test_a_part_whose_statistics_lost_bytes_before_it_is_joined_is_found(result: MergeResult, tmp_path: Path):
+    """The joined file takes them over, and readers skip stripes by them."""
+    content, tail = Path(result.output).read_bytes(), read_tail(result.output)
+    statistics = tail.stripe_statistics[1]
+    before = statistics.SerializeToString()
+    statistics.column_stats[4].int_statistics.minimum += 1
+    damaged = tail.metadata.replace(before, statistics.SerializeToString())
+    assert len(damaged) == len(tail.metadata)
+    assert damaged != tail.metadata
+    Path(result.output).write_bytes(content.replace(tail.metadata, damaged))
+    with pytest.raises(OrcError, match="its tail has other bytes") as raised:
+        stitched_and_verified([result], tmp_path / "stitched")
+    assert raised.value.path == result.output
 
 
 def stitched_and_verified(parts: Sequence[MergeResult], output: Path) -> None:

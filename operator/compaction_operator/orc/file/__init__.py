@@ -1,6 +1,6 @@
 """Whole ORC files: tails and stripes to read, copy and write, with their statistics and indexes."""
 
-from compaction_operator.orc.file.checksum import stripe_checksum
+from compaction_operator.orc.file.checksum import stripe_checksum, tail_checksum
 from compaction_operator.orc.file.decode import StripeReader, joined_column
 from compaction_operator.orc.file.file_writer import OrcWriter
 from compaction_operator.orc.file.stripe_builder import StripeBuilder, StripeLayout
@@ -19,4 +19,5 @@ __all__ = [
     "stripe_checksum",
     "stripe_footer",
     "stripe_statistics",
+    "tail_checksum",
 ]

@@ -32,8 +32,9 @@ class OrcWriter:
     """A new ORC file, as a context manager: write the stripes, then call `finish`.
 
     The file must not exist. It is removed if the block raises an error or ends without `finish`. Raises OrcError with
-    the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far, `checksums` its
-    CRC-32, or None where the store checks itself what it gets. Without `durable` the file may not survive a power cut.
+    the path for content that cannot be written. `stripe_rows` holds the rows of each stripe so far, `checksums` the
+    CRC-32 of each stripe, and in the end of the tail, or None where the store checks itself what it gets. Without
+    `durable` the file may not survive a power cut.
     """
 
     def __init__(self, path: str, layout: StripeLayout, *, durable: bool = True) -> None:
@@ -97,12 +98,10 @@ class OrcWriter:
             data_length=sum(len(stream.data) for stream in data),
             number_of_rows=rows,
         )
-        pieces = [*(stream.data for stream in (*index, *data)), self._layout.compress(footer.SerializeToString()).data]
-        for piece in pieces:
-            self._file.write(piece)
+        pieces = [*(stream.data for stream in (*index, *data)), self._stored(footer)]
         stripe.footer_length = len(pieces[-1])
         self._metadata.stripe_stats.add(column_stats=[column.statistics for column in columns])
-        self._end_stripe(stripe, None if is_checked_by_store(self._file) else checksum_of(pieces))
+        self._end_stripe(stripe, self._append(pieces))
 
     def _end_stripe(self, stripe: Any, checksum: int | None) -> None:
         self._footer.stripes.append(stripe)
@@ -110,8 +109,14 @@ class OrcWriter:
         if self._durable:
             self._begun = write_behind(self._file, begun=self._begun)
 
-    def _write_message(self, message: Any) -> int:
-        return self._file.write(self._layout.compress(message.SerializeToString()).data)
+    def _stored(self, message: Any) -> bytes:
+        return self._layout.compress(message.SerializeToString()).data
+
+    def _append(self, pieces: Sequence[bytes]) -> int | None:
+        """Append pieces of bytes, and return their checksum unless the store checks itself what it gets."""
+        for piece in pieces:
+            self._file.write(piece)
+        return None if is_checked_by_store(self._file) else checksum_of(pieces)
 
     def copy_stripe(self, file: BinaryIO, tail: Tail, index: int) -> None:
         """Append a stripe of another file byte for byte, with its statistics; `can_copy` must hold for it.
@@ -140,16 +145,17 @@ class OrcWriter:
             self._footer.calendar = self._layout.calendar
         for name, value in sorted(user_metadata.items()):
             self._footer.metadata.add(name=name, value=value)
+        metadata, footer = self._stored(self._metadata), self._stored(self._footer)
         postscript = PostScript(
-            metadata_length=self._write_message(self._metadata),
-            footer_length=self._write_message(self._footer),
+            metadata_length=len(metadata),
+            footer_length=len(footer),
             compression=self._layout.compression,
             compression_block_size=self._layout.block_size,
             version=_VERSION,
             writer_version=self._writer_version,
             magic=MAGIC.decode(),
         ).SerializeToString()
-        self._file.write(postscript + bytes([len(postscript)]))
+        self.checksums.append(self._append((metadata, footer, postscript + bytes([len(postscript)]))))
         if self._durable:
             make_durable(self._file)
         self._finished = True

@@ -120,7 +120,7 @@ class MergeResult:
     events count once each: `delete_events_in` over all buckets, `delete_events_out` in this file only.
     `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied` has the files
     that those stripes are from, by the stripe's number in the output. `checksums` has the CRC-32 of each stripe as it
-    was written, or None where the store checks itself what it has.
+    was written, and last that of the tail, or None where the store checks itself what it has.
     """
 
     output: str

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file import Tail, read_tail, stripe_checksum
+from compaction_operator.orc.file import Tail, read_tail, stripe_checksum, tail_checksum
 from compaction_operator.orc.merge.bucket_metadata import KEY_INDEX, acid_metadata, key_index
 from compaction_operator.orc.merge.events import (
     Check,
@@ -85,25 +85,34 @@ def verify_stitched(output: str, parts: Sequence[MergeResult], *, check: Check =
 
     The parts were not flushed to disk, so the checksums are those of what their tasks wrote: a part that lost bytes
     with its machine is found here. Raises OrcError, naming the file, if it does not have all stripes of the parts in
-    order, if its keys do not ascend from stripe to stripe, or if a stripe is not what its part's task wrote.
-    Raises what `check` raises before a stripe.
+    order, if its keys do not ascend from stripe to stripe, or if a stripe is not what its part's task wrote. It names
+    a part whose tail is not. Raises what `check` raises before a stripe.
     """
     tail, tails = read_tail(output), [read_tail(part.output) for part in parts]
     rows = [number for part in tails for number in part.stripe_rows]
     lasts = [last for part in tails for last in key_index(part) or []]
     inserts, deletes = sum(part.rows_out for part in parts), sum(part.delete_events_out for part in parts)
-    checksums = [checksum for part in parts for checksum in part.checksums]
     problem = None
-    if len(checksums) != len(rows):
-        problem = f"its parts have {len(rows)} stripes, but {len(checksums)} were written"
-    elif tail.stripe_rows != rows or tail.rows != inserts + deletes:
+    if tail.stripe_rows != rows or tail.rows != inserts + deletes:
         problem = f"it has {tail.rows} rows in stripes of {tail.stripe_rows}, not {inserts + deletes} in {rows}"
     elif lasts != sorted(set(lasts)):
         problem = "the keys of its parts overlap"
     problem = problem or _metadata_problem(tail, acid_metadata(lasts, inserts=inserts, deletes=deletes))
     if problem:
         raise OrcError(output, problem)
+    for part, written in zip(tails, parts, strict=True):
+        _check_part(part, written)
+    checksums = (checksum for part in parts for checksum in part.checksums[:-1])
     _check_copies(tail, dict(enumerate(checksums)), check)
+
+
+def _check_part(tail: Tail, written: MergeResult) -> None:
+    """Raise OrcError if a part has another tail than was written: the joined file has its statistics and its types."""
+    if len(written.checksums) != len(tail.stripe_rows) + 1:
+        raise OrcError(tail.path, f"it has {len(tail.stripe_rows)} stripes, not {len(written.checksums) - 1}")
+    with reading(tail.path):
+        if written.checksums[-1] not in (None, tail_checksum(tail)):
+            raise OrcError(tail.path, "its tail has other bytes than were written for it")
 
 
 def _require(result: MergeResult, problem: str | None) -> None:
