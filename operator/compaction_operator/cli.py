@@ -201,6 +201,7 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
         "rows_out": totals.rows_out,
         "delete_events_in": totals.delete_events_in,
         "delete_events_out": totals.delete_events_out,
+        "kept_apart": done.apart,
     }
 
 
@@ -213,6 +214,7 @@ def _compact_text(done: Compacted) -> str:
         lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")
         lines.append(f"bytes     {totals.bytes_copied} copied, {totals.bytes_rewritten} rewritten")
         lines.append(f"deletes   {totals.delete_events_in} in, {totals.delete_events_out} out")
+    lines += [f"apart     {done.apart}"] if done.apart else []
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in done.plan.obsolete]
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ and UnknownWarehouse, and the names of other exceptions.
             JournalRefused              DriverFailed
             OvertakenError              WaitingForInstant
             RepeatedRow                 UnreadableFile, or OverlappingCompaction
+            RowTypesDiffer              RowTypesDiffer
             TableChanged                TableChanged
             Unstopped                   (its own)
         KubeError
@@ -41,6 +42,7 @@ and UnknownWarehouse, and the names of other exceptions.
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
             RepeatedRowError
+            RowTypeError                RowTypesDiffer
         PartitionSpecError (ValueError) PartitionNotFound
         ReadersBusyError
         Refused                         (its own)

@@ -24,6 +24,7 @@ from compaction_operator.acid.names import (
     parse_directory,
     parse_original_path,
 )
+from compaction_operator.acid.runs import OF_TABLE, RowTypes, Run, runs
 from compaction_operator.acid.snapshot import (
     NotEnoughHistory,
     Obsolete,
@@ -39,7 +40,11 @@ from compaction_operator.acid.snapshot import (
     written_in_vain,
 )
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.cleanup import MAX_OUTPUTS
 from compaction_operator.api.compaction import CompactionType
+
+MAX_RUNS = MAX_OUTPUTS // 2
+"""Runs that one compaction merges: each has a delta and perhaps a delete delta."""
 
 _NAMED = 5
 """Maximum number of open write ids in a message."""
@@ -64,6 +69,8 @@ class CompactionPlan:
     - `best_base` is the base that readers start from, whether it is an input or not.
     - `seen` are the names of all directories in the listing.
     - `guard` is the empty base to publish before the outputs, if any. See `with_guard`.
+    - `own_row_type` are the outputs whose rows keep their files' row type, because it cannot become the table's.
+    - `postponed` is the number of runs of one row type that are left to the next compaction.
     """
 
     type: CompactionType
@@ -77,6 +84,8 @@ class CompactionPlan:
     best_base: AcidDirectory | None
     seen: frozenset[str]
     guard: AcidDirectory | None = None
+    own_row_type: frozenset[AcidDirectory] = frozenset()
+    postponed: int = 0
 
     @property
     def directories(self) -> tuple[AcidDirectory, ...]:
@@ -120,9 +129,11 @@ def plan_compaction(
     layout: Layout,
     visibility_txn: int | None = None,
     valid_txns: ValidTxnList | None = None,
+    row_types: RowTypes | None = None,
 ) -> CompactionPlan:
     """Return the plan for a listed directory. No input lies above the watermark.
 
+    With `row_types`, a minor compaction merges each run of one row type by itself, the oldest MAX_RUNS of them.
     Raises UnsupportedLayout for a relevant directory or file that is not understood, OpenWriteBelow if a write must end
     first, NotEnoughHistory if no base is usable for another reason, and ValueError if `visibility_txn` does not match
     the layout.
@@ -133,9 +144,11 @@ def plan_compaction(
     visible = visibility(valid_txns)
     settled, below = write_ids.capped(write_ids.watermark), _at_or_below_watermark(listing, write_ids)
     before = _settled_snapshot(below, write_ids, visible)
-    outputs: tuple[AcidDirectory, ...] = ()
-    if _is_needed(before, type, layout):
-        outputs = _outputs(before, type, layout, visibility_txn)
+    parts = [Run(before, OF_TABLE)] if row_types is None else runs(before, row_types)
+    needed = [run for run in parts if _is_needed(run.part, type, layout)]
+    written = [(run, _outputs(run.part, type, layout, visibility_txn)) for run in needed[:MAX_RUNS]]
+    outputs = tuple(output for _, names in written for output in names)
+    if outputs:
         _require_understood(listing, before, type)
         _require_separate(listing, outputs, visible)
     major = type is CompactionType.MAJOR
@@ -144,12 +157,14 @@ def plan_compaction(
         layout=layout,
         base=before.base if major else None,
         originals=before.originals if major else (),
-        deltas=before.deltas,
+        deltas=before.deltas if row_types is None else tuple(delta for run, _ in written for delta in run.part.deltas),
         outputs=outputs,
         obsolete=(*_obsolete_after(below, settled, outputs, visible), *written_in_vain(below, settled, valid_txns)),
         highest_write_id=write_ids.watermark,
         best_base=before.base,
         seen=frozenset(directory.name for directory in listing.directories),
+        own_row_type=frozenset(names[0] for run, names in written if run.row_type not in (OF_TABLE, None)),
+        postponed=len(needed) - len(written),
     )
 
 
@@ -312,6 +327,13 @@ def overlapping_inputs(plan: CompactionPlan) -> tuple[str, str] | None:
     """
     read = sorted(plan.directories, key=lambda directory: directory.name)
     return next(((one.name, other.name) for one, other in combinations(read, 2) if _share_some(one, other)), None)
+
+
+def inputs_of(output: AcidDirectory, plan: CompactionPlan) -> tuple[AcidDirectory, ...]:
+    """Return the inputs that are merged into one of the plan's outputs."""
+    if output.is_base:
+        return plan.directories
+    return tuple(delta for delta in plan.deltas if _holds(output, delta))
 
 
 def _share_some(one: AcidDirectory, other: AcidDirectory) -> bool:

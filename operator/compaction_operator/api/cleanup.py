@@ -10,6 +10,7 @@ KIND = "CompactionCleanup"
 PLURAL = "compactioncleanups"
 
 MAX_PARTITIONS = 500
+MAX_OUTPUTS = 100
 MAX_BYTES = 100 * 1024
 MAX_BLOCKERS = 20
 

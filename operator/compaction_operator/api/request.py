@@ -46,6 +46,7 @@ class Reason(StrEnum):
     INSERT_ONLY = "InsertOnlyTable"
     NOT_ORC = "NotOrc"
     UNSUPPORTED_TABLE = "UnsupportedTable"
+    ROW_TYPES_DIFFER = "RowTypesDiffer"
     WRONG_FORMAT = "WrongFormat"
     NOT_MERGE_ON_READ = "NotMergeOnRead"
     REFUSED_OPTION = "RefusedOption"
@@ -87,6 +88,7 @@ FINAL_REASONS = frozenset(
         Reason.INSERT_ONLY,
         Reason.NOT_ORC,
         Reason.UNSUPPORTED_TABLE,
+        Reason.ROW_TYPES_DIFFER,
         Reason.WRONG_FORMAT,
         Reason.NOT_MERGE_ON_READ,
         Reason.REFUSED_OPTION,
@@ -123,16 +125,21 @@ WAITING_REASONS = frozenset(
 
 
 class DriverResult(Model):
-    """How the driver ended. It is the pod's termination message."""
+    """How the driver ended. It is the pod's termination message.
+
+    `apart` says why it did not merge all deltas of a partition of a Hive table, if it did not.
+    """
 
     reason: Reason
     message: str
+    apart: str | None = None
     hudi: HudiStatus | None = None
 
     def shortened(self) -> "DriverResult":
         """Return the result shortened to fit a termination message. If the kubelet truncates it, the JSON is broken."""
-        message = self.message[: TERMINATION_MESSAGE_BYTES // 4]
-        return self.model_copy(update={"message": message, "hudi": self.hudi and self.hudi.shortened()})
+        most = TERMINATION_MESSAGE_BYTES // 4
+        short = {"message": self.message[:most], "apart": self.apart and self.apart[: most // 2]}
+        return self.model_copy(update={**short, "hudi": self.hudi and self.hudi.shortened()})
 
 
 AGENT_PREFIX = "compaction-operator/"

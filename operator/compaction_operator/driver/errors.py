@@ -3,7 +3,7 @@
 from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
 from compaction_operator.api.request import Reason
 from compaction_operator.errors import OperatorError
-from compaction_operator.orc import OrcError
+from compaction_operator.orc import OrcError, RowTypeError
 from compaction_operator.storage import StorageError, is_passing
 
 PARTITION_ERRORS = (UnsupportedLayout, NotEnoughHistory, OrcError, StorageError)
@@ -20,6 +20,13 @@ class JobError(OperatorError):
 
 class RepeatedRow(JobError):  # noqa: N818 - a verdict on the table
     """Two of the input files hold the same row."""
+
+
+class RowTypesDiffer(JobError):  # noqa: N818 - a verdict on the table
+    """The rows of an input file cannot become rows of the output's row type without possible loss."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.ROW_TYPES_DIFFER, message)
 
 
 class Unstopped(JobError):  # noqa: N818 - a verdict on the attempt
@@ -41,4 +48,6 @@ def _reason(error: Exception) -> Reason:
         return Reason.OPEN_WRITE
     if isinstance(error, UnsupportedLayout | NotEnoughHistory):
         return Reason.UNSUPPORTED_TABLE
+    if isinstance(error, RowTypeError):
+        return Reason.ROW_TYPES_DIFFER
     return Reason.STORAGE_UNAVAILABLE if is_passing(error) else Reason.UNREADABLE_FILE

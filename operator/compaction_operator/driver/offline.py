@@ -9,9 +9,10 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Totals
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import staging_name
-from compaction_operator.driver.hive.publish import publish
+from compaction_operator.driver.hive.publish import leave, publish
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.partition import (
+    Merged,
     OpenTarget,
     Request,
     assemble,
@@ -26,10 +27,14 @@ from compaction_operator.storage import EntryKind, StorageError
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of `compact`. A plan without output directories means that there was nothing to do."""
+    """The result of `compact`. A plan without output directories means that there was nothing to do.
+
+    `apart` says why deltas were merged in runs of one row type, if they were.
+    """
 
     plan: CompactionPlan
     totals: Totals
+    apart: str | None = None
 
 
 def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Request) -> CompactionPlan:
@@ -57,13 +62,21 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
     try:
         make_staging(target)
         (merged,) = merge([prepared], runner)
-        verify(merged)
-        assemble(merged)
-        publish(prepared, guard=lambda: None)
+        return _published(merged)
     except BaseException:
         fence(target.storage, location, keep=None)
         raise
-    return Compacted(prepared.plan, totals_of(merged))
+
+
+def _published(merged: Merged) -> Compacted:
+    verify(merged)
+    done = merged.prepared
+    if not done.plan.outputs:
+        leave(done)
+        return Compacted(done.plan, Totals(), done.apart)
+    assemble(merged)
+    publish(done, guard=lambda: None)
+    return Compacted(done.plan, totals_of(merged), done.apart)
 
 
 def _require_renames(target: OpenTarget) -> None:

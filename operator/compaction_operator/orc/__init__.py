@@ -7,7 +7,7 @@ first used, so use them as `orc.merge_bucket`. A process that finds nothing to m
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from compaction_operator.orc.errors import OrcError, RepeatedRowError
+from compaction_operator.orc.errors import OrcError, RepeatedRowError, RowTypeError
 from compaction_operator.orc.merge.events import (
     DEFAULT_TASK_MEMORY,
     Check,
@@ -26,6 +26,7 @@ from compaction_operator.orc.merge.events import (
 
 if TYPE_CHECKING:
     from compaction_operator.orc.merge.engine import merge_bucket
+    from compaction_operator.orc.merge.row_types import row_type
     from compaction_operator.orc.merge.sketch import sketch
     from compaction_operator.orc.merge.source import read_tails
     from compaction_operator.orc.merge.stitch import stitch_parts
@@ -35,6 +36,7 @@ else:
         "count_rows": "verify",
         "merge_bucket": "engine",
         "read_tails": "source",
+        "row_type": "row_types",
         "sketch": "sketch",
         "stitch_parts": "stitch",
         "verify_output": "verify",
@@ -61,11 +63,13 @@ __all__ = [
     "OriginalRows",
     "RepeatedRowError",
     "RowId",
+    "RowTypeError",
     "StripeSketch",
     "checked",
     "count_rows",
     "merge_bucket",
     "read_tails",
+    "row_type",
     "sketch",
     "stitch_parts",
     "unchecked",

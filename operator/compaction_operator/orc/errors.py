@@ -16,6 +16,10 @@ class OrcError(OperatorError):
         return f"{self.path}: {self.reason}"
 
 
+class RowTypeError(OrcError):
+    """A file's rows cannot become rows of the wanted row type without possible loss."""
+
+
 class RepeatedRowError(OrcError):
     """More than one row has the same ROW__ID."""
 

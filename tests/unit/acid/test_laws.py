@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import METADATA_ACID, AcidDirectory, DirectoryKind, parse_directory
-from compaction_operator.acid.plan import CompactionPlan, Layout, check_still_publishable, plan_compaction, with_guard
+from compaction_operator.acid.plan import (
+    CompactionPlan,
+    Layout,
+    check_still_publishable,
+    inputs_of,
+    plan_compaction,
+    with_guard,
+)
+from compaction_operator.acid.runs import OF_TABLE
 from compaction_operator.acid.snapshot import NotEnoughHistory, obsolete_now, snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
@@ -38,7 +46,10 @@ class Reader(NamedTuple):
 
 @dataclass
 class Table:
-    """A directory of a table and the state of its write ids; `side_files` tells compacted and raw directories."""
+    """A directory of a table and the state of its write ids; `side_files` tells compacted and raw directories.
+
+    `row_types` are those of the rows, which change from write id to write id, and from statement to statement.
+    """
 
     layout: Layout
     contents: dict[str, frozenset[Event]] = field(default_factory=dict)
@@ -48,6 +59,7 @@ class Table:
     open: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
     last_txn: int = 100
+    row_types: tuple[str, ...] = (OF_TABLE,)
 
     def ids(self) -> ValidWriteIdList:
         """Return the write ids of a reader who comes now."""
@@ -61,13 +73,25 @@ class Table:
         """Return what is there."""
         return recorded_listing([f"{name}/{self.side_files.get(name, '')}".rstrip("/") for name in self.contents])
 
-    def plan(self, kind: CompactionType) -> CompactionPlan:
+    def plan(self, kind: CompactionType, *, in_runs: bool = False) -> CompactionPlan:
         """Plan a compaction now, with a guard where one helps."""
-        txn = self.last_txn + 1 if self.layout is Layout.HIVE4 else None
         plan = plan_compaction(
-            self.listing(), self.ids(), type=kind, layout=self.layout, visibility_txn=txn, valid_txns=self.txns()
+            self.listing(),
+            self.ids(),
+            type=kind,
+            layout=self.layout,
+            visibility_txn=self.last_txn + 1 if self.layout is Layout.HIVE4 else None,
+            valid_txns=self.txns(),
+            row_types={name: self.types_in(name) for name in self.contents} if in_runs else None,
         )
         return with_guard(plan) if plan.breaks_older_snapshots and not plan.has_originals else plan
+
+    def types_in(self, name: str) -> frozenset[str]:
+        """Return the row types of the rows in a directory."""
+        rows = (event for event in self.contents[name] if event.kind != "delete_delta")
+        return frozenset(
+            self.row_types[(event.write_id + event.statement) // 3 % len(self.row_types)] for event in rows
+        )
 
     def write(self, kind: str, state: str) -> None:
         """Let a transaction write something, and end in that state or not at all."""
@@ -102,8 +126,8 @@ class Table:
         self.last_txn += 1
         ids = self.ids()
         originals = {file.name.partition("/")[0] for file in plan.originals}
-        read = [*originals, *(one.name for one in (plan.base, *plan.deltas) if one)]
         for output in plan.outputs:
+            read = [*originals, *(one.name for one in inputs_of(output, plan))]
             events = {e for name in read for e in self.contents[name] if ids.is_valid(e.write_id)}
             if not output.is_base:
                 events = {
@@ -168,19 +192,23 @@ WRITE = st.tuples(
 )
 END = st.tuples(st.just("end"), st.sampled_from(["committed", "aborted"]))
 STEP = st.one_of(WRITE, WRITE, END, st.sampled_from(HIVE_TYPES), st.just("clean"))
+TYPED_STEP = st.one_of(WRITE, WRITE, WRITE, END, st.just("runs"), st.just("clean"))
+ROW_TYPES = st.lists(st.sampled_from([OF_TABLE, "older", "oldest"]), min_size=2, max_size=4)
 ORIGINALS = {
     name: frozenset({Event(0, number, name)}) for number, name in enumerate(["000000_0", "HIVE_UNION_SUBDIR_1"])
 }
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def tables(draw: st.DrawFn, *, row_types: bool = False) -> Table:
     """Draw a table with a past, and readers from every moment since the last cleanup."""
     table = Table(draw(st.sampled_from([*Layout])))
+    if row_types:
+        table.row_types = tuple(draw(ROW_TYPES))
     if draw(st.integers(0, 3)) == 0:
         table.contents.update(ORIGINALS)
         table.side_files["HIVE_UNION_SUBDIR_1"] = "000000_0"
-    for step in draw(st.lists(STEP, min_size=1, max_size=10)):
+    for step in draw(st.lists(TYPED_STEP if row_types else STEP, min_size=1, max_size=16 if row_types else 10)):
         table.readers.append(Reader(table.ids(), table.txns()))
         take(table, step)
     return table
@@ -198,6 +226,8 @@ def take(table: Table, step: object) -> None:
             # What replaces everything excludes other writers; an INSERT OVERWRITE is not there before its commit.
             blocked = (kind.endswith("overwrite") and state == "open") or (_replaces(kind) and table.open)
             table.write("insert" if blocked else kind, state)
+    elif step == "runs":
+        table.publish(table.plan(CompactionType.MINOR, in_runs=True))
     else:
         table.delete({*_obsolete_now(table)})
 
@@ -320,3 +350,59 @@ def test_of_two_overlapping_compactions_the_later_one_is_refused_or_harmless(kin
     if plan.outputs and check_still_publishable(plan, table.listing()) is None:
         table.publish(plan)
     assert table.rows() == before
+
+
+TYPED = given(table=tables(row_types=True))
+
+
+@LAW
+@TYPED
+def test_runs_of_one_row_type_change_nothing_for_any_reader(table):
+    """Neither for those who come later, nor for any older snapshot, nor after the cleanup."""
+    plan, before = table.plan(MINOR, in_runs=True), table.rows()
+    older = [(reader, _rows_or_none(table, reader)) for reader in table.readers]
+    assert check_still_publishable(plan, table.listing()) is None
+    table.publish(plan)
+    assert table.rows() == before
+    assert len(before) == len({*before})
+    assert all(_rows_or_none(table, reader) == rows for reader, rows in older if rows is not None)
+    table.delete({entry.name for entry in plan.obsolete})
+    assert table.rows() == before
+
+
+@LAW
+@TYPED
+def test_no_output_has_rows_of_two_row_types_and_each_keeps_its_own(table):
+    plan = table.plan(MINOR, in_runs=True)
+    types = {output: table.types_in(delta.name) for output in plan.outputs for delta in inputs_of(output, plan)}
+    table.publish(plan)
+    assert all(len(table.types_in(output.name)) <= 1 for output in plan.outputs)
+    own = {output for output, found in types.items() if output.kind is DirectoryKind.DELTA and found - {OF_TABLE}}
+    assert plan.own_row_type >= own
+
+
+@LAW
+@TYPED
+def test_each_input_goes_into_one_run_and_nothing_else_becomes_obsolete(table):
+    plan = table.plan(MINOR, in_runs=True)
+    deltas = [output for output in plan.outputs if output.kind is DirectoryKind.DELTA]
+    read = [delta for output in deltas for delta in inputs_of(output, plan)]
+    assert sorted(read, key=str) == sorted(plan.deltas, key=str)
+    assert len(read) == len({*read})
+    before = {*_obsolete_now(table)}
+    assert {entry.name for entry in plan.obsolete} - before <= {delta.name for delta in read}
+
+
+@LAW
+@TYPED
+def test_runs_that_are_merged_leave_nothing_to_a_second_plan(table):
+    table.publish(table.plan(MINOR, in_runs=True))
+    assert table.plan(MINOR, in_runs=True).outputs == ()
+
+
+@LAW
+@given(table=tables())
+def test_one_row_type_makes_one_run(table):
+    """Not where directories that share write ids would be the only ones: they are all there is."""
+    one, whole = table.plan(MINOR, in_runs=True), table.plan(MINOR)
+    assert (one.outputs, one.obsolete, one.own_row_type) == (whole.outputs, whole.obsolete, frozenset())

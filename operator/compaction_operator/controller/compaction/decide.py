@@ -385,13 +385,18 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return self._wait(Phase.WAITING, "CleaningUp", message, requeue_after=SETTLING_CHECK)
 
     def _done(self, end: End) -> DriverResult:
-        """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded."""
+        """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded.
+
+        NB: of a Hive table the report only says why deltas were not merged; without it nothing else is different.
+        """
         if self._compaction.is_hudi:
             lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
             return end.driver.result or DriverResult(reason=Reason.COMPACTED, message=lost)
+        result = end.driver.result
+        apart = f"; {result.apart}" if result is not None and result.apart else ""
         if not end.published:
-            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing to compact")
-        return DriverResult(reason=Reason.COMPACTED, message=str(self.status.totals or Totals()))
+            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=f"nothing to compact{apart}")
+        return DriverResult(reason=Reason.COMPACTED, message=f"{self.status.totals or Totals()}{apart}")
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:

@@ -36,10 +36,14 @@ FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED, Reason.INTERRUPT
 
 @dataclass
 class Tally:
-    """Running result of the attempt: the totals and failures of all batches so far."""
+    """Running result of the attempt: the totals and failures of all batches so far.
+
+    `apart` says of each partition that is merged in runs of one row type why it is.
+    """
 
     totals: Totals = field(default_factory=Totals)
     failures: list[JobError] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
 
     def fail(self, error: JobError) -> None:
         """Record a partition's failure; raises it when it ends the whole attempt."""
@@ -56,11 +60,12 @@ class Tally:
         """
         if self.failures:
             first = min(self.failures, key=_retry_order)
-            more = f" (and {len(self.failures) - 1} more partitions)" if len(self.failures) > 1 else ""
-            raise JobError(first.reason, f"{first}{more}")
+            raise JobError(first.reason, f"{first}{_more(self.failures)}")
+        apart = f"{self.apart[0]}{_more(self.apart)}" if self.apart else None
         if not self.totals.partitions:
-            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="no partition has anything to compact")
-        return DriverResult(reason=Reason.COMPACTED, message=str(self.totals))
+            message = "no partition has anything to compact"
+            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=message, apart=apart)
+        return DriverResult(reason=Reason.COMPACTED, message=str(self.totals), apart=apart)
 
 
 class HiveCompaction:
@@ -113,10 +118,6 @@ class HiveCompaction:
         """Make staging, fence, then list and plan. In this order no older attempt can publish after the listing."""
         opened = self._kept(map(self._open, batch), held)
         prepared = self._kept(held.prepare(opened), held)
-        for item in prepared:
-            if not item.plan.outputs:
-                leave(item)
-                self._meter.partition_done()
         staged = self._kept(map(self._finish, self._merge(prepared)), held)
         return self._kept(held.ready(staged), held)
 
@@ -213,6 +214,8 @@ class HiveCompaction:
         """Verify and assemble a merged partition."""
         prepared = merged.prepared
         if not prepared.plan.outputs:
+            leave(prepared)
+            self._meter.partition_done()
             return Staged.of(prepared)
         interruption.check()
         try:
@@ -238,6 +241,8 @@ class HiveCompaction:
             log.info("published %s in %s: %s", names, item.target.location, item.totals)
             self._tally.totals += item.totals
             self._meter.partition_done()
+        if item.apart:
+            self._tally.apart.append(item.apart)
         return item
 
     def _retire(self, target: OpenTarget) -> None:
@@ -271,6 +276,10 @@ def identity_of(table: Table) -> TableIdentity:
         location=table.location,
         table_id=table.table_id,
     )
+
+
+def _more(partitions: Sequence[object]) -> str:
+    return f" (and {len(partitions) - 1} more partitions)" if len(partitions) > 1 else ""
 
 
 def _retry_order(error: JobError) -> int:

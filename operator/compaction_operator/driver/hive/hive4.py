@@ -19,7 +19,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged, each, failed_at
 from compaction_operator.driver.hive.publish import leave, move_outputs
-from compaction_operator.driver.merge.partition import OpenTarget, Prepared, Request, found_in, listed, prepare
+from compaction_operator.driver.merge.partition import Basis, OpenTarget, Prepared, Request, found_in, listed, prepare
 from compaction_operator.metastore import MetastoreError, MetastoreUnavailable
 from compaction_operator.storage import Listed
 
@@ -198,7 +198,8 @@ def _look(target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request
 
     NB: the metastore's queue reads the highest write id 0 as unknown, which stands for all write ids.
     """
-    plan = request.plan(found_in(seen), write_ids)
+    basis = Basis(found_in(seen), write_ids, request)
+    plan = basis.plan()
     if plan.outputs and plan.highest_write_id < 1:
         raise UnsupportedLayout("nothing was written since the table became transactional")
-    return Prepared(target, plan)
+    return Prepared(target, plan, basis)

@@ -1,13 +1,13 @@
 """Cutting of one partition's compaction into tasks: one or several for each output directory and bucket. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compaction_operator.acid.contents import contents
 from compaction_operator.acid.inputs import RawFile, original_inputs
 from compaction_operator.acid.listing import Listing
 from compaction_operator.acid.names import AcidDirectory, DirectoryKind, bucket_file_name
-from compaction_operator.acid.plan import CompactionPlan
+from compaction_operator.acid.plan import CompactionPlan, inputs_of
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.merge.key_ranges import (
     Piece,
@@ -24,6 +24,9 @@ from compaction_operator.storage import join, normal
 
 SKETCHED_FILES = 64
 """How many files of a large bucket are opened to find where their stripes end; the largest files come first."""
+
+BEFORE_ACID = 0
+"""The write id of rows from before the table was ACID: their files lie in none of its directories."""
 
 COPIED_FROM = 2 * 1024 * 1024
 """Bytes from which a file counts as one of large stripes, which are copied; smaller ones are merged."""
@@ -92,13 +95,15 @@ class Cutting:
     """Parameters that all tasks of a partition share.
 
     `memory` is the bytes that one task may hold. `row_type` is the table's row type, or None if it is unknown.
-    `scratch` is the local path of the folder that the tasks write to.
+    `scratch` is the local path of the folder that the tasks write to. In the outputs `own_row_type`, rows keep the row
+    type of their files.
     """
 
     write_ids: ValidWriteIdList
     row_type: str | None
     memory: int
     scratch: str
+    own_row_type: frozenset[AcidDirectory] = frozenset()
 
 
 def raw_files(plan: CompactionPlan, listing: Listing, *, location: str) -> list[str]:
@@ -113,9 +118,10 @@ def buckets(plan: CompactionPlan, listing: Listing, *, location: str, sketches: 
     `sketches` has at least the files that `raw_files` returns, because their rows are numbered consecutively.
     """
     files = _Files(plan, listing, location, sketches)
-    inserts, deletes = files.inserts(), files.deletes()
     found: list[Bucket] = []
     for output in plan.outputs:
+        read = inputs_of(output, plan)
+        inserts, deletes = files.inserts(read), files.deletes(read)
         if output.kind is DirectoryKind.DELETE_DELTA:
             # Each bucket reads all delete files: Hive 3.1.3's own minor compaction copies every event into each file.
             every = tuple(source for _, sources in sorted(deletes.items()) for source in sources)
@@ -141,23 +147,27 @@ class _Files:
         for directory in listing.directories:
             self._sizes |= {f"{directory.name}/{file.name}": file.size for file in directory.files}
 
-    def deletes(self) -> dict[int, list[BucketSource]]:
-        """Return the files of delete events by bucket."""
+    def deletes(self, read: Sequence[AcidDirectory]) -> dict[int, list[BucketSource]]:
+        """Return the files of delete events in these directories by bucket."""
         found: dict[int, list[BucketSource]] = {}
-        for directory in self._plan.deltas:
+        for directory in read:
             if directory.kind is DirectoryKind.DELETE_DELTA:
                 for bucket, path in self._bucket_files(directory):
                     found.setdefault(bucket, []).append(self._source(path))
         return found
 
-    def inserts(self) -> dict[int, list[BucketSource]]:
-        """Return the files of rows by bucket: originals, base, then deltas; a raw file takes its directory's place."""
-        directories = [one for one in self._plan.directories if one.kind is not DirectoryKind.DELETE_DELTA]
+    def inserts(self, read: Sequence[AcidDirectory]) -> dict[int, list[BucketSource]]:
+        """Return the files of rows by bucket: originals, then those in these directories.
+
+        A raw file takes its directory's place.
+        """
+        directories = [one for one in read if one.kind is not DirectoryKind.DELETE_DELTA]
         places = {directory.name: place for place, directory in enumerate(directories)}
         found: list[tuple[int, int, BucketSource]] = []
         for bucket, raw, original in self._numbered():
             place = places.get(raw.path.partition("/")[0], -1)
-            found.append((bucket, place, self._source(raw.path, raw.write_id, original)))
+            if place >= 0 or raw.write_id == BEFORE_ACID:
+                found.append((bucket, place, self._source(raw.path, raw.write_id, original)))
         for place, directory in enumerate(directories):
             for bucket, path in self._bucket_files(directory):
                 found.append((bucket, place, self._source(path, directory.max_write_id)))
@@ -211,7 +221,7 @@ def bucket_work(bucket: Bucket, cutting: Cutting, *, sketches: Sketches) -> Buck
         deletes=tuple(source.file for source in bucket.deletes),
         write_ids=str(cutting.write_ids),
         output=join(cutting.scratch, f"{bucket.directory}-{bucket_file_name(bucket.bucket)}"),
-        row_type=cutting.row_type,
+        row_type=None if bucket.directory in cutting.own_row_type else cutting.row_type,
         schema_from=() if bucket.inputs else tuple(source.file.path for source in bucket.deletes),
         memory=cutting.memory,
     )

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver import interruption
-from compaction_operator.driver.errors import JobError, RepeatedRow
+from compaction_operator.driver.errors import JobError, RepeatedRow, RowTypesDiffer
 from compaction_operator.driver.merge.partition import Merged, MergedBucket, Prepared
 from compaction_operator.driver.merge.runner import Done, Outcome, TaskRunner
+from compaction_operator.driver.merge.runs import in_runs
 from compaction_operator.driver.merge.tasks import SizedTask
 from compaction_operator.orc import MergeResult
 
@@ -15,8 +16,17 @@ def merge(prepared: Sequence[Prepared], runner: TaskRunner, *, done: Done = lamb
     """Write the files of all partitions and return each partition with its buckets' results, or with its error.
 
     One partition's failure does not affect the others. `done` receives the number of finished bytes of all `work()`.
-    Raises JobError (Interrupted) on SIGTERM while parts are stitched.
+    A partition whose files differ in row type is planned again in runs of one row type, and returned with that plan.
+    Raises JobError (Interrupted) on SIGTERM while parts are stitched or runs are merged.
     """
+    merged = _merge(prepared, runner, done)
+    found = [in_runs(one) if isinstance(one.error, RowTypesDiffer) else one for one in merged]
+    again = [one for one in found if isinstance(one, Prepared)]
+    later = iter(_merge(again, runner, lambda _: interruption.check()) if again else ())
+    return [next(later) if isinstance(one, Prepared) else one for one in found]
+
+
+def _merge(prepared: Sequence[Prepared], runner: TaskRunner, done: Done) -> list[Merged]:
     outcomes = _run(runner, [piece for item in prepared for piece in item.work()], done)
     stitching = [piece for item in prepared for piece in _stitching(item, outcomes)]
     outcomes |= _run(runner, stitching, lambda _: interruption.check())
@@ -51,9 +61,15 @@ def _results(outputs: Collection[str], outcomes: Mapping[str, Outcome]) -> dict[
     found = [outcomes[output] for output in outputs if output in outcomes]
     for outcome in found:
         if outcome.error is not None:
-            reason = Reason.STORAGE_UNAVAILABLE if outcome.unavailable else Reason.UNREADABLE_FILE
-            raise (RepeatedRow if outcome.repeated else JobError)(reason, outcome.error)
+            raise _failure(outcome, outcome.error)
     results = {outcome.output: outcome.result for outcome in found if outcome.result is not None}
     if len(results) != len(outputs):
         raise JobError(Reason.VERIFICATION_FAILED, f"{len(outputs)} tasks gave {len(results)} results")
     return results
+
+
+def _failure(outcome: Outcome, message: str) -> JobError:
+    if outcome.mistyped:
+        return RowTypesDiffer(message)
+    reason = Reason.STORAGE_UNAVAILABLE if outcome.unavailable else Reason.UNREADABLE_FILE
+    return (RepeatedRow if outcome.repeated else JobError)(reason, message)

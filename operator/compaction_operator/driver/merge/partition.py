@@ -15,6 +15,7 @@ from compaction_operator.acid.names import (
     AcidDirectory,
 )
 from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
+from compaction_operator.acid.runs import RowTypes
 from compaction_operator.acid.snapshot import wrote_compaction
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import Upload
@@ -52,8 +53,13 @@ class Request:
     row_type: str | None = None
     task_memory: int = DEFAULT_TASK_MEMORY
 
-    def plan(self, listing: Listing, write_ids: ValidWriteIdList) -> CompactionPlan:
-        """Return the plan for a listed directory; raises UnsupportedLayout or NotEnoughHistory."""
+    def plan(
+        self, listing: Listing, write_ids: ValidWriteIdList, *, row_types: RowTypes | None = None
+    ) -> CompactionPlan:
+        """Return the plan for a listed directory; raises UnsupportedLayout or NotEnoughHistory.
+
+        With `row_types` it is one in runs of one row type.
+        """
         return plan_compaction(
             listing,
             write_ids,
@@ -61,7 +67,21 @@ class Request:
             layout=self.layout,
             visibility_txn=self.visibility_txn,
             valid_txns=self.valid_txns,
+            row_types=row_types,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a partition is planned by: its listing, the valid write ids, and the request."""
+
+    listing: Listing
+    write_ids: ValidWriteIdList
+    request: Request
+
+    def plan(self, row_types: RowTypes | None = None) -> CompactionPlan:
+        """Return the plan. Raises what `Request.plan` raises."""
+        return self.request.plan(self.listing, self.write_ids, row_types=row_types)
 
 
 @dataclass(frozen=True)
@@ -86,14 +106,16 @@ class Prepared:
     """A listed and planned partition, with the work for all buckets of its output directories.
 
     `inputs` has the size in bytes of each file that is read, by path. `bytes_ingested` is the size of those that no
-    earlier compaction wrote.
+    earlier compaction wrote. `apart` says why its deltas are merged in runs of one row type, if they are.
     """
 
     target: OpenTarget
     plan: CompactionPlan
+    basis: Basis
     buckets: tuple[BucketWork, ...] = ()
     inputs: Mapping[str, int] = field(default_factory=dict)
     bytes_ingested: int = 0
+    apart: str | None = None
 
     def work(self) -> Iterator[SizedTask]:
         """Yield the work of all buckets."""
@@ -140,6 +162,15 @@ class Merged:
         keeps_empty = self.prepared.plan.layout is Layout.HIVE3
         return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
 
+    @property
+    def delete_results(self) -> dict[str, list[MergeResult]]:
+        """The results of the buckets of each delete delta, by its name."""
+        found: defaultdict[str, list[MergeResult]] = defaultdict(list)
+        for one in self.buckets:
+            if one.kind is EventKind.DELETE:
+                found[one.bucket.directory.name].append(one.result)
+        return found
+
 
 def listed(targets: Sequence[OpenTarget]) -> dict[OpenTarget, Listed]:
     """List the directories of all targets now, side by side; an error is that of its target alone."""
@@ -162,12 +193,23 @@ def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, re
     Raises NotFoundError or StorageError from the listing, UnsupportedLayout or NotEnoughHistory from the plan, and
     OrcError for an unreadable file whose rows must be counted.
     """
-    listing = found_in(seen)
-    plan = request.plan(listing, write_ids)
+    basis = Basis(found_in(seen), write_ids, request)
+    return cut(target, basis.plan(), basis)
+
+
+def cut(target: OpenTarget, plan: CompactionPlan, basis: Basis) -> Prepared:
+    """Cut the work of a planned directory; writes nothing. Raises OrcError as `prepare` does."""
     if not plan.outputs:
-        return Prepared(target, plan)
+        return Prepared(target, plan, basis)
+    listing, request = basis.listing, basis.request
     scratch = normal(join(target.staging, TASKS))
-    cutting = Cutting(write_ids=write_ids, row_type=request.row_type, memory=request.task_memory, scratch=scratch)
+    cutting = Cutting(
+        write_ids=basis.write_ids,
+        row_type=request.row_type,
+        memory=request.task_memory,
+        scratch=scratch,
+        own_row_type=plan.own_row_type,
+    )
     # Only files that are not ACID files, and files of large buckets, are opened.
     sketches = by_path(raw_files(plan, listing, location=target.location), orc.sketch)
     found = buckets(plan, listing, location=target.location, sketches=sketches)
@@ -177,7 +219,7 @@ def prepare(target: OpenTarget, seen: Listed, *, write_ids: ValidWriteIdList, re
     inputs = {source.file.path: source.bytes for bucket in found for source in (*bucket.inputs, *bucket.deletes)}
     compacted = _compacted(plan, listing, location=target.location)
     ingested = sum(size for path, size in inputs.items() if path.rpartition("/")[0] not in compacted)
-    return Prepared(target, plan, work, inputs, ingested)
+    return Prepared(target, plan, basis, work, inputs, ingested)
 
 
 def _compacted(plan: CompactionPlan, listing: Listing, *, location: str) -> set[str]:
@@ -203,6 +245,13 @@ def make_staging(target: OpenTarget) -> None:
     """
     target.storage.make_directory(target.staging)
     target.storage.make_directory(join(target.staging, TASKS))
+
+
+def empty_staging(target: OpenTarget) -> None:
+    """Remove what tasks have written, so that others can write files of the same names; raises StorageError."""
+    folder = join(target.staging, TASKS)
+    target.storage.delete_tree(folder)
+    target.storage.make_directory(folder)
 
 
 def assemble(merged: Merged) -> tuple[Upload, ...]:
@@ -246,7 +295,8 @@ def make_output(prepared: Prepared, output: AcidDirectory) -> str:
 def totals_of(merged: Merged) -> Totals:
     """Return what was read and written. Delete events count once, although each delete task reads all of them."""
     inserts = [found.result for found in merged.buckets if found.kind is EventKind.INSERT]
-    deletes = [found.result for found in merged.buckets if found.kind is EventKind.DELETE]
+    deletes = merged.delete_results
+    read = [results[0].delete_events_in for results in deletes.values()]
     written = [found.result for found in merged.published]
     bytes_out, copied = sum(result.bytes_out for result in written), sum(result.bytes_copied for result in written)
     return Totals(
@@ -260,6 +310,6 @@ def totals_of(merged: Merged) -> Totals:
         bytes_rewritten=bytes_out - copied,
         rows_in=sum(result.rows_in for result in inserts),
         rows_out=sum(result.rows_out for result in inserts),
-        delete_events_in=(deletes[0].delete_events_in if deletes else sum(one.delete_events_in for one in inserts)),
-        delete_events_out=sum(result.delete_events_out for result in deletes),
+        delete_events_in=sum(read) if read else sum(one.delete_events_in for one in inserts),
+        delete_events_out=sum(result.delete_events_out for results in deletes.values() for result in results),
     )

@@ -21,7 +21,8 @@ def verify(merged: Merged) -> None:
     for found in merged.buckets:
         if found.kind is EventKind.INSERT and (problem := _rows_problem(found.result)):
             raise _mismatch(prepared, f"{found.bucket.directory}/{found.bucket.name}: {problem}")
-    _verify_deletes(prepared, [found.result for found in merged.buckets if found.kind is EventKind.DELETE])
+    for output, results in merged.delete_results.items():
+        _verify_deletes(prepared, output, results)
 
 
 def _rows_problem(result: MergeResult) -> str | None:
@@ -44,12 +45,11 @@ def _rows_problem(result: MergeResult) -> str | None:
     return None
 
 
-def _verify_deletes(prepared: Prepared, results: Sequence[MergeResult]) -> None:
-    """Check that each delete event is in exactly one bucket's output. Every bucket's tasks read all of them."""
+def _verify_deletes(prepared: Prepared, output: str, results: Sequence[MergeResult]) -> None:
+    """Check that each delete event is in exactly one bucket of an output. Every bucket's tasks read all of them."""
     read = {result.delete_events_in for result in results}
     written = sum(result.delete_events_out for result in results)
-    if results and read != {written}:
-        output = prepared.plan.outputs[-1].name
+    if read != {written}:
         raise _mismatch(prepared, f"{output}: {sorted(read)} delete events were read and {written} written")
 
 

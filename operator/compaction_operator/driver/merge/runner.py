@@ -24,6 +24,7 @@ from compaction_operator.orc import (
     MergeTask,
     OrcError,
     RepeatedRowError,
+    RowTypeError,
     checked,
     unchecked,
 )
@@ -45,13 +46,14 @@ Done = Callable[[int], None]
 class Outcome:
     """The outcome of the task with that output: a result, or an error message.
 
-    `repeated` marks a RepeatedRowError, `unavailable` a store that did not answer.
+    `repeated` marks a RepeatedRowError, `mistyped` a RowTypeError, `unavailable` a store that did not answer.
     """
 
     output: str
     result: MergeResult | None = None
     error: str | None = None
     repeated: bool = False
+    mistyped: bool = False
     unavailable: bool = False
 
 
@@ -347,8 +349,13 @@ def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked
         result = _merge(task, attempt, check) if isinstance(task, MergeTask) else _stitch(task, attempt, check)
         return Outcome(task.output, result)
     except OrcError as error:
-        repeated, unavailable = isinstance(error, RepeatedRowError), is_passing(error)
-        return Outcome(task.output, error=str(error), repeated=repeated, unavailable=unavailable)
+        return Outcome(
+            task.output,
+            error=str(error),
+            repeated=isinstance(error, RepeatedRowError),
+            mistyped=isinstance(error, RowTypeError),
+            unavailable=is_passing(error),
+        )
 
 
 def _merge(task: MergeTask, attempt: str, check: Check) -> MergeResult:

@@ -8,7 +8,7 @@ from compaction_operator.orc.file import StripeLayout, stripe_footer
 from compaction_operator.orc.merge.events import Check, EventKind, InputFile, MergeTask, checked, unchecked
 from compaction_operator.orc.merge.output import STRIPE_BYTES
 from compaction_operator.orc.merge.source import Source, open_source, reading
-from compaction_operator.orc.spec import Compression, OrcError, parse_type, schema
+from compaction_operator.orc.spec import Compression, OrcError, RowTypeError, parse_type, schema
 
 _BLOCK_SIZES = [1 << power for power in range(12, 18)]
 """The sizes of frames below the default, in bytes: 4 to 128 kB."""
@@ -51,11 +51,16 @@ def _usual_block_size(types: Sequence[Any]) -> int:
 def _types(models: Sequence[Source], task: MergeTask) -> Sequence[Any]:
     if task.row_type is None:
         return _newest_of_all(models) if task.kind is EventKind.INSERT else models[-1].acid_types
+    return acid_types(task.row_type, task.output)
+
+
+def acid_types(row_type: str, path: str) -> Sequence[Any]:
+    """Return the type tree of ACID events with that row type; raise OrcError, naming the path, if it is invalid."""
     try:
         # files with equal types share the tree: comparisons with theirs end at once
-        return schema.type_tree(schema.acid_tree(parse_type(task.row_type))).types
+        return schema.type_tree(schema.acid_tree(parse_type(row_type))).types
     except ValueError as error:
-        raise OrcError(task.output, str(error)) from error
+        raise OrcError(path, str(error)) from error
 
 
 def _newest_of_all(models: Sequence[Source]) -> Sequence[Any]:
@@ -67,7 +72,7 @@ def _newest_of_all(models: Sequence[Source]) -> Sequence[Any]:
         try:
             for model in models:
                 model.columns(candidate.acid_types)
-        except OrcError:
+        except RowTypeError:
             continue
         return candidate.acid_types
     return models[-1].acid_types

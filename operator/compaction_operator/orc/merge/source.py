@@ -27,7 +27,7 @@ from compaction_operator.orc.merge.events import (
 from compaction_operator.orc.merge.evolution import ColumnSource, Incompatible, evolve
 from compaction_operator.orc.merge.key_runs import KeyRuns, counted_runs
 from compaction_operator.orc.merge.keys import Keys
-from compaction_operator.orc.spec import Integers, OrcError, concatenated, schema, sums_before
+from compaction_operator.orc.spec import Integers, OrcError, RowTypeError, concatenated, schema, sums_before
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN
 
 INSERT, UPDATE, DELETE = 0, 1, 2
@@ -84,11 +84,11 @@ class Source:
         return bool(self.tail.footer.calendar == PROLEPTIC_GREGORIAN)
 
     def columns(self, target: Sequence[Any]) -> tuple[ColumnSource, ...]:
-        """Return the source of each column of the target tree's row; raise OrcError if a column has none."""
+        """Return the source of each column of the target tree's row; raise RowTypeError if a column has none."""
         try:
             return evolve(self.tail.types, 0 if self.file.original else schema.ROW_ID, target, schema.ROW_ID)
         except Incompatible as error:
-            raise OrcError(self.path, str(error)) from error
+            raise RowTypeError(self.path, str(error)) from error
 
     def stripes(self) -> list["Stripe"]:
         """Return the stripes in order, with the bounds of their keys as far as the tail has them.

@@ -1,6 +1,6 @@
 """The ORC specification as data: protobuf messages, type trees, and the meaning of stored values."""
 
-from compaction_operator.orc.errors import OrcError, RepeatedRowError
+from compaction_operator.orc.errors import OrcError, RepeatedRowError, RowTypeError
 from compaction_operator.orc.spec.arrays import Booleans, Integers, Words, sums_before
 from compaction_operator.orc.spec.hive_types import parse_type, spell
 from compaction_operator.orc.spec.messages import Compression, Encoding, Kind, StreamKind, Type
@@ -16,6 +16,7 @@ __all__ = [
     "Kind",
     "OrcError",
     "RepeatedRowError",
+    "RowTypeError",
     "StreamKind",
     "Type",
     "Words",

@@ -157,6 +157,12 @@ def _signature(type_: Any) -> tuple[Any, ...]:
     return type_.kind, tuple(type_.field_names), type_.maximum_length, type_.precision, type_.scale
 
 
+def signature(types: Sequence[Any], column: int) -> str:
+    """Return a text that two columns share exactly if they are the `same`."""
+    # NB: column ids are in pre-order, so the numbers of children say which column each one belongs to.
+    return repr([(*_signature(type_), len(type_.subtypes)) for type_ in types[column : subtree_end(types, column)]])
+
+
 def has_dates(types: Sequence[Any]) -> bool:
     """Return whether the tree has a date or timestamp, so that the file's calendar matters."""
     return any(type_.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) for type_ in types)
