@@ -48,7 +48,7 @@ class Case:
     """One directory, how Hive reads it, and how it is to be compacted.
 
     `current` is the snapshot by which the compaction works and every later reader reads; `older` are those of readers
-    that may still run.
+    that may still run. `declared` tells the compaction the table's row type.
     """
 
     hive: HiveOracle
@@ -58,13 +58,15 @@ class Case:
     older: Sequence[View]
     type: CompactionType
     txn: int | None = None
+    declared: bool = False
     modes: Sequence[bool] = field(default=(False, True))
 
     def request(self) -> Request:
         """Return what `compact_directory` is asked for; in Hive 4's layout, `txn` names the output."""
         layout = Layout.HIVE3 if self.hive.version == 3 else Layout.HIVE4
         txns = ValidTxnList.parse(self.current.txns)
-        return Request(type=self.type, layout=layout, visibility_txn=self.txn, valid_txns=txns)
+        row_type = self.row_type if self.declared else None
+        return Request(type=self.type, layout=layout, visibility_txn=self.txn, valid_txns=txns, row_type=row_type)
 
     def see(self, view: View, *, vectorized: bool) -> Seen:
         """Return what Hive reads."""

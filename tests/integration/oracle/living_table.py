@@ -41,7 +41,8 @@ class LivingTable:
     """An unpartitioned table. `readers` are the snapshots that readers hold, with the rows that they saw at first.
 
     Its write ids begin above `first`. `open` and `aborted` are write ids. `txn` is the last transaction that ended.
-    `attempt` is the number of the tasks' attempts that Hive 4 may put into the names of files (H9).
+    `attempt` is the number of the tasks' attempts that Hive 4 may put into the names of files (H9). `written` is the
+    row type of what is written from now on: columns after the first are ones that the table has no more.
     """
 
     def __init__(self, hive: HiveOracle, directory: Place, *, first: int = 0, attempt: int | None = 1) -> None:
@@ -51,6 +52,7 @@ class LivingTable:
         self.open: set[int] = set()
         self.aborted: set[int] = set()
         self.txn = 100
+        self.written = ROW_TYPE
         self._attempt = attempt if hive.version == 4 else None
         self.readers: dict[View, Seen] = {}
         directory.mkdir()
@@ -130,10 +132,14 @@ class LivingTable:
             self.arrive(self.now())
 
     def _write(self, bucket: int, events: Events, *, statement: int) -> None:
+        dropped = [0] * self.written.count(",")
         self.hive.write(
             self.directory,
-            [(kind, self.last, *rest) for kind, *rest in events],
-            row_type=ROW_TYPE,
+            [
+                (kind, self.last, *([*one, *dropped] if isinstance(one, list) else one for one in rest))
+                for kind, *rest in events
+            ],
+            row_type=self.written,
             write_id=self.last,
             statement=statement,
             bucket=bucket,
@@ -199,6 +205,18 @@ def statements(table: LivingTable) -> None:
     """Several statements in one write id: a multi-insert and a MERGE (H17)."""
     table.write({0: insert(10, 11, 12)}, {0: insert(13), 1: insert(14)})
     table.write({0: delete(row(1, 0, 0))}, {0: update(20, row(1, 0, 1))}, {0: insert(21, 22)})
+
+
+def retyped(table: LivingTable) -> None:
+    """For some writes the table has a column that is dropped later: today's rows have no room for its values."""
+    table.write({0: insert(10, 11, 12), 1: insert(13, 14)})
+    table.write({0: [*delete(row(1, 0, 0)), *update(20, row(1, 0, 1))]})
+    table.written = "struct<a:int,dropped:int>"
+    table.write({0: insert(30, 31)})
+    table.write({0: insert(90)}, committed=False)
+    table.write({0: delete(row(3, 0, 0)), 1: update(40, row(1, 1, 0))})
+    table.written = ROW_TYPE
+    table.write({0: insert(50)})
 
 
 def raw_files(table: LivingTable) -> None:
