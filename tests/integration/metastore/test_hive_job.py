@@ -21,6 +21,7 @@ from compaction_operator.metastore import LockKind, LockWish, QueueEntry, QueueJ
 from compaction_operator.orc import MergeResult, MergeTask, merge_bucket
 from compaction_operator.storage import LocalStorage, Storage
 from tests.integration.metastore.fixture_table import Failing, FixtureTable, spec_of
+from tests.support.row_types import give_former_name
 from tests.unit.driver.support import Store
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -41,6 +42,21 @@ def test_a_minor_publishes_one_delta_and_holds_nothing_any_more(three_inserts: F
     assert three_inserts.visible() == COMPACTED
     assert len(three_inserts.names()) == len(COMPACTED)
     assert (three_inserts.locks(), three_inserts.own_transactions()) == ([], [])
+
+
+def test_runs_of_one_row_type_are_published_together(fixture_table: Callable[..., FixtureTable]) -> None:
+    """Between the second and the third write a column was renamed: one journal, and on Hive 4 one transaction."""
+    table, store = fixture_table("types", writes=5), Store()
+    before = table.visible()
+    give_former_name(*(table.directory / delta for delta in DELTAS[:2]))
+    result = table.run(store=store)
+    assert result.reason is Reason.COMPACTED
+    assert "column former is in this file but not in the table" in (result.apart or "")
+    outputs = ["delete_delta_0000003_0000005", "delta_0000001_0000002", "delta_0000003_0000005"]
+    assert table.visible() == sorted([*before, *outputs])
+    (entry,) = spec_of(store)["partitions"]
+    assert sorted(one["name"] for one in entry["obsolete"]) == before
+    assert (table.locks(), table.own_transactions()) == ([], [])
 
 
 def test_the_journal_is_written_while_nothing_is_published_yet(three_inserts: FixtureTable) -> None:

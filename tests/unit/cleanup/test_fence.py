@@ -95,6 +95,20 @@ def test_a_pair_published_by_half_is_completed(table: Path, published: str, wait
     assert names(table) == {*INPUTS, *PAIR}
 
 
+RUNS = tuple(f"{kind}_{ids}" for ids in ("0000001_0000002", "0000003_0000004") for kind in ("delta", "delete_delta"))
+
+
+@pytest.mark.parametrize("published", [1, 2, 3])
+def test_pairs_of_several_runs_are_completed_together(table: Path, published: int) -> None:
+    """H3: an attempt that merges runs of one row type publishes them all under one EXCLUSIVE lock."""
+    for name in RUNS[:published]:
+        make_directory(table, name)
+    staging = _stage(table, *RUNS[published:], intent=False)
+    (staging / "_intent").write_text(json.dumps({"outputs": RUNS}))
+    assert _fence(table) == FenceReport(removed=(DEAD,), rolled_forward=RUNS[published:])
+    assert names(table) == {*INPUTS, *RUNS}
+
+
 def test_a_pair_that_is_published_is_left_as_it_is(table: Path) -> None:
     for name in PAIR:
         make_directory(table, name)

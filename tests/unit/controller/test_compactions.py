@@ -414,6 +414,16 @@ def test_success(cleanups: list[Any], reason: str) -> None:
     assert [event.reason for event in decision.events] == [reason]
 
 
+@pytest.mark.parametrize("cleanups", [[journal()], []])
+def test_success_says_why_deltas_were_not_merged(cleanups: list[Any]) -> None:
+    """What the driver says of that is all there is; what is published is still computed."""
+    said = DriverResult(reason=Reason.COMPACTED, message="m", apart="/t: in runs: column b is in this file")
+    seen = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(result=said, cleanups=cleanups))
+    condition = find_condition(step(RUNNING, seen).status.conditions, "Succeeded")
+    assert condition is not None
+    assert condition.message.endswith("; /t: in runs: column b is in this file")
+
+
 def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
     cleanups = [journal(attempt=0), journal("NotPublished", attempt=0, partition="prt=p2"), journal(partition="prt=p2")]
     totals = step(

@@ -36,6 +36,7 @@ from compaction_operator.metastore import LockKind, MetastoreUnavailable, QueueE
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
 from tests.support.metastore import FakeMetastore
+from tests.support.row_types import give_former_name
 from tests.unit.driver.support import (
     IDENTITY,
     REQUEST,
@@ -1107,3 +1108,31 @@ def test_staging_that_cannot_be_removed_after_the_publication_fails_nothing(
 
     monkeypatch.setattr(LocalStorage, "delete_tree", delete_tree)
     assert run(*places).reason is Reason.COMPACTED
+
+
+def test_runs_of_one_row_type_are_published_together_and_the_result_says_why(tmp_path: Path) -> None:
+    table = Path(shutil.copytree(FIXTURES / "types/before", tmp_path / "p1"))
+    give_former_name(table / "delta_0000001_0000001_0000", table / "delta_0000002_0000002_0000")
+    store = Store()
+    result = run(table, metastore=with_deletes(), store=store, kind=CompactionType.MINOR)
+    (journal,) = store.resources.values()
+    outputs = journal["spec"]["partitions"][0]["outputs"]
+    assert outputs == ["delta_0000001_0000002", "delta_0000003_0000005", "delete_delta_0000003_0000005"]
+    assert {*outputs} <= {path.name for path in table.iterdir()}
+    assert not list(table.glob("_compaction_*"))
+    assert result.reason is Reason.COMPACTED
+    assert f"{table}: deltas are merged in runs of files with one row type" in (result.apart or "")
+
+
+def test_where_row_types_take_turns_nothing_is_published_and_nothing_is_left(places: tuple[Path, Path]) -> None:
+    give_former_name(places[0] / "delta_0000002_0000002_0000")
+    result = run(places[0], kind=CompactionType.MINOR)
+    assert result.reason is Reason.NOTHING_TO_COMPACT
+    assert "column former" in (result.apart or "")
+    assert names(places[0]) == set()
+
+
+def test_a_major_over_two_row_types_leaves_the_others_alone(places: tuple[Path, Path]) -> None:
+    give_former_name(places[0] / "delta_0000001_0000001_0000")
+    assert failed(*places).reason is Reason.ROW_TYPES_DIFFER
+    assert [names(place) for place in places] == [set(), {"base_0000003"}]
