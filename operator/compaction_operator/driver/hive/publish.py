@@ -23,7 +23,11 @@ Guard = Callable[[], None]
 
 
 def needs_exclusive(prepared: Prepared) -> bool:
-    """Whether publication takes two renames; a reader between them would see wrong rows (hazard H3)."""
+    """Whether publication takes several renames; a reader between those of a pair would see wrong rows (hazard H3).
+
+    NB: runs of one row type are right one by one. But the end of an attempt counts its outputs as published all or
+    none, so that it is clear what became obsolete.
+    """
     return len(prepared.plan.outputs) > 1
 
 
@@ -36,7 +40,7 @@ def publish(prepared: Prepared, *, guard: Guard) -> None:
     _check(prepared)
     target = prepared.target
     if needs_exclusive(prepared):
-        # It names the two directories of the pair: a fence of this attempt completes the pair first.
+        # It names the directories of the pair, or of all runs: a fence of this attempt completes them first.
         names = [output.name for output in prepared.plan.outputs]
         target.storage.write(join(target.staging, INTENT), json.dumps({"outputs": names}).encode())
     with _unless_changed(prepared):
