@@ -48,7 +48,7 @@ def test_runs_of_one_row_type_are_published_together(fixture_table: Callable[...
     """Between the second and the third write a column was renamed: one journal, and on Hive 4 one transaction."""
     table, store = fixture_table("types", writes=5), Store()
     before = table.visible()
-    give_former_name(*(table.directory / delta for delta in DELTAS[:2]))
+    give_former_name(*(Path(table.directory) / delta for delta in DELTAS[:2]))
     result = table.run(store=store)
     assert result.reason is Reason.COMPACTED
     assert "column former is in this file but not in the table" in (result.apart or "")

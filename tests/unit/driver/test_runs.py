@@ -1,5 +1,6 @@
 """A partition whose files differ in row type: merged in runs of one row type, and only then are all tails read."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from compaction_operator import orc
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hive.publish import needs_exclusive
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.partition import Merged, Prepared, totals_of
 from compaction_operator.driver.merge.row_counts import verify
@@ -63,6 +65,16 @@ def test_each_run_has_its_rows_and_delete_events_in_their_own_row_type(tmp_path:
         assert keys == [(write_id, BUCKET_0, number) for write_id in write_ids for number in range(3)]
     assert [event[1] for event in read_events(first_deletes)] == [1, 2]
     assert [event[1] for event in read_events(second_deletes)] == [3, 4, 5]
+
+
+def test_runs_without_delete_events_are_published_all_or_none_too(tmp_path: Path) -> None:
+    """The end of an attempt can decide nothing about a journal entry of which only some outputs are there."""
+    table = two_runs(tmp_path)
+    for deletes in table.glob("delete_delta_*"):
+        shutil.rmtree(deletes)
+    done = merged(plan(table)).prepared
+    assert [output.name for output in done.plan.outputs] == [*RUNS[::2]]
+    assert needs_exclusive(done)
 
 
 def test_the_totals_are_those_of_all_runs(tmp_path: Path) -> None:
