@@ -573,7 +573,7 @@ BAD_CLEANUPS = [
     ("partitions", [ENTRY, ENTRY], "spec.partitions[1]: Duplicate value"),
     ("partitions", [ENTRY, ENTRY | {"partition": ""}], "an unpartitioned table has exactly one entry"),
     ("partitions.0.outputs", ["../base_0000003"], "spec.partitions[0].outputs[0]"),
-    ("partitions.0.outputs", ["base_1", "delta_1_1", "delta_2_2"], "spec.partitions[0].outputs: Too many"),
+    ("partitions.0.outputs", [f"delta_{n}_{n}" for n in range(101)], "spec.partitions[0].outputs: Too many"),
     ("partitions.0.obsolete.0.name", "..", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "delta_1_1/../../other", "spec.partitions[0].obsolete[0].name"),
     ("partitions.0.obsolete.0.name", "part-00000.orc", "spec.partitions[0].obsolete[0].name"),
