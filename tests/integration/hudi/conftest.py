@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "hudi" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("only")
-        metafunc.parametrize("hudi", [only.args[0]] if only else VERSIONS, indirect=True, scope="session")
+        metafunc.parametrize("hudi", [only.args[0]] if only else VERSIONS, indirect=True, scope="package")
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,14 +47,14 @@ def _version(item: pytest.Item) -> str:
     return str(item.callspec.params.get("hudi", "")) if hasattr(item, "callspec") else ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hudi(request: pytest.FixtureRequest) -> Iterator[HudiSession]:
-    """Spark with the bundle of one version of Hudi."""
+    """Spark with the bundle of one version of Hudi. It ends before tests that want a Spark of their own."""
     with HudiSession(request.param) as session:
         yield session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def seeds(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> MakeTable:
     """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
     folder = tmp_path_factory.mktemp(f"hudi-{hudi.version}")
@@ -107,7 +107,7 @@ def other_client(hudi: HudiSession) -> Iterator[MakeOtherClient]:
         client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The options of a lock provider that holds between processes."""
     with ZooKeeper(tmp_path_factory.mktemp("locks") / "zookeeper") as server:

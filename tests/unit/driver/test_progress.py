@@ -14,6 +14,9 @@ from compaction_operator.api.progress import Progress
 from compaction_operator.driver.kube import OwnPod
 from compaction_operator.driver.progress import PAUSE_SECONDS, ProgressReporter
 
+LOGGER = "compaction_operator"
+"""Messages of other libraries, as of a JVM that ends, are none of these tests."""
+
 
 def progress(partitions: int = 0, *, bytes_done: int = 0) -> Progress:
     return Progress(partitions_done=partitions, partitions_total=12, bytes_done=bytes_done, bytes_total=1000)
@@ -129,7 +132,7 @@ def test_a_failure_is_no_trouble(error: Exception, caplog: pytest.LogCaptureFixt
         raise error
 
     reporter = ProgressReporter(refuse, ticks=lambda: 500.0, later=lambda *_: None)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, logger=LOGGER):
         reporter.update(progress(1))
         reporter.update(progress(2))
     assert len(calls) == 1
@@ -137,7 +140,7 @@ def test_a_failure_is_no_trouble(error: Exception, caplog: pytest.LogCaptureFixt
 
 
 def test_outside_a_cluster_nothing_is_annotated(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, logger=LOGGER):
         ProgressReporter(OwnPod("team", "driver").annotate).update(progress())
     assert "not annotated" in caplog.messages[-1]
 
