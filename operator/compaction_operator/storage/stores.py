@@ -135,8 +135,11 @@ def discard(file: BinaryIO, path: str) -> None:
 
     NB: where a file appears only when it is complete, another's may have the path.
     """
-    if not files.abandon(file):
+    if files.abandon(file):
+        return
+    try:
         file.close()
+    finally:  # NB: on a full disk the close fails too, as it writes what is left
         open_storage(path).delete_tree(path)
 
 

@@ -1,5 +1,7 @@
 """A file that is published is on the disk when its task ends. A part is not: its task's checksums stand for it."""
 
+import errno
+import io
 import os
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from compaction_operator.orc import KeyRange, MergeTask, merge_bucket, stitch_parts
+from compaction_operator.orc import KeyRange, MergeTask, OrcError, merge_bucket, stitch_parts
 from compaction_operator.orc.file import file_writer
 from tests.unit.orc.build import BUCKET_0, delete, delete_task, insert, insert_task, write_acid
 
@@ -55,3 +57,21 @@ def test_what_is_published_is_flushed_and_its_parts_are_not(
     stitch_parts(parts, str(joined))
     assert flushed == {str(path): path.stat().st_size for path in (whole, joined)}
     assert begun == [str(whole), str(joined), str(joined)]
+
+
+class FullDisk(io.FileIO):
+    """A new file for which there is no space."""
+
+    def write(self, _: Any) -> int:
+        """Refuse any bytes."""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("keys", [KeyRange(), PARTS[0]])
+def test_nothing_is_left_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: KeyRange) -> None:
+    """Closing such a file fails as well."""
+    source = write_acid(tmp_path / "source", [insert(1, 0), insert(1, 1)])
+    monkeypatch.setattr(file_writer, "create_file", lambda path: io.BufferedWriter(FullDisk(path, "xb")))
+    with pytest.raises(OrcError, match=r"out: cannot be written: No space left on device"):
+        merge_bucket(insert_task(tmp_path / "out", [source], keys=keys))
+    assert not (tmp_path / "out").exists()

@@ -158,6 +158,8 @@ class OrcWriter:
         self.checksums.append(self._append((metadata, footer, postscript + bytes([len(postscript)]))))
         if self._durable:
             make_durable(self._file)
+        else:
+            self._file.flush()  # NB: a full disk is noticed here, while the file can still be removed
         self._finished = True
         return self._file.tell()
 
