@@ -112,7 +112,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Job:
-    """One compaction of one table. The targets hold for whole and for quick tables; a long job has one round only."""
+    """One compaction of one table. The targets hold for whole and for quick tables; a long job has one round only.
+
+    `unable` names the engines that fail on the table.
+    """
 
     name: str
     title: str
@@ -120,6 +123,7 @@ class Job:
     parts: tuple[Part, ...]
     target: Target = field(default_factory=Target)
     is_long: bool = False
+    unable: tuple[str, ...] = ()
 
     @property
     def is_major(self) -> bool:
@@ -186,7 +190,14 @@ def make_jobs(*, quick: bool = False) -> tuple[Job, ...]:
         Job("g", "minor, delete events", minor, (_events(zlib, 500_000 if quick else 2_000_000),), Target(2)),
         Job("h", "c in snappy", major, (snappy, _spread(snappy)), Target(5.5)),
         Job("wide", "major, 300 columns, 6 % spread deletes", major, (wide, _spread(wide))),
-        Job("nested", "major, nested columns, 6 % spread deletes", major, (nested, _spread(nested))),
+        # Spark 3.5 fails to read maps with a null key.
+        Job(
+            "nested",
+            "major, nested columns, 6 % spread deletes",
+            major,
+            (nested, _spread(nested)),
+            unable=("spark-plan",),
+        ),
         Job("large", "major, bucket of 2 GB, 6 % spread deletes", major, (large, _spread(large)), is_long=True),
     )
 

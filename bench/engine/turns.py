@@ -21,7 +21,7 @@ def run_job(job: Job, warm_up: Job, *, rounds: int, cache: Path, only: Sequence[
         hive = stack.enter_context(HiveLoop())
         engines: list[Engine] = []
         for kind in ENGINES:
-            if kind.name in only:
+            if kind.name in only and kind.name not in job.unable:
                 engines.append(hive if kind is HiveLoop else stack.enter_context(kind()))
         yield from (_idle(engine) for engine in engines if isinstance(engine, Ours))
         small = made(warm_up, hive.hive, cache=cache)
