@@ -8,14 +8,15 @@ from typing import Any, NoReturn
 
 import click
 
-from compaction_operator.acid.plan import CompactionPlan, Layout
+from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.model import format_size, parse_size
+from compaction_operator.api.model import counted, format_size, parse_size
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.driver.offline import Compacted, compact_directory, plan_directory
+from compaction_operator.driver.offline import Compacted, Planned, compact_directory, plan_directory
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.storage import StorageError, resolve_location
 
@@ -75,6 +76,18 @@ def _directory_options(command: Any) -> Any:
             help="Valid transactions, required for _v directories: highWatermark:minOpen:open,..:aborted,..",
         ),
         click.option(
+            "--schema",
+            metavar="TYPE",
+            help="The table's current columns, as struct<a:int,b:string>. Default: the columns of the newest file.",
+        ),
+        click.option(
+            "--task-memory",
+            type=SizeType(),
+            default=format_size(DEFAULT_TASK_MEMORY),
+            show_default=True,
+            help="Maximum memory for rows.",
+        ),
+        click.option(
             "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
         ),
     ]
@@ -95,18 +108,6 @@ def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
 
 @cli.command()
 @_directory_options
-@click.option(
-    "--schema",
-    metavar="TYPE",
-    help="The table's current columns, as struct<a:int,b:string>. Default: the columns of the newest file.",
-)
-@click.option(
-    "--task-memory",
-    type=SizeType(),
-    default=format_size(DEFAULT_TASK_MEMORY),
-    show_default=True,
-    help="Maximum memory for rows.",
-)
 def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
     """Compact one directory in place and keep the old directories. STOP ALL READERS AND WRITERS FIRST."""
     done = compact_directory(
@@ -118,6 +119,12 @@ def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
     if done.plan.outputs:
         click.echo("compacted in place: this is safe only if no reader or writer ran at the same time", err=True)
     click.echo(json.dumps(_compact_json(done)) if output == "json" else _compact_text(done))
+
+
+@cli.command()
+def calibrate() -> None:
+    """Print how many times the reference machine's CPU time a small merge takes here. The image's build stores it."""
+    click.echo(f"{measured_factor():.3f}")
 
 
 @cli.command()
@@ -152,8 +159,8 @@ def _request(
     layout: str,
     visibility_txn: int | None,
     valid_txns: str | None,
-    schema: str | None = None,
-    task_memory: int = DEFAULT_TASK_MEMORY,
+    schema: str | None,
+    task_memory: int,
 ) -> Request:
     """Return the options as a request. Raises ValueError for options that conflict."""
     if layout == Layout.HIVE4.value and visibility_txn is None:
@@ -170,22 +177,50 @@ def _request(
     )
 
 
-def _plan_json(planned: CompactionPlan) -> dict[str, Any]:
+def _plan_json(found: Planned) -> dict[str, Any]:
+    planned = found.plan
     return {
         "base": planned.best_base.name if planned.best_base else None,
         "deltas": [delta.name for delta in planned.deltas],
         "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
         "output_directories": [output.name for output in planned.outputs],
+        "forecast": _forecast_json(found),
     }
 
 
-def _plan_text(planned: CompactionPlan) -> str:
+def _forecast_json(found: Planned) -> dict[str, Any] | None:
+    if found.problem:
+        return {"problem": found.problem}
+    if found.forecast is None or found.run is None:
+        return None
+    numbers = found.forecast.model_dump(exclude={"cpu_milliseconds"})
+    cpu_seconds = found.forecast.cpu_milliseconds / 1000
+    return {**numbers, "cpu_seconds": cpu_seconds, "pods": found.run.pods, "seconds": found.run.seconds}
+
+
+def _plan_text(found: Planned) -> str:
+    planned = found.plan
     lines = [f"base      {planned.best_base.name if planned.best_base else 'none'}"]
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
     lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
-    return "\n".join(lines)
+    return "\n".join(lines + _forecast_lines(found))
+
+
+def _forecast_lines(found: Planned) -> list[str]:
+    if found.problem:
+        return [f"forecast  none: {found.problem}"]
+    if found.forecast is None or found.run is None:
+        return []
+    expected, run = found.forecast, found.run
+    return [
+        f"read      {counted(expected.files_in, 'file')}, {counted(expected.bytes_in, 'byte')}",
+        f"bytes     {expected.bytes_copied} copied, about {expected.bytes_rewritten} rewritten",
+        f"rows      {expected.rows_removed} removed",
+        f"cost      about {expected.cpu_milliseconds / 1000:.2f} CPU seconds, {counted(run.pods, 'pod')}, "
+        f"{counted(run.seconds, 'second')}",
+    ]
 
 
 def _compact_json(done: Compacted) -> dict[str, Any]:
@@ -197,6 +232,7 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
         "bytes_copied": totals.bytes_copied,
         "bytes_rewritten": totals.bytes_rewritten,
         "write_amplification": totals.write_amplification,
+        "cpu_seconds": done.cpu_milliseconds / 1000,
         "rows_in": totals.rows_in,
         "rows_out": totals.rows_out,
         "delete_events_in": totals.delete_events_in,

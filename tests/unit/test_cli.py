@@ -84,6 +84,33 @@ def test_plan_says_what_a_minor_would_do_and_writes_nothing(three_inserts: Path)
     assert tree(three_inserts) == before
 
 
+def test_plan_forecasts_what_compact_then_does(try_it: Path) -> None:
+    options = arguments(try_it / "prt=p2", "major", SIX)
+    said = json_of("plan", *options)["forecast"]
+    done = json_of("compact", *options)
+    assert said["rows_removed"] == done["rows_in"] - done["rows_out"] == 2
+    assert said["bytes_copied"] == done["bytes_copied"]
+    assert said["bytes_rewritten"] == pytest.approx(done["bytes_rewritten"], rel=0.2)
+    assert (said["files_in"], said["bytes_in"]) == (5, done["bytes_ingested"])
+    assert said["pods"] == 1
+    assert said["cpu_seconds"] > 0
+
+
+def test_a_plan_with_an_unreadable_file_says_why_it_forecasts_nothing(three_inserts: Path) -> None:
+    broken = three_inserts / DELTAS[1] / "bucket_00000"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    planned = json_of("plan", *arguments(three_inserts, "major", THREE))
+    assert planned["output_directories"] == ["base_0000003"]
+    assert list(planned["forecast"]) == ["problem"]
+    assert f"{DELTAS[1]}/bucket_00000" in planned["forecast"]["problem"]
+    assert "forecast  none: " in verb("plan", *arguments(three_inserts, "major", THREE)).stdout
+
+
+def test_a_plan_of_nothing_forecasts_nothing(three_inserts: Path) -> None:
+    json_of("compact", *arguments(three_inserts, "major", THREE))
+    assert json_of("plan", *arguments(three_inserts, "major", THREE))["forecast"] is None
+
+
 def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path) -> None:
     minor = json_of("compact", *arguments(three_inserts, "minor", THREE))
     assert minor["output_directories"] == ["delta_0000001_0000003"]

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CleanupOptions, TableRef, Totals
+from compaction_operator.api.compaction import CleanupOptions, Forecast, TableRef, Totals
 from compaction_operator.api.conditions import Condition
 from compaction_operator.api.model import ReadModel
 
@@ -65,6 +65,7 @@ class PartitionEntry(ReadModel):
     Empty `outputs` mean that the attempt wrote nothing because the listed directories were already obsolete.
     On Hive 4, readers see the outputs once transaction `txn_id` is committed, and `queue_id` is this compaction's entry
     in the metastore's compaction queue. `uploads` are those of the outputs' files, where the store cannot rename.
+    `totals`, `forecast` and `cpu_milliseconds` say what was written, what the plan said of it, and what it took.
     """
 
     partition: str
@@ -77,6 +78,8 @@ class PartitionEntry(ReadModel):
     highest_write_id: int
     obsolete: tuple[ObsoleteEntry, ...]
     totals: Totals = Totals()
+    forecast: Forecast = Forecast()
+    cpu_milliseconds: int = 0
 
     @property
     def recorded(self) -> tuple[str, ...]:

@@ -174,6 +174,29 @@ class TableCompactionSpec(ReadModel):
     suspend: bool = False
 
 
+class Forecast(ReadModel):
+    """What the plan of the same partitions says that `Totals` will be, before anything is written. Sizes are in bytes.
+
+    `rows_removed` are the rows that delete events remove. `cpu_milliseconds` are those of all tasks, which merge and
+    verify.
+    """
+
+    files_in: int = 0
+    bytes_in: int = 0
+    bytes_copied: int = 0
+    bytes_rewritten: int = 0
+    rows_removed: int = 0
+    cpu_milliseconds: int = 0
+
+    @property
+    def bytes_out(self) -> int:
+        """The size of all files that are written."""
+        return self.bytes_copied + self.bytes_rewritten
+
+    def __add__(self, other: "Forecast") -> "Forecast":
+        return Forecast(**{name: getattr(self, name) + getattr(other, name) for name in Forecast.model_fields})
+
+
 class Totals(ReadModel):
     """Numbers of what was read and written, summed over the published partitions. Sizes are in bytes.
 
@@ -258,6 +281,7 @@ class TableCompactionStatus(ReadModel):
     - `attempt` is written before the Job of that attempt is created.
     - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
     - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
+    - `forecast` and `cpu_milliseconds`, the CPU time that the tasks took, are of the same partitions as `totals`.
     """
 
     observed_generation: int | None = None
@@ -277,4 +301,6 @@ class TableCompactionStatus(ReadModel):
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()
     totals: Totals | None = None
+    forecast: Forecast | None = None
+    cpu_milliseconds: int | None = None
     hudi: HudiStatus | None = None

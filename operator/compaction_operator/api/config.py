@@ -183,6 +183,10 @@ class Warehouse(Model):
         return not self.databases or database.lower() in {name.lower() for name in self.databases}
 
 
+MAX_AUTO_EXECUTORS = 4
+"""The most executors with Auto, unless the profile says otherwise."""
+
+
 class SparkProfile(Model):
     """The code and settings of a job's pods. Only the administrator may choose them.
 
@@ -199,7 +203,7 @@ class SparkProfile(Model):
     driver_cpu_request: str | None = None
     executor_cpu_request: str | None = None
     task_memory: Size = 512 * 1024**2
-    max_auto_executors: int = Field(default=4, ge=0)
+    max_auto_executors: int = Field(default=MAX_AUTO_EXECUTORS, ge=0)
 
 
 class CleanupSettings(Model):

@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.times import Clock
 log = logging.getLogger(__name__)
 
 PREFIX = "compaction_operator"
+RATIO_BUCKETS = (0.5, 0.65, 0.85, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02, 1.05, 1.15, 1.35, 2.0)
 LOOK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -40,6 +41,13 @@ class Metrics:
         self.bytes_deleted = counter("bytes_deleted", "Bytes freed by deletion", "warehouse")
         self.bytes_ingested = counter("bytes_ingested", "Bytes of writers that compactions read first", "warehouse")
         self.bytes_written = counter("bytes_written", "Bytes that compactions published", "warehouse", "how")
+        self.forecast_ratio = Histogram(
+            f"{PREFIX}_forecast_ratio",
+            "Forecasts of compactions, divided by what there was: bytes written, or CPU time of the tasks",
+            ["warehouse", "what"],
+            registry=self.registry,
+            buckets=RATIO_BUCKETS,
+        )
         self.deletions_refused = counter("deletions_refused", "Recorded entries that a pass did not delete", "reason")
         self.attempts = counter("attempts", "Attempts of compactions that have ended", "outcome")
         self.store_unfit = Gauge(
@@ -114,6 +122,19 @@ class Metrics:
             ("Rewritten", new.bytes_rewritten - old.bytes_rewritten),
         ):
             self.bytes_written.labels(warehouse, how).inc(max(0, more))
+
+    def forecast(self, before: Compaction, after: Compaction) -> None:
+        """Compare the forecast with what there was, once a compaction has ended."""
+        totals, forecast, warehouse = after.status.totals, after.status.forecast, after.spec.warehouse
+        if before.ended or not after.ended or totals is None or forecast is None:
+            return
+        pairs = {
+            "Bytes": (forecast.bytes_out, totals.bytes_out),
+            "CPU": (forecast.cpu_milliseconds, after.status.cpu_milliseconds),
+        }
+        for what, (expected, actual) in pairs.items():
+            if expected and actual:
+                self.forecast_ratio.labels(warehouse, what).observe(expected / actual)
 
 
 class _Known(Collector):

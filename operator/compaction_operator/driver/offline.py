@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from compaction_operator.acid.names import may_become_obsolete
 from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.api.compaction import Totals
+from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import staging_name
 from compaction_operator.driver.hive.publish import leave, publish
+from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.execute import merge
+from compaction_operator.driver.merge.forecast import Run, cpu_of, forecast, run_of
 from compaction_operator.driver.merge.partition import (
     Merged,
     OpenTarget,
@@ -22,7 +24,21 @@ from compaction_operator.driver.merge.partition import (
 )
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
+from compaction_operator.orc import OrcError
 from compaction_operator.storage import EntryKind, StorageError
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The result of `plan`: the plan, and what it will do and occupy.
+
+    There is no forecast if there is nothing to do, or if `problem` says which file cannot be read or merged.
+    """
+
+    plan: CompactionPlan
+    forecast: Forecast | None = None
+    run: Run | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,17 +50,27 @@ class Compacted:
 
     plan: CompactionPlan
     totals: Totals
+    cpu_milliseconds: int
     apart: str | None = None
 
 
-def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Request) -> CompactionPlan:
+def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Request) -> Planned:
     """Return what a compaction of the directory would do, without writing anything.
 
     Raises StorageError when the location is not a table or partition directory, and UnsupportedLayout or
     NotEnoughHistory when it cannot be compacted.
     """
     target = _target(location)
-    return request.plan(target.storage.list_partition(location), write_ids)
+    seen = target.storage.list_partition(location)
+    plan = request.plan(seen, write_ids)
+    if not plan.outputs:
+        return Planned(plan)
+    try:
+        prepared = prepare(target, seen, write_ids=write_ids, request=request)
+        expected = forecast(prepared, factor=measured_factor())
+        return Planned(plan, expected, run_of(prepared, expected.cpu_milliseconds))
+    except OrcError as error:
+        return Planned(plan, problem=str(error))
 
 
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:
@@ -58,7 +84,7 @@ def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Re
     fence(target.storage, location, keep=None)
     prepared = prepare(target, target.storage.list_partition(location), write_ids=write_ids, request=request)
     if not prepared.plan.outputs:
-        return Compacted(prepared.plan, Totals())
+        return Compacted(prepared.plan, Totals(), 0)
     try:
         make_staging(target)
         (merged,) = merge([prepared], runner)
@@ -73,10 +99,10 @@ def _published(merged: Merged) -> Compacted:
     done = merged.prepared
     if not done.plan.outputs:
         leave(done)
-        return Compacted(done.plan, Totals(), done.apart)
+        return Compacted(done.plan, Totals(), 0, done.apart)
     assemble(merged)
     publish(done, guard=lambda: None)
-    return Compacted(done.plan, totals_of(merged), done.apart)
+    return Compacted(done.plan, totals_of(merged), cpu_of(merged), done.apart)
 
 
 def _require_renames(target: OpenTarget) -> None:

@@ -15,6 +15,7 @@ from compaction_operator.orc.merge.events import (
     FileSketch,
     InputFile,
     KeyRange,
+    MergeForecast,
     MergeResult,
     MergeTask,
     OriginalRows,
@@ -25,8 +26,9 @@ from compaction_operator.orc.merge.events import (
 )
 
 if TYPE_CHECKING:
-    from compaction_operator.orc.merge.engine import merge_bucket
+    from compaction_operator.orc.merge.engine import forecast_bucket, merge_bucket
     from compaction_operator.orc.merge.row_types import row_type
+    from compaction_operator.orc.merge.sample import sample_task
     from compaction_operator.orc.merge.sketch import sketch
     from compaction_operator.orc.merge.source import read_tails
     from compaction_operator.orc.merge.stitch import stitch_parts
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "count_rows": "verify",
+        "forecast_bucket": "engine",
         "merge_bucket": "engine",
         "read_tails": "source",
         "row_type": "row_types",
+        "sample_task": "sample",
         "sketch": "sketch",
         "stitch_parts": "stitch",
         "verify_output": "verify",
@@ -57,6 +61,7 @@ __all__ = [
     "FileSketch",
     "InputFile",
     "KeyRange",
+    "MergeForecast",
     "MergeResult",
     "MergeTask",
     "OrcError",
@@ -67,9 +72,11 @@ __all__ = [
     "StripeSketch",
     "checked",
     "count_rows",
+    "forecast_bucket",
     "merge_bucket",
     "read_tails",
     "row_type",
+    "sample_task",
     "sketch",
     "stitch_parts",
     "unchecked",

@@ -124,7 +124,7 @@ def check_deletion(case: Case, plan: CompactionPlan) -> None:
 def _plan(case: Case) -> CompactionPlan:
     try:
         write_ids = ValidWriteIdList.parse(case.current.write_ids)
-        return plan_directory(str(case.directory), write_ids=write_ids, request=case.request())
+        return plan_directory(str(case.directory), write_ids=write_ids, request=case.request()).plan
     except REFUSALS as error:
         raise Refused(f"{type(error).__name__}: {error}") from error
 

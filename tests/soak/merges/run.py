@@ -12,8 +12,10 @@ from tempfile import TemporaryDirectory
 from compaction_operator.orc import (
     EventKind,
     KeyRange,
+    MergeForecast,
     MergeResult,
     MergeTask,
+    forecast_bucket,
     merge_bucket,
     stitch_parts,
     verify_output,
@@ -23,6 +25,8 @@ from compaction_operator.orc.file import read_tail
 from tests.soak.merges.reading import Wrong, read_events
 from tests.soak.merges.tables import Event, Table, random_table
 from tests.support.fast_paths import forced
+
+SLACK_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,23 @@ def _merge_rows(table: Table, output: Path) -> list[MergeResult]:
 
 
 def _verified(task: MergeTask) -> MergeResult:
+    expected = forecast_bucket(task)
     result = merge_bucket(task)
+    _compare_forecast(expected, result)
     verify_output(task, result)
     return result
+
+
+def _compare_forecast(expected: MergeForecast, result: MergeResult) -> None:
+    """What was copied and removed must be as forecast, and the whole forecast the one that the merge makes itself.
+
+    NB: the compressed sizes of keys may differ by some bytes (`encoding/codec.py`).
+    """
+    own = replace(result.forecast, bytes_rewritten=expected.bytes_rewritten)
+    difference = abs(result.forecast.bytes_rewritten - expected.bytes_rewritten)
+    found = (own, result.bytes_copied, result.rows_deleted)
+    if found != (expected, expected.bytes_copied, expected.rows_removed) or difference > SLACK_BYTES:
+        raise Wrong(f"{result.output}: it was forecast as {expected}, and came as {result}")
 
 
 def _compare(expected: list[Event], output: Path) -> None:

@@ -101,7 +101,11 @@ async def test_bytes_that_were_published_are_counted_once() -> None:
     await box.start()
     (job,) = box.kube.jobs()
     sizes = {"bytesIn": 90, "bytesIngested": 60, "bytesOut": 80, "bytesCopied": 50, "bytesRewritten": 30}
-    raw = cleanup_raw("nightly-1-0", entries=[entry_json(totals={"partitions": 1, **sizes})])
+    plan = {"bytesCopied": 50, "bytesRewritten": 31, "cpuMilliseconds": 30}
+    raw = cleanup_raw(
+        "nightly-1-0",
+        entries=[entry_json(totals={"partitions": 1, **sizes}, forecast=plan, cpuMilliseconds=40)],
+    )
     raw["spec"]["compaction"]["job"] = job
     box.kube.apply(ResourceKind.CLEANUP, raw)
     box.kube.end_job(job, ok=True)
@@ -111,6 +115,11 @@ async def test_bytes_that_were_published_are_counted_once() -> None:
     assert value(box, "bytes_ingested_total", warehouse="lake") == 60
     assert value(box, "bytes_written_total", warehouse="lake", how="Copied") == 50
     assert value(box, "bytes_written_total", warehouse="lake", how="Rewritten") == 30
+    assert box.compaction()["forecast"] == {"filesIn": 0, "bytesIn": 0, "rowsRemoved": 0, **plan}
+    assert box.compaction()["cpuMilliseconds"] == 40
+    assert value(box, "forecast_ratio_count", warehouse="lake", what="Bytes") == 1
+    assert value(box, "forecast_ratio_sum", warehouse="lake", what="Bytes") == 81 / 80
+    assert value(box, "forecast_ratio_sum", warehouse="lake", what="CPU") == 30 / 40
 
 
 def test_they_are_served() -> None:

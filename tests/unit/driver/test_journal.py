@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from compaction_operator.api.cleanup import MAX_BYTES, MAX_PARTITIONS, ObsoleteEntry, PartitionEntry, TableIdentity
-from compaction_operator.api.compaction import Totals
+from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.context import DriverContext
@@ -29,6 +29,8 @@ def entry(partition: str, obsolete: int = 1) -> PartitionEntry:
             for n in range(obsolete)
         ),
         totals=Totals(partitions=1, rows_in=10),
+        forecast=Forecast(bytes_copied=5),
+        cpu_milliseconds=2,
     )
 
 
@@ -89,6 +91,9 @@ def test_no_journal_is_too_big_and_none_of_its_directories_is_lost(partitions: i
     listed = [(part.partition, one.name) for group in groups for part in group for one in part.obsolete]
     assert listed == [(one.partition, name.name) for one in entries for name in one.obsolete]
     assert sum((part.totals for group in groups for part in group), Totals()).rows_in == 10 * partitions
+    parts = [part for group in groups for part in group]
+    assert sum((part.forecast for part in parts), Forecast()).bytes_copied == 5 * partitions
+    assert sum(part.cpu_milliseconds for part in parts) == 2 * partitions
 
 
 def test_parts_of_one_partition_never_meet_in_one_journal() -> None:

@@ -279,7 +279,7 @@ def test_what_the_driver_has_done_itself_counts_as_measured(
 def tasks_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Have each task in this process take so long, by its clock."""
     ticks = itertools.count(0.0, seconds)
-    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(ticks), thread_time=lambda: 0.0))
 
 
 class InProcess:

@@ -12,7 +12,15 @@ from enum import StrEnum
 from typing import Literal
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
-from compaction_operator.api.compaction import BackOff, Phase, ProgressStatus, TableCompactionStatus, Totals, Why
+from compaction_operator.api.compaction import (
+    BackOff,
+    Forecast,
+    Phase,
+    ProgressStatus,
+    TableCompactionStatus,
+    Totals,
+    Why,
+)
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.progress import Progress
@@ -335,8 +343,12 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _record(self, end: End) -> None:
         if not self._compaction.is_hudi:
-            totals = sum((entry.totals for entry in end.published), Totals())
-            self.update(cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups), totals=totals)
+            self.update(
+                cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
+                totals=sum((entry.totals for entry in end.published), Totals()),
+                forecast=sum((entry.forecast for entry in end.published), Forecast()),
+                cpu_milliseconds=sum(entry.cpu_milliseconds for entry in end.published),
+            )
         elif end.driver.result is not None and end.driver.result.hudi is not None:
             self.update(hudi=end.driver.result.hudi)
 

@@ -64,6 +64,7 @@ class CompactionReconciler:
             before, compaction = compaction, await self._cluster.write(compaction, decision.status)
             self._services.metrics.judged(before, compaction)
             self._services.metrics.published(before, compaction)
+            self._services.metrics.forecast(before, compaction)
             self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after

@@ -19,7 +19,7 @@ from compaction_operator.driver.hive.pair import HalfPublished
 from compaction_operator.driver.hive.protocol import Failed, Held, HiveProtocol, Staged
 from compaction_operator.driver.hive.publish import leave, needs_exclusive
 from compaction_operator.driver.merge.execute import merge
-from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepared, assemble, make_staging, totals_of
+from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepared, assemble, make_staging
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
@@ -224,7 +224,7 @@ class HiveCompaction:
                 uploads = self._begun[prepared.target] = assemble(merged)
         except (JobError, StorageError) as error:
             return Failed(prepared.target, explained(job_error(error), prepared.plan))
-        return Staged.of(prepared, totals_of(merged), uploads)
+        return Staged.merged(merged, uploads)
 
     def _publish(self, item: Staged, held: Held, refused: JobError | None) -> Staged | Failed:
         """Publish a partition, unless the journal refused it."""

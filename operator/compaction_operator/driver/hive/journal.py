@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from compaction_operator.api import cleanup as api
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionRef, PartitionEntry
+from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.request import JobRequest, Reason
 from compaction_operator.driver.errors import JobError, at_location
@@ -140,5 +141,6 @@ def _split(entry: PartitionEntry) -> list[PartitionEntry]:
         return [entry]
     old, new = len(entry.obsolete) // 2, len(entry.uploads) // 2
     first = {"obsolete": entry.obsolete[:old], "uploads": entry.uploads[:new]}
-    second = {"obsolete": entry.obsolete[old:], "uploads": entry.uploads[new:], "totals": type(entry.totals)()}
+    second: dict[str, Any] = {"obsolete": entry.obsolete[old:], "uploads": entry.uploads[new:]}
+    second |= {"totals": Totals(), "forecast": Forecast(), "cpu_milliseconds": 0}
     return [part for half in (first, second) for part in _split(entry.model_copy(update=half))]

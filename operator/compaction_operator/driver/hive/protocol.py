@@ -3,15 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Self, TypeVar
 
 from compaction_operator.api.cleanup import ObsoleteEntry, PartitionEntry, Upload
-from compaction_operator.api.compaction import Totals
+from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, at_location
 from compaction_operator.driver.hive.context import DriverContext
 from compaction_operator.driver.hive.driver_locks import Locks
-from compaction_operator.driver.merge.partition import OpenTarget, Prepared
+from compaction_operator.driver.merge.calibration import stored_factor
+from compaction_operator.driver.merge.forecast import cpu_of, forecast_of
+from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepared, totals_of
 from compaction_operator.storage import Silences
 
 T = TypeVar("T")
@@ -54,15 +56,27 @@ class Staged(Prepared):
     """
 
     totals: Totals = field(default_factory=Totals)
+    forecast: Forecast = field(default_factory=Forecast)
+    cpu_milliseconds: int = 0
     uploads: tuple[Upload, ...] = ()
     txn_id: int | None = None
     queue_id: int | None = None
 
     @classmethod
-    def of(cls, prepared: Prepared, totals: Totals | None = None, uploads: tuple[Upload, ...] = ()) -> Self:
-        """Return what was prepared, with the totals and uploads of its outputs if it has any."""
-        known = {one.name: getattr(prepared, one.name) for one in fields(Prepared)}
-        return cls(**known, totals=totals or Totals(), uploads=uploads)
+    def of(cls, prepared: Prepared) -> Self:
+        """Return what was prepared; without more it has no outputs."""
+        return cls(**{one.name: getattr(prepared, one.name) for one in fields(Prepared)})
+
+    @classmethod
+    def merged(cls, merged: Merged, uploads: tuple[Upload, ...]) -> Self:
+        """Return what was merged, with the numbers and uploads of its outputs."""
+        return replace(
+            cls.of(merged.prepared),
+            totals=totals_of(merged),
+            forecast=forecast_of(merged, factor=stored_factor()),
+            cpu_milliseconds=cpu_of(merged),
+            uploads=uploads,
+        )
 
     @property
     def matters(self) -> bool:
@@ -82,6 +96,8 @@ class Staged(Prepared):
             highest_write_id=self.plan.highest_write_id,
             obsolete=tuple(ObsoleteEntry(name=entry.name, reason=entry.reason) for entry in self.plan.obsolete),
             totals=self.totals,
+            forecast=self.forecast,
+            cpu_milliseconds=self.cpu_milliseconds,
         )
 
 

@@ -155,12 +155,9 @@ class Merged:
 
     @property
     def published(self) -> list[MergedBucket]:
-        """The buckets whose files are published.
-
-        Hive 4 writes no file without rows. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
-        """
-        keeps_empty = self.prepared.plan.layout is Layout.HIVE3
-        return [one for one in self.buckets if not one.is_empty or (keeps_empty and one.kind is EventKind.INSERT)]
+        """The buckets whose files are published."""
+        layout = self.prepared.plan.layout
+        return [one for one in self.buckets if not one.is_empty or keeps_empty(layout, one.kind)]
 
     @property
     def delete_results(self) -> dict[str, list[MergeResult]]:
@@ -170,6 +167,14 @@ class Merged:
             if one.kind is EventKind.DELETE:
                 found[one.bucket.directory.name].append(one.result)
         return found
+
+
+def keeps_empty(layout: Layout, kind: EventKind) -> bool:
+    """Return whether a file without rows is published.
+
+    Hive 4 writes none. Hive 3 writes an empty one for inserts, because its readers expect a bucket.
+    """
+    return layout is Layout.HIVE3 and kind is EventKind.INSERT
 
 
 def listed(targets: Sequence[OpenTarget]) -> dict[OpenTarget, Listed]:

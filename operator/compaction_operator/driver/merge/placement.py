@@ -67,6 +67,10 @@ class Past:
         return Past(self.seconds + seconds, self.estimated + load.seconds)
 
 
+NO_PAST = Past()
+"""Nothing was merged yet."""
+
+
 def place(load: Load, limits: Limits, *, tasks: int, past: Past, doubt: str = "") -> Placement:
     """Return where to merge a batch of `tasks` tasks, until Spark runs.
 

@@ -13,7 +13,7 @@ from compaction_operator import orc
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
-from compaction_operator.driver.merge.placement import Limits, Past, Placement, place, place_rest
+from compaction_operator.driver.merge.placement import NO_PAST, Limits, Past, Placement, place, place_rest
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.driver.merge.tasks import SizedTask, StitchTask, combined, grouped
 from compaction_operator.errors import OperatorError
@@ -216,7 +216,7 @@ class PlacedRunner:
         self._tell = tell
         self._local = LocalRunner()
         self._spark: SparkRunner | None = None
-        self._past = Past()
+        self._past = NO_PAST
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         """Return the outcome of each task."""
@@ -230,21 +230,10 @@ class PlacedRunner:
         return self._run_at(placement, work, done)
 
     def _placed(self, work: Sequence[SizedTask]) -> Placement:
-        """Place a batch; one that is small by its files only if its delete events, which they count, are few.
-
-        What joins the parts of cut buckets is the rest of the batch that wrote them: Spark would start for less.
-        """
-        load, tasks = _load(work), len(work)
-        if not _merges(work):
-            return place_rest(load.seconds, self._limits, tasks=tasks, past=self._past)
-        placement = place(load, self._limits, tasks=tasks, past=self._past)
-        if placement.executors is not None:
-            return placement
-        try:
-            load += Load(events=_events(work))
-        except OrcError as error:
-            return place(load, self._limits, tasks=tasks, past=self._past, doubt=f"its events are unknown: {error}")
-        return place(load, self._limits, tasks=tasks, past=self._past)
+        """Place a batch. What joins the parts of cut buckets is its rest: Spark would start for less."""
+        if _merges(work):
+            return placed(work, self._limits, past=self._past)
+        return place_rest(_load(work).seconds, self._limits, tasks=len(work), past=self._past)
 
     def _run_at(self, placement: Placement, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
         if placement.executors is None:
@@ -291,6 +280,19 @@ class PlacedRunner:
         """Stop Spark, with its executors, if it was started."""
         if self._spark is not None:
             self._spark.close()
+
+
+def placed(work: Sequence[SizedTask], limits: Limits, *, past: Past = NO_PAST) -> Placement:
+    """Place merges; ones that are small by their files only if their delete events, which footers count, are few."""
+    load, tasks = _load(work), len(work)
+    placement = place(load, limits, tasks=tasks, past=past)
+    if placement.executors is not None:
+        return placement
+    try:
+        load += Load(events=_events(work))
+    except OrcError as error:
+        return place(load, limits, tasks=tasks, past=past, doubt=f"its events are unknown: {error}")
+    return place(load, limits, tasks=tasks, past=past)
 
 
 def _load(work: Sequence[SizedTask]) -> Load:
@@ -345,9 +347,11 @@ def _run(task: MergeTask | StitchTask, attempt: str, *, check: Check = unchecked
 
     Raises what `check` raises, which runs before each step.
     """
+    begun = time.thread_time()
     try:
         result = _merge(task, attempt, check) if isinstance(task, MergeTask) else _stitch(task, attempt, check)
-        return Outcome(task.output, result)
+        taken = time.thread_time() - begun
+        return Outcome(task.output, replace(result, cpu_seconds=result.cpu_seconds + taken))
     except OrcError as error:
         return Outcome(
             task.output,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compaction_operator.acid.names import AcidDirectory, bucket_file_name
 from compaction_operator.driver.merge.load import NOTHING, Load
-from compaction_operator.orc import MergeResult, MergeTask
+from compaction_operator.orc import MergeForecast, MergeResult, MergeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,8 @@ def combined(parts: Sequence[MergeResult], *, output: str) -> MergeResult:
         rows_in_by_write_id=_added(part.rows_in_by_write_id for part in parts),
         rows_out_by_write_id=_added(part.rows_out_by_write_id for part in parts),
         rows_hidden=_added(part.rows_hidden for part in parts),
+        forecast=sum((part.forecast for part in parts), MergeForecast()),
+        cpu_seconds=sum(part.cpu_seconds for part in parts),
     )
 
 

@@ -17,14 +17,16 @@ from compaction_operator.orc.merge.events import (
     Check,
     EventKind,
     KeyRange,
+    MergeForecast,
     MergeResult,
     MergeTask,
     checked,
     unchecked,
 )
+from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, forecast_deletes
 from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
-from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, Run
+from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, InsertStripes, Run
 from compaction_operator.orc.merge.small_stripes import joined
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, keys_of, open_source, read_together
 from compaction_operator.orc.spec import Integers, sums_before
@@ -52,8 +54,20 @@ def merge_bucket(task: MergeTask, *, tails: Mapping[str, Tail] = NO_TAILS, check
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
     if task.kind is EventKind.DELETE:
-        return _merge_deletes(task, write_ids, tails, check)
+        return _DeleteMerge(task, write_ids, tails, check).run()
     return _Merge(task, write_ids, tails, check).run()
+
+
+def forecast_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeForecast:
+    """Return what `merge_bucket` will do, by its own decisions; writes nothing, and decodes no column but keys.
+
+    It reads the tails, all delete events, and the keys of the stripes that delete events or other stripes may touch.
+    Raises OrcError, and what `check` raises, as `merge_bucket` does.
+    """
+    write_ids = ValidWriteIdList.parse(task.write_ids)
+    if task.kind is EventKind.DELETE:
+        return _DeleteMerge(task, write_ids, NO_TAILS, check).forecast()
+    return _Merge(task, write_ids, NO_TAILS, check).forecast()
 
 
 class _Merge:
@@ -71,21 +85,39 @@ class _Merge:
         self._rows_deleted = self._events = self._bytes_in = 0
 
     def run(self) -> MergeResult:
-        """Write the file, one window of delete events at a time, and return the counts."""
+        """Write the file and return the counts."""
+        with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
+            file = InsertFile(writer, self._columns, self._forecaster(), memory=self._task.memory, check=self._check)
+            self._decide(file)
+            size = file.finish()
+        return self._result(file, writer, bytes_out=size)
+
+    def forecast(self) -> MergeForecast:
+        """Decide the same without a file, and return what would be done."""
+        stripes = InsertStripes(self._forecaster(), memory=self._task.memory)
+        self._decide(stripes)
+        stripes.flush()
+        return self._forecast(stripes)
+
+    def _forecaster(self) -> Forecaster:
+        return Forecaster(self._layout, [source.tail for source in self._sources])
+
+    def _forecast(self, file: InsertStripes) -> MergeForecast:
+        files = len(self._task.inputs) + len(self._task.deletes)
+        return file.forecast.finished(files=files, rows_removed=self._rows_deleted, delete_events=self._events)
+
+    def _decide(self, file: InsertStripes) -> None:
+        """Give the file all stripes, one window of delete events at a time."""
         check, memory = self._check, self._task.memory
         found = [stripe for source in self._sources for stripe in source.stripes() if stripe.rows]
         stripes = [stripe.bounded() for stripe in checked(found, check)]
         deletes = [open_source(file) for file in checked(self._task.deletes, check)]
         windows = delete_windows(deletes, self._task.keys, self._write_ids, memory=memory, check=check)
-        with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
-            file = InsertFile(writer, self._columns, memory=memory, check=check)
-            for window in windows:
-                self._events += len(window[1])
-                self._add(window, [stripe for stripe in stripes if stripe.touches(window[0])], file)
-            size = file.finish()
-        return self._result(file, writer, bytes_out=size)
+        for window in windows:
+            self._events += len(window[1])
+            self._add(window, [stripe for stripe in stripes if stripe.touches(window[0])], file)
 
-    def _add(self, window: Window, stripes: Sequence[Stripe], file: InsertFile) -> None:
+    def _add(self, window: Window, stripes: Sequence[Stripe], file: InsertStripes) -> None:
         """Write the rows of a window, in key order."""
         groups = list(_overlapping(stripes))
         for join, section in groupby(zip(groups, self._joined(groups), strict=True), key=itemgetter(1)):
@@ -107,6 +139,7 @@ class _Merge:
             bytes_copied=writer.bytes_copied,
             copied=file.copied,
             checksums=tuple(writer.checksums),
+            forecast=self._forecast(file),
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -117,7 +150,7 @@ class _Merge:
         small = joined([sum(_size(stripe, self._task.memory) for stripe in group) for group in groups])
         return [len(group) > 1 or one for group, one in zip(groups, small, strict=True)]
 
-    def _copied(self, stripe: Stripe, window: Window, file: InsertFile) -> bool:
+    def _copied(self, stripe: Stripe, window: Window, file: InsertStripes) -> bool:
         """Copy a stripe if its statistics and the key index prove that no row goes; return whether it was copied."""
         keys, deletes = window
         if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
@@ -134,7 +167,7 @@ class _Merge:
         whole = stripe.source.file.original is None and stripe.lies_in(keys)
         return whole and can_copy(stripe.source.tail, stripe.index, self._layout)
 
-    def _keep(self, stripes: Sequence[Stripe], window: Window, file: InsertFile) -> None:
+    def _keep(self, stripes: Sequence[Stripe], window: Window, file: InsertStripes) -> None:
         """Copy each stripe, or write its remaining rows if some go."""
         for stripe in checked(stripes, self._check):
             if self._copied(stripe, window, file):
@@ -145,7 +178,7 @@ class _Merge:
             elif len(run.rows):
                 file.add([run])
 
-    def _join(self, groups: Sequence[Sequence[Stripe]], window: Window, file: InsertFile) -> None:
+    def _join(self, groups: Sequence[Sequence[Stripe]], window: Window, file: InsertStripes) -> None:
         """Write the remaining rows of groups of stripes, each sorted."""
         runs = self._runs([stripe for group in groups for stripe in group], window)
         for group in groups:
@@ -157,14 +190,19 @@ class _Merge:
         """Read the keys of stripes and yield the remaining rows of each."""
         memory = min(self._task.memory, JOINED_MEMORY) // _KEYS_SHARE
         for together in read_together(stripes, memory=memory):
-            yield from self._remaining(together, self._keys(together), window)
+            keys, sizes = self._read(together)
+            yield from self._remaining(together, keys, sizes, window)
 
-    def _keys(self, stripes: Sequence[Stripe]) -> Keys:
+    def _read(self, stripes: Sequence[Stripe]) -> tuple[Keys, list[StripeSizes]]:
+        """Return the keys of stripes, one after another, and the sizes of each."""
         with ExitStack() as stack:
             opened = [stack.enter_context(stripe.open()) for stripe in checked(stripes, self._check)]
-            return keys_of(opened, operation=INSERT)
+            sizes = [StripeSizes.of(one.stripe, one.reader.footer) for one in opened]
+            return keys_of(opened, operation=INSERT), sizes
 
-    def _remaining(self, stripes: Sequence[Stripe], keys: Keys, window: Window) -> Iterator[Run]:
+    def _remaining(
+        self, stripes: Sequence[Stripe], keys: Keys, sizes: Sequence[StripeSizes], window: Window
+    ) -> Iterator[Run]:
         """Count the rows of stripes by their keys, and yield those of each stripe that remain."""
         places = [slice(start, end) for start, end in pairwise(sums_before([stripe.rows for stripe in stripes]))]
         inside = in_range(keys, window[0])
@@ -174,9 +212,9 @@ class _Merge:
         self._hidden.update(counted(keys.current[inside & ~valid]))
         self._rows_deleted += int(hit.sum())
         left = valid & ~hit
-        for stripe, place in zip(stripes, places, strict=True):
+        for stripe, size, place in zip(stripes, sizes, places, strict=True):
             self._bytes_in += stripe.bytes * int(inside[place].sum()) // stripe.rows
-            yield Run(stripe, np.flatnonzero(left[place]), keys[place].where(left[place]))
+            yield Run(stripe, np.flatnonzero(left[place]), keys[place].where(left[place]), size)
 
 
 def _overlapping(stripes: Sequence[Stripe]) -> Iterator[list[Stripe]]:
@@ -205,26 +243,50 @@ def _size(stripe: Stripe, memory: int) -> float:
     return max(stripe.bytes / COPY_BYTES, stripe.rows / COPY_ROWS, stripe.memory / half)
 
 
-def _merge_deletes(
-    task: MergeTask, write_ids: ValidWriteIdList, tails: Mapping[str, Tail], check: Check
-) -> MergeResult:
-    sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
-    read = 0
-    layout = common_layout(sources, task, check=check)
-    with OrcWriter(task.output, layout, durable=not task.is_part) as writer:
-        file = DeleteFile(writer, layout.types)
-        for _, events in delete_windows(sources, task.keys, write_ids, memory=task.memory, check=check):
-            read += len(events)
-            file.add(events.where(_bucket_of(events) == task.bucket))
-        size = file.finish()
-    return MergeResult(
-        output=task.output,
-        delete_events_in=read,
-        delete_events_out=file.events,
-        bytes_in=sum(source.tail.size for source in sources),
-        bytes_out=size,
-        checksums=tuple(writer.checksums),
-    )
+class _DeleteMerge:
+    """The execution of one DELETE task."""
+
+    def __init__(self, task: MergeTask, write_ids: ValidWriteIdList, tails: Mapping[str, Tail], check: Check) -> None:
+        self._task = task
+        self._write_ids = write_ids
+        self._check = check
+        self._sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
+        self._layout = common_layout(self._sources, task, check=check)
+        self._events = 0
+
+    def run(self) -> MergeResult:
+        """Write the file and return the counts."""
+        with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
+            file = DeleteFile(writer, self._layout.types)
+            for events in self._own_events():
+                file.add(events)
+            size = file.finish()
+        return MergeResult(
+            output=self._task.output,
+            delete_events_in=self._events,
+            delete_events_out=file.events,
+            bytes_in=sum(source.tail.size for source in self._sources),
+            bytes_out=size,
+            checksums=tuple(writer.checksums),
+            forecast=self._forecast(file.events),
+        )
+
+    def forecast(self) -> MergeForecast:
+        """Count the same events without a file, and return what would be done."""
+        return self._forecast(sum(map(len, self._own_events())))
+
+    def _own_events(self) -> Iterator[Keys]:
+        """Yield the delete events of the task's bucket, in order."""
+        task = self._task
+        windows = delete_windows(self._sources, task.keys, self._write_ids, memory=task.memory, check=self._check)
+        for _, events in windows:
+            self._events += len(events)
+            yield events.where(_bucket_of(events) == task.bucket)
+
+    def _forecast(self, events: int) -> MergeForecast:
+        return forecast_deletes(
+            [source.tail for source in self._sources], self._layout, events=events, events_in=self._events
+        )
 
 
 def _bucket_of(events: Keys) -> Integers:

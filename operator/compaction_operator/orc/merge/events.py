@@ -1,7 +1,7 @@
 """Input and output types of the compaction engine: plain values that Spark can pickle."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TypeVar
 
@@ -112,6 +112,37 @@ class MergeTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeForecast:
+    """What a task will do, as far as tails, stripe footers and keys say: what its writer has not written yet.
+
+    `files` are opened. `bytes_copied` is exact; `bytes_rewritten`, the rest of the output, is an estimate. What is
+    decoded and encoded again has `values_rewritten`, one for each row and primitive column that is no text, and
+    `texts_rewritten`, which have `text_bytes` in UTF-8. Stored it takes `bytes_decoded`, of these `bytes_deflated` with
+    zlib or zstd. `rows_removed` are deleted rows.
+    """
+
+    files: int = 0
+    bytes_copied: int = 0
+    bytes_decoded: int = 0
+    bytes_deflated: int = 0
+    bytes_rewritten: int = 0
+    stripes_rewritten: int = 0
+    values_rewritten: int = 0
+    texts_rewritten: int = 0
+    text_bytes: int = 0
+    rows_removed: int = 0
+    delete_events: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the output holds nothing."""
+        return not (self.bytes_copied or self.stripes_rewritten)
+
+    def __add__(self, other: "MergeForecast") -> "MergeForecast":
+        return MergeForecast(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
     """Counts of the events and bytes read and written. Only events with a valid write id count.
 
@@ -120,7 +151,9 @@ class MergeResult:
     events count once each: `delete_events_in` over all buckets, `delete_events_out` in this file only.
     `bytes_copied` is the part of `bytes_out` that was copied as whole stripes without decoding. `copied` has the files
     that those stripes are from, by the stripe's number in the output. `checksums` has the CRC-32 of each stripe as it
-    was written, and last that of the tail, or None where the store checks itself what it has.
+    was written, and last that of the tail, or None where the store checks itself what it has. `forecast`
+    is what `forecast_bucket` says of the task: it follows from what the engine decided, never from what it wrote.
+    `cpu_seconds` are those of the thread that merged and verified, once both have ended.
     """
 
     output: str
@@ -137,3 +170,5 @@ class MergeResult:
     rows_in_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_out_by_write_id: dict[int, int] = field(default_factory=dict)
     rows_hidden: dict[int, int] = field(default_factory=dict)
+    forecast: MergeForecast = MergeForecast()
+    cpu_seconds: float = 0.0

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from compaction_operator.orc.file import OrcWriter, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import Check, RowId, checked, unchecked
 from compaction_operator.orc.merge.evolution import ColumnSource
+from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
     DELETE,
@@ -44,11 +45,12 @@ _DELETES_PER_STRIPE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The remaining rows of one stripe: their numbers in the stripe, and their keys."""
+    """The remaining rows of one stripe: their numbers in the stripe, and their keys; and the sizes of its streams."""
 
     stripe: Stripe
     rows: Integers
     keys: Keys
+    sizes: StripeSizes
 
     def size(self, memory: int) -> float:
         """Return the run's share of an output stripe; 1 is a full stripe, by its bytes or by its memory."""
@@ -61,75 +63,111 @@ class Run:
         return max(open_file, self.size(min(memory, JOINED_MEMORY)))
 
 
-class InsertFile:
-    """An ACID file of insert events, written with an entered `writer`.
+class InsertStripes:
+    """The stripes of a file of insert events as they are decided: which is copied, which rows are joined to one.
 
-    `columns` holds, for each input file, the sources of the layout's columns. Additions must be in key order: no run
-    may hold a key smaller than one added before. `check` runs before each file that is opened and each column.
+    Additions must be in key order: no run may hold a key smaller than one added before. This class writes nothing: it
+    counts in `forecast` what will be written.
     """
 
-    def __init__(
-        self,
-        writer: OrcWriter,
-        columns: Mapping[str, Sequence[ColumnSource]],
-        *,
-        memory: int,
-        check: Check = unchecked,
-    ) -> None:
-        self._writer = writer
-        self._columns = columns
+    def __init__(self, forecast: Forecaster, *, memory: int) -> None:
         self._memory = memory
-        self._check = check
         self._pending: list[Run] = []
         self._pending_size = 0.0
-        self._lasts: list[RowId] = []
-        self.rows: Counter[int] = Counter()
-        self.copied: dict[int, str] = {}
+        self.forecast = forecast
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
-        self._flush()
-        with reading(stripe.path), stripe.source.tail.file.open() as file:
-            self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
-        self.copied[len(self._lasts)] = stripe.path
-        self._lasts.append(stripe.bounds[1])
-        self.rows.update(counts)
+        self.flush()
+        self.forecast.copy(stripe.bytes)
+        self._copy_stripe(stripe, counts)
 
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; raise RepeatedRowError if two rows have the same ROW__ID."""
         for group in _of_a_size(runs, self._memory):
             size = sum(run.joined_size(self._memory) for run in group)
             if self._pending_size + size > 1:
-                self._flush()
+                self.flush()
             self._pending += group
             self._pending_size += size
 
-    def finish(self) -> int:
-        """Write the pending rows and the file's tail; return the file's size in bytes."""
-        self._flush()
-        metadata = acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0)
-        return self._writer.finish(metadata)
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Decide the last stripe: nothing that follows is joined to it."""
         if self._pending:
-            self._write_stripe(self._pending)
+            keys = Keys.concatenate([run.keys for run in self._pending])
+            order = keys.order_if_needed()
+            size = self._write_stripe(self._pending, keys if order is None else keys[order], order)
+            parts = [(run.sizes, len(run.rows)) for run in self._pending]
+            decoded = sum(run.stripe.bytes * len(run.rows) // run.stripe.rows for run in self._pending)
+            self.forecast.rewrite(parts, keys=size, decoded=decoded)
             self._pending = []
             self._pending_size = 0.0
 
-    def _write_stripe(self, runs: Sequence[Run]) -> None:
-        keys = Keys.concatenate([run.keys for run in runs])
-        order = keys.order_if_needed()
-        keys = keys if order is None else keys[order]
+    def _copy_stripe(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
+        """Write a copy of a stripe."""
+
+    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> int:  # noqa: ARG002
+        """Write the rows as one stripe, in the order of their keys; return the stored bytes of the key columns."""
+        builder = StripeBuilder(len(keys), self.forecast.layout)
+        add_keys(builder, keys, INSERT)
+        return _stored_bytes(builder)
+
+
+class InsertFile(InsertStripes):
+    """An ACID file of insert events, written with an entered `writer`, as its stripes are decided.
+
+    `columns` holds, for each input file, the sources of the layout's columns. `check` runs before each file that is
+    opened and each column.
+    """
+
+    def __init__(
+        self,
+        writer: OrcWriter,
+        columns: Mapping[str, Sequence[ColumnSource]],
+        forecast: Forecaster,
+        *,
+        memory: int,
+        check: Check = unchecked,
+    ) -> None:
+        super().__init__(forecast, memory=memory)
+        self._writer = writer
+        self._columns = columns
+        self._check = check
+        self._lasts: list[RowId] = []
+        self.rows: Counter[int] = Counter()
+        self.copied: dict[int, str] = {}
+
+    def finish(self) -> int:
+        """Write the pending rows and the file's tail; return the file's size in bytes."""
+        self.flush()
+        metadata = acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0)
+        return self._writer.finish(metadata)
+
+    def _copy_stripe(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
+        with reading(stripe.path), stripe.source.tail.file.open() as file:
+            self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
+        self.copied[len(self._lasts)] = stripe.path
+        self._lasts.append(stripe.bounds[1])
+        self.rows.update(counts)
+
+    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> int:
         with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
             opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
             parts = _parts(runs, opened, memory=min(self._memory, JOINED_MEMORY))
-            _add_keys(builder, keys, INSERT)
+            add_keys(builder, keys, INSERT)
+            size = _stored_bytes(builder)
             columns = zip(*(self._columns[part.path] for part in parts), strict=True)
             for sources in checked(columns, self._check):
                 values = concatenated([part.column(source) for part, source in zip(parts, sources, strict=True)])
                 builder.add(sources[0].target, values if order is None else values.take(pa.array(order)))
         self._lasts.append(keys.row(len(keys) - 1))
         self.rows.update(counted(keys.write_id))
+        return size
+
+
+def _stored_bytes(builder: StripeBuilder) -> int:
+    """Return the bytes of all streams of the columns that a stripe has so far."""
+    return sum(len(stream.data) for column in builder.columns for stream in (*column.index, *column.data))
 
 
 def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
@@ -146,7 +184,7 @@ def _of_a_size(runs: Sequence[Run], memory: int) -> Iterator[list[Run]]:
     ends = np.cumsum([len(run.rows) for run in runs])
     for number in range(pieces):
         masks = np.split(piece == number, ends[:-1])
-        parts = (Run(run.stripe, run.rows[mask], run.keys[mask]) for run, mask in zip(runs, masks, strict=True))
+        parts = (replace(run, rows=run.rows[mask], keys=run.keys[mask]) for run, mask in zip(runs, masks, strict=True))
         yield [part for part in parts if len(part.rows)]
 
 
@@ -194,7 +232,8 @@ def _remaining(runs: Sequence[Run]) -> Integers | None:
     return np.concatenate([run.rows + start for run, start in zip(runs, starts[:-1], strict=True)])
 
 
-def _add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
+def add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
+    """Add the columns before `row`: those of events with these keys and one operation."""
     builder.add(OPERATION, pa.array(np.full(len(keys), operation, np.int64)))
     for column, numbers in zip(KEY_COLUMNS[1:], keys.columns, strict=True):
         builder.add(column, pa.array(numbers))
@@ -214,7 +253,7 @@ class DeleteFile:
         for start in range(0, len(keys), _DELETES_PER_STRIPE):
             part = keys[start : start + _DELETES_PER_STRIPE]
             with self._writer.stripe(len(part)) as builder:
-                _add_keys(builder, part, DELETE)
+                add_keys(builder, part, DELETE)
                 builder.add(ROW, pa.nulls(len(part), self._null_row))
             self._lasts.append(part.row(len(part) - 1))
             self.events += len(part)

@@ -117,6 +117,11 @@ class Source:
         columns = self._statistics[index].column_stats if self._statistics else ()
         return max((max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns), default=0)
 
+    def text_bytes(self, index: int) -> int:
+        """Return the plain bytes of all strings in a stripe, 0 if its statistics lack them."""
+        columns = self._statistics[index].column_stats if self._statistics else ()
+        return sum(max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns)
+
     def integer_range(self, index: int, column: int) -> tuple[int, int] | None:
         """Return the minimum and maximum of an integer column in a stripe, or None if its statistics lack them."""
         if not self._statistics:

@@ -1,0 +1,53 @@
+"""The CPU time of tasks whose work is known: a sum of a few parts, fitted to random tables. Pure.
+
+`python -m bench.forecast` shows how well it fits. Take the numbers again, and `REFERENCE_SECONDS` of `calibration` with
+them, after a change of the engine's speed.
+"""
+
+from compaction_operator.orc import MergeForecast
+
+TASK_SECONDS = 0.0035
+"""To begin a task, and to write, flush and verify a file without stripes."""
+
+FILE_SECONDS = 0.0017
+"""To open an input, and to read its tail and its keys."""
+
+STRIPE_SECONDS = 0.0037
+"""To build a stripe, whatever is in it."""
+
+COPIED_SECONDS = 1.05e-9
+"""For each byte of stripes that are copied and verified."""
+
+DEFLATED_SECONDS = 5.6e-9
+"""For each stored byte that is inflated and deflated again. Other codecs cost too little to be seen beside values."""
+
+VALUE_SECONDS = 1.2e-8
+"""For each value that is decoded, selected and encoded, keys included."""
+
+TEXT_SECONDS = 2.9e-8
+"""For each text, whatever its length."""
+
+TEXT_BYTE_SECONDS = 5.1e-9
+"""For each byte of texts."""
+
+EVENT_SECONDS = 1e-7
+"""For each delete event that is read and applied."""
+
+
+def cpu_seconds(work: MergeForecast, *, tasks: int) -> float:
+    """Return the reference machine's CPU seconds for a bucket's work by that many tasks.
+
+    To join the parts of several tasks is to copy all that they wrote.
+    """
+    stitched = work.bytes_copied + work.bytes_rewritten if tasks > 1 else 0
+    return (
+        tasks * TASK_SECONDS
+        + work.files * FILE_SECONDS
+        + work.stripes_rewritten * STRIPE_SECONDS
+        + (work.bytes_copied + stitched) * COPIED_SECONDS
+        + work.bytes_deflated * DEFLATED_SECONDS
+        + work.values_rewritten * VALUE_SECONDS
+        + work.texts_rewritten * TEXT_SECONDS
+        + work.text_bytes * TEXT_BYTE_SECONDS
+        + work.delete_events * EVENT_SECONDS
+    )
