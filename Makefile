@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-hudi bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-cores: venv ## Job c of `make bench` on one core and on two: bench/out/cor
 
 bench-driver: venv ## CPU time and memory of a driver's process for a tiny table, alone and with Spark: bench/out/driver.json
 	@.venv/bin/python -m bench.driver --rounds $(or $(ROUNDS),5)
+
+bench-forecast: venv ## What a plan forecasts of TABLES=60 random tables against what their compaction then takes: bench/out/forecast.json
+	@.venv/bin/python -m bench.forecast --tables $(or $(TABLES),60)
 
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg

@@ -25,15 +25,15 @@ def make_table(table: Path, *, deltas: int, rows: int) -> None:
         make_delta(table, write_id=write_id, row=_texts(write_id, rows))
     last = deltas + 1
     keys = [(1, number) for number in range(int(rows * DELETED))]
-    deleted = _directory(table, f"delete_delta_{last:07d}_{last:07d}_0000")
+    deleted = make_directory(table, f"delete_delta_{last:07d}_{last:07d}_0000")
     (deleted / "bucket_00000").write_bytes(delete_file(last, ROW_TYPE, keys))
 
 
-def make_delta(table: Path, *, write_id: int, row: pa.StructArray) -> Path:
+def make_delta(table: Path, *, write_id: int, row: pa.StructArray, compression: str = "zlib") -> Path:
     """Write the delta of an insert of these rows; return its file."""
     raw = table.parent / "raw.orc"
-    _write_raw(raw, write_id=write_id, row=row)
-    output = _directory(table, f"delta_{write_id:07d}_{write_id:07d}_0000") / "bucket_00000"
+    _write_raw(raw, write_id=write_id, row=row, compression=compression)
+    output = make_directory(table, f"delta_{write_id:07d}_{write_id:07d}_0000") / "bucket_00000"
     task = MergeTask(
         kind=EventKind.INSERT,
         bucket=0,
@@ -51,7 +51,8 @@ def snapshot(highest: int) -> str:
     return f"bench.t:{highest}:{2**63 - 1}::"
 
 
-def _directory(table: Path, name: str) -> Path:
+def make_directory(table: Path, name: str) -> Path:
+    """Make a directory of the table, with the side file that Hive puts there; return it."""
     directory = table / name
     directory.mkdir(parents=True)
     (directory / ORC_ACID_VERSION).write_bytes(ORC_ACID_VERSION_CONTENT)
@@ -65,7 +66,7 @@ def _texts(write_id: int, rows: int) -> pa.StructArray:
     return pa.StructArray.from_arrays([pa.array(np.arange(rows), pa.int64()), pa.array(texts)], fields=list(ROW_TYPE))
 
 
-def _write_raw(path: Path, *, write_id: int, row: pa.StructArray) -> None:
+def _write_raw(path: Path, *, write_id: int, row: pa.StructArray, compression: str) -> None:
     rows = len(row)
     columns = {
         "operation": pa.array(np.zeros(rows), pa.int32()),
@@ -75,7 +76,7 @@ def _write_raw(path: Path, *, write_id: int, row: pa.StructArray) -> None:
         "currentTransaction": pa.array(np.full(rows, write_id), pa.int64()),
         "row": row,
     }
-    orc.write_table(pa.table(columns), str(path), compression="zlib")
+    orc.write_table(pa.table(columns), str(path), compression=compression)
     metadata = {"hive.acid.version": b"2", "hive.acid.stats": f"{rows},0,0".encode()}
     metadata["hive.acid.key.index"] = f"{write_id},{BUCKET},{rows - 1};".encode()
     rewrite_tail(str(path), types=read_tail(str(path)).types, user_metadata=metadata, calendar=0)
