@@ -184,6 +184,7 @@ def _plan_json(found: Planned) -> dict[str, Any]:
         "deltas": [delta.name for delta in planned.deltas],
         "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
         "output_directories": [output.name for output in planned.outputs],
+        "kept_apart": found.apart,
         "forecast": _forecast_json(found),
     }
 
@@ -204,6 +205,7 @@ def _plan_text(found: Planned) -> str:
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
     lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]
+    lines += [f"apart     {found.apart}"] if found.apart else []
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
     return "\n".join(lines + _forecast_lines(found))
 

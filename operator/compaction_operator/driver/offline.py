@@ -9,22 +9,27 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.cleanup.fence import fence
 from compaction_operator.cleanup.staging import staging_name
+from compaction_operator.driver.errors import RowTypesDiffer
 from compaction_operator.driver.hive.publish import leave, publish
 from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.execute import merge
 from compaction_operator.driver.merge.forecast import Run, cpu_of, forecast, run_of
 from compaction_operator.driver.merge.partition import (
+    Basis,
     Merged,
     OpenTarget,
+    Prepared,
     Request,
     assemble,
+    cut,
     make_staging,
     prepare,
     totals_of,
 )
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
-from compaction_operator.orc import OrcError
+from compaction_operator.driver.merge.runs import cut_in_runs
+from compaction_operator.orc import OrcError, RowTypeError
 from compaction_operator.storage import EntryKind, StorageError
 
 
@@ -32,13 +37,15 @@ from compaction_operator.storage import EntryKind, StorageError
 class Planned:
     """The result of `plan`: the plan, and what it will do and occupy.
 
-    There is no forecast if there is nothing to do, or if `problem` says which file cannot be read or merged.
+    There is no forecast if there is nothing to do, or if `problem` says which file cannot be read or merged. `apart`
+    says why deltas will be merged in runs of one row type, if they will.
     """
 
     plan: CompactionPlan
     forecast: Forecast | None = None
     run: Run | None = None
     problem: str | None = None
+    apart: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,16 +68,25 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
     NotEnoughHistory when it cannot be compacted.
     """
     target = _target(location)
-    seen = target.storage.list_partition(location)
-    plan = request.plan(seen, write_ids)
-    if not plan.outputs:
-        return Planned(plan)
+    basis = Basis(target.storage.list_partition(location), write_ids, request)
+    plan = basis.plan()
     try:
-        prepared = prepare(target, seen, write_ids=write_ids, request=request)
-        expected = forecast(prepared, factor=measured_factor())
-        return Planned(plan, expected, run_of(prepared, expected.cpu_milliseconds))
-    except OrcError as error:
+        return _forecast(cut(target, plan, basis))
+    except (OrcError, RowTypesDiffer) as error:
         return Planned(plan, problem=str(error))
+
+
+def _forecast(prepared: Prepared) -> Planned:
+    """Forecast what `merge` will do: where files differ in row type, in runs. Raises OrcError, and RowTypesDiffer."""
+    if not prepared.plan.outputs:
+        return Planned(prepared.plan, apart=prepared.apart)
+    try:
+        expected = forecast(prepared, factor=measured_factor())
+    except RowTypeError as error:
+        if prepared.apart:
+            raise
+        return _forecast(cut_in_runs(prepared, str(error)))
+    return Planned(prepared.plan, expected, run_of(prepared, expected.cpu_milliseconds), apart=prepared.apart)
 
 
 def compact_directory(location: str, *, write_ids: ValidWriteIdList, request: Request, runner: TaskRunner) -> Compacted:

@@ -10,11 +10,16 @@ from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.driver.merge import calibration
 from compaction_operator.driver.merge.partition import Request
-from compaction_operator.driver.offline import plan_directory
-from compaction_operator.orc import sample_task, verify_output
+from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.offline import compact_directory, plan_directory
+from compaction_operator.orc import EventKind, InputFile, MergeTask, sample_task, verify_output
+from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.engine import forecast_bucket, merge_bucket
 from tests.unit.driver.support import TABLE, Store
+from tests.unit.driver.tables import NOTHING_OPEN
 from tests.unit.driver.test_hive import FIXTURES, run, with_deletes
+from tests.unit.driver.test_runs import ROW, RUNS, one_by_one, two_runs
+from tests.unit.orc.build import insert, write_acid
 
 
 @pytest.mark.parametrize("kind", [CompactionType.MINOR, CompactionType.MAJOR])
@@ -53,5 +58,65 @@ def test_a_driver_takes_the_factor_that_the_image_has(tmp_path: Path, monkeypatc
     assert stored_factor() == 1
     calibration.STORED.write_text("1.250\n")
     assert stored_factor() == 1.25
-    calibration.STORED.write_text("")
+    for unusable in ("", "nan", "inf", "0", "-1"):
+        calibration.STORED.write_text(unusable)
+        assert stored_factor() == 1
+    calibration.STORED.unlink()
+    calibration.STORED.mkdir()
     assert stored_factor() == 1
+
+
+def test_a_minor_of_differing_row_types_is_forecast_in_the_runs_that_compact_writes(tmp_path: Path) -> None:
+    table = str(two_runs(tmp_path))
+    write_ids, request = ValidWriteIdList.parse(f"d.t:6:{NOTHING_OPEN}"), request_of(CompactionType.MINOR)
+    planned = plan_directory(table, write_ids=write_ids, request=request)
+    done = compact_directory(table, write_ids=write_ids, request=request, runner=LocalRunner())
+    assert planned.forecast is not None
+    assert tuple(output.name for output in planned.plan.outputs) == RUNS
+    assert (planned.plan, planned.apart) == (done.plan, done.apart)
+    assert planned.forecast.files_in == done.totals.files_in
+    assert planned.forecast.bytes_copied == done.totals.bytes_copied
+    assert planned.forecast.bytes_rewritten == pytest.approx(done.totals.bytes_rewritten, rel=0.25)
+
+
+def test_runs_that_leave_nothing_to_merge_are_no_forecast(tmp_path: Path) -> None:
+    table = one_by_one(tmp_path)
+    write_ids, request = ValidWriteIdList.parse(f"d.t:3:{NOTHING_OPEN}"), request_of(CompactionType.MINOR)
+    planned = plan_directory(str(table), write_ids=write_ids, request=request)
+    assert (planned.plan.outputs, planned.forecast, planned.problem) == ((), None, None)
+    assert "column former" in (planned.apart or "")
+
+
+def test_a_major_of_differing_row_types_has_a_problem_and_says_what_to_do(tmp_path: Path) -> None:
+    write_ids, request = ValidWriteIdList.parse(f"d.t:6:{NOTHING_OPEN}"), request_of(CompactionType.MAJOR)
+    planned = plan_directory(str(two_runs(tmp_path)), write_ids=write_ids, request=request)
+    assert planned.forecast is None
+    assert "column former is in this file but not in the table" in (planned.problem or "")
+    assert "Minor merges the deltas in runs" in (planned.problem or "")
+
+
+def request_of(kind: CompactionType) -> Request:
+    return Request(kind, Layout.HIVE3, row_type=ROW)
+
+
+def test_small_stripes_are_forecast_in_the_sections_in_which_they_are_joined(tmp_path: Path) -> None:
+    """Sections of small stripes, a large one between them, and one that small ones before it do not outweigh."""
+    files = []
+    for number, rows in enumerate([*[50] * 9, 60_000, *[50] * 9, 300]):
+        path = tmp_path / f"delta_{number}"
+        write_acid(path, [insert(number + 1, row) for row in range(rows)])
+        files.append(InputFile(str(path)))
+    task = MergeTask(
+        kind=EventKind.INSERT,
+        bucket=0,
+        inputs=tuple(files),
+        write_ids=f"d.t:20:{NOTHING_OPEN}",
+        output=str(tmp_path / "out"),
+    )
+    expected, result = forecast_bucket(task), merge_bucket(task)
+    stripes = len(read_tail(result.output).footer.stripes)
+    assert (expected.bytes_copied, expected.stripes_rewritten) == (result.bytes_copied, stripes - len(result.copied))
+    assert result.forecast == expected
+    assert expected.bytes_copied + expected.bytes_rewritten == pytest.approx(
+        result.bytes_out, rel=0.35
+    )  # a file of kilobytes

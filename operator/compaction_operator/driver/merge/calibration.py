@@ -5,6 +5,7 @@ import tempfile
 import time
 from dataclasses import replace
 from functools import cache
+from math import inf
 from pathlib import Path
 
 from compaction_operator import orc
@@ -25,15 +26,19 @@ _ROUNDS = 3
 def stored_factor() -> float:
     """Return the factor of the machine that built this image; 1 without an image.
 
-    NB: no compaction fails for a file that holds no number, because no data depends on a forecast.
+    NB: no compaction fails for a file that cannot be read or holds no such number, because no data depends on it.
     """
     try:
-        return float(STORED.read_text())
+        factor = float(STORED.read_text())
     except FileNotFoundError:
         return 1.0
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         log.warning("%s: %s; build the image again", STORED, error)
         return 1.0
+    if 0 < factor < inf:
+        return factor
+    log.warning("%s holds %s, which is no factor; build the image again", STORED, factor)
+    return 1.0
 
 
 @cache

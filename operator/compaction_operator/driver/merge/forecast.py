@@ -61,7 +61,7 @@ def run_of(prepared: Prepared, cpu_milliseconds: int) -> Run:
     resources, work = ExecutorResources(), list(prepared.work())
     executors = placed(work, Limits(resources, most=MAX_AUTO_EXECUTORS)).executors
     start = DRIVER_SECONDS if executors is None else DRIVER_SECONDS + SPARK_SECONDS
-    cores = min(len(work), max(1, (executors or 0) * resources.cores))
+    cores = max(1, min(len(work), (executors or 0) * resources.cores))
     return Run(pods=1 + (executors or 0), seconds=round(start + cpu_milliseconds / 1000 / cores))
 
 

@@ -8,7 +8,7 @@ from compaction_operator.acid.plan import CompactionPlan
 from compaction_operator.acid.runs import OF_TABLE, RowTypes
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import counted
-from compaction_operator.driver.errors import PARTITION_ERRORS, JobError, RowTypesDiffer, at_location
+from compaction_operator.driver.errors import PARTITION_ERRORS, RowTypesDiffer, at_location
 from compaction_operator.driver.merge.partition import Merged, Prepared, cut, empty_staging
 from compaction_operator.driver.merge.tails import by_path
 from compaction_operator.orc import EventKind
@@ -28,14 +28,25 @@ def in_runs(merged: Merged) -> Prepared | Merged:
     a partition that cannot be planned in runs, as failed. Raises JobError (Interrupted) on SIGTERM.
     """
     prepared = merged.prepared
-    if prepared.basis.request.type is CompactionType.MAJOR:
-        return replace(merged, error=RowTypesDiffer(f"{merged.error}; {_WHAT_TO_DO}"))
     try:
-        plan = prepared.basis.plan(_row_types(prepared))
+        again = cut_in_runs(prepared, str(merged.error))
         empty_staging(prepared.target)
-        return replace(cut(prepared.target, plan, prepared.basis), apart=_apart(prepared, plan, merged.error))
+    except RowTypesDiffer as error:
+        return replace(merged, error=error)
     except PARTITION_ERRORS as error:
         return replace(merged, error=at_location(error, prepared.target.location))
+    return again
+
+
+def cut_in_runs(prepared: Prepared, difference: str) -> Prepared:
+    """Plan and cut a partition again, in runs; writes nothing. `difference` says how its files differ in row type.
+
+    Raises RowTypesDiffer for a major compaction, and what `prepare` raises.
+    """
+    if prepared.basis.request.type is CompactionType.MAJOR:
+        raise RowTypesDiffer(f"{difference}; {_WHAT_TO_DO}")
+    plan = prepared.basis.plan(_row_types(prepared))
+    return replace(cut(prepared.target, plan, prepared.basis), apart=_apart(prepared, plan, difference))
 
 
 def _row_types(prepared: Prepared) -> RowTypes:
@@ -50,7 +61,7 @@ def _row_types(prepared: Prepared) -> RowTypes:
     return {directory: frozenset(types) for directory, types in found.items()}
 
 
-def _apart(prepared: Prepared, plan: CompactionPlan, error: JobError | None) -> str:
+def _apart(prepared: Prepared, plan: CompactionPlan, difference: str) -> str:
     later = f", {counted(plan.postponed, 'run')} of them by the next compaction" if plan.postponed else ""
     why = "deltas are merged in runs of files with one row type"
-    return f"{prepared.target.location}: {why}{later}: {error}"
+    return f"{prepared.target.location}: {why}{later}: {difference}"
