@@ -6,31 +6,31 @@ them, after a change of the engine's speed.
 
 from compaction_operator.orc import MergeForecast
 
-TASK_SECONDS = 0.0035
+TASK_SECONDS = 0.002
 """To begin a task, and to write, flush and verify a file without stripes."""
 
-FILE_SECONDS = 0.0017
+FILE_SECONDS = 0.00093
 """To open an input, and to read its tail and its keys."""
 
-STRIPE_SECONDS = 0.0037
+STRIPE_SECONDS = 0.00225
 """To build a stripe, whatever is in it."""
 
-COPIED_SECONDS = 1.05e-9
+COPIED_SECONDS = 1.07e-9
 """For each byte of stripes that are copied and verified."""
 
-DEFLATED_SECONDS = 5.6e-9
+DEFLATED_SECONDS = 6.2e-9
 """For each stored byte that is inflated and deflated again. Other codecs cost too little to be seen beside values."""
 
-VALUE_SECONDS = 1.2e-8
+VALUE_SECONDS = 1.17e-8
 """For each value that is decoded, selected and encoded, keys included."""
 
-TEXT_SECONDS = 2.9e-8
+TEXT_SECONDS = 1.7e-8
 """For each text, whatever its length."""
 
-TEXT_BYTE_SECONDS = 5.1e-9
+TEXT_BYTE_SECONDS = 4.3e-9
 """For each byte of texts."""
 
-EVENT_SECONDS = 1e-7
+EVENT_SECONDS = 4.2e-8
 """For each delete event that is read and applied."""
 
 
