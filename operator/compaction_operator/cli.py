@@ -1,9 +1,11 @@
-"""Command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory)."""
+"""Command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory), `history`."""
 
 import json
 import logging
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -18,7 +20,8 @@ from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import Compacted, Planned, compact_directory, plan_directory
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
-from compaction_operator.storage import StorageError, resolve_location
+from compaction_operator.receipts import Head, Receipt, is_about, rows, stored, verify
+from compaction_operator.storage import Storage, StorageError, Stores, open_storage, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, JobError, ValueError, OSError)
 """Errors that a user can fix. They are reported in one line, without a traceback."""
@@ -151,6 +154,64 @@ def job() -> None:
     # NB: a call to a store that was given up may return while Python shuts down, and abort the process. The driver has
     # said how it ended, so nothing may change its exit code.
     os._exit(code)
+
+
+@cli.command()
+@click.argument("table", required=False)
+@click.option("--location", help="The folder of the receipts.")
+@click.option(
+    "--config", type=click.Path(dir_okay=False), help="Or the operator's configuration (YAML), which names it."
+)
+@click.option("--warehouse", help="The warehouse in the configuration. Default: the only one with receipts.")
+@click.option("--json", "as_json", is_flag=True, help="Print the receipts as they are stored, one line each.")
+@click.option("--verify", "verifies", is_flag=True, help="Find receipts that were altered or are missing.")
+@click.option("--head", metavar="NUMBER:SHA256", help="With --verify: a newest receipt of before, which must be there.")
+def history(
+    table: str | None,
+    *,
+    location: str | None,
+    config: str | None,
+    warehouse: str | None,
+    as_json: bool,
+    verifies: bool,
+    head: str | None,
+) -> None:
+    """Show what was compacted and deleted, in all tables or in one (database.name), from the receipts."""
+    storage, folder = _receipts_folder(location, config, warehouse)
+    lines = stored(storage, folder)
+    if verifies:
+        _verify(lines, Head.parse(head) if head else None)
+        return
+    found = ((line, Receipt.parse(line)) for _, line in lines)
+    chosen = ((line, receipt) for line, receipt in found if is_about(receipt, table))
+    texts = (line.decode().rstrip() for line, _ in chosen) if as_json else rows(receipt for _, receipt in chosen)
+    for text in texts:
+        click.echo(text)
+
+
+def _receipts_folder(location: str | None, config: str | None, warehouse: str | None) -> tuple[Storage, str]:
+    """Return where the receipts are. Raises ValueError, naming the option, if that is not clear."""
+    if location is not None:
+        folder = resolve_location(location)
+        return open_storage(folder), folder
+    if config is None:
+        raise ValueError("give --location, the folder of the receipts, or --config, the operator's configuration")
+    from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
+
+    found = [one for one in load_config(Path(config)).warehouses if one.receipts and warehouse in (None, one.name)]
+    if len(found) != 1 or found[0].receipts is None:
+        names = ", ".join(one.name for one in found) or "none"
+        raise ValueError(f"--warehouse: name one that keeps receipts; {config} has {names}")
+    return Stores(found[0].stores).open(found[0].receipts.location), found[0].receipts.location
+
+
+def _verify(lines: Iterable[tuple[int, bytes]], known: Head | None) -> None:
+    verdict = verify(lines, known=known)
+    for finding in verdict.findings:
+        click.echo(finding)
+    if verdict.findings:
+        sys.exit(1)
+    click.echo(f"{verdict.count} receipts, none altered or missing; head {verdict.head}")
 
 
 def _request(

@@ -6,6 +6,7 @@ StorageError is StorageUnavailable. A CompactionCleanup's condition shows the re
 and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
+        DamagedReceiptError (ValueError)
         HudiError                       UnsupportedTable
             HudiFailedError             DriverFailed
             HudiLockError               WaitingForLock
@@ -45,6 +46,7 @@ and UnknownWarehouse, and the names of other exceptions.
             RowTypeError                RowTypesDiffer
         PartitionSpecError (ValueError) PartitionNotFound
         ReadersBusyError
+        ReceiptNotWrittenError
         Refused                         (its own)
         StillThereError
         StorageError                    UnreadableFile, or StorageUnavailable

@@ -184,7 +184,10 @@ class PartitionStatus(ReadModel):
 
 
 class CompactionCleanupStatus(ReadModel):
-    """The state of a cleanup. Times are RFC 3339. An unset time has not occurred yet, or must be determined again."""
+    """The state of a cleanup. Times are RFC 3339. An unset time has not occurred yet, or must be determined again.
+
+    `waited_for` are the blockers that were seen at any time, at most MAX_BLOCKERS; they stay when they are gone.
+    """
 
     observed_generation: int | None = None
     phase: CleanupPhase = CleanupPhase.PENDING
@@ -197,6 +200,7 @@ class CompactionCleanupStatus(ReadModel):
     partitions: tuple[PartitionStatus, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     blocker_count: int = 0
+    waited_for: tuple[Blocker, ...] = ()
     directories_deleted: int = 0
     bytes_deleted: int = 0
     quarantined_until: str | None = None

@@ -101,6 +101,15 @@ class HidingLock(StrEnum):
     SHARED_READ = "SharedRead"
 
 
+class Receipts(Model):
+    """The folder in which the controller keeps the receipts of a warehouse's compactions and deletions.
+
+    It lies on the warehouse's volume, on HDFS or on S3. Its parent folder must exist, except on S3.
+    """
+
+    location: str = Field(pattern=LOCATION_PATTERN)
+
+
 class Warehouse(Model):
     """One Hive warehouse, and the namespaces and databases that may use it.
 
@@ -110,6 +119,7 @@ class Warehouse(Model):
     - `stores`: how HDFS and S3 are reached. `locations` or `hudi.locations` must have a folder on each of them.
     - `deadline`: the maximum duration of an attempt, unless its compaction sets another.
     - `readers`: the values of `cleanup.readers` that a compaction may choose. LocksAndTransactions is always allowed.
+    - `receipts`: where receipts are kept; none are written without it.
     """
 
     name: str
@@ -123,6 +133,7 @@ class Warehouse(Model):
     hudi: HudiSettings = HudiSettings()
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
     readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
+    receipts: Receipts | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -136,6 +147,9 @@ class Warehouse(Model):
         for folder in folders:
             if lacking := self.stores.lacking(folder):
                 raise ValueError(f"locations: {folder} needs the settings {lacking}")
+        if self.receipts:
+            self._require_a_store_for(self.receipts)
+            folders = (*folders, self.receipts.location)
         schemes = {scheme_of(folder) for folder in folders}
         stores = (("hdfs", self.stores.hdfs, HDFS_SCHEMES), ("s3", self.stores.s3, S3_SCHEMES))
         for name, settings, known in stores:
@@ -144,6 +158,14 @@ class Warehouse(Model):
         if (self.stores.hdfs or self.stores.s3) and not (self.locations or self.volume):
             # NB: without folders, tables could lie anywhere that these stores reach.
             raise ValueError("locations: list the folders of tables; without a volume they have no default")
+
+    def _require_a_store_for(self, receipts: Receipts) -> None:
+        location = receipts.location
+        if lacking := self.stores.lacking(location):
+            raise ValueError(f"receipts.location: {location} needs the settings {lacking}")
+        path = location.removeprefix("file://").removeprefix("file:")
+        if scheme_of(location) == "file" and not (self.volume and path.startswith(f"{self.volume.mount_path}/")):
+            raise ValueError(f"receipts.location: {location} must lie below the volume's mountPath, or on HDFS or S3")
 
     def _require_files_in_executors(self) -> None:
         """Executors read and write HDFS, but do not have the metastore's secret. A process has one KRB5_CONFIG."""

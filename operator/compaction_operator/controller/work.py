@@ -4,11 +4,12 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from compaction_operator.api.cleanup import PartitionEntry
-from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableRef
+from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableCompactionStatus, TableRef
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
@@ -29,11 +30,13 @@ from compaction_operator.cleanup.quarantine import purge_quarantined, quarantine
 from compaction_operator.cleanup.queue_entries import StillThereError, finish
 from compaction_operator.cleanup.reader_lock import Holding, LockPolicy, Sightings
 from compaction_operator.cleanup.readers import ReaderSnapshot, look_at_all
+from compaction_operator.cleanup.receipted import ReceiptBook, ReceiptNotWrittenError, draft_of
 from compaction_operator.cleanup.settle import Settlement, is_lost, settle
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
+from compaction_operator.controller.facts import compaction_facts, deletion_facts
 from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
-from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
 from compaction_operator.controller.policy import may_use, readers_refusal
 from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
@@ -59,12 +62,15 @@ from compaction_operator.storage.uri import Location
 
 log = logging.getLogger(__name__)
 
-TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ValueError)
+TROUBLES = (MetastoreError, StorageError, UndecidedError, StillThereError, ReceiptNotWrittenError, ValueError)
 """Errors that a retry may resolve."""
 
 
 REMEMBERED_JOURNALS = 10_000
 """How many journals are known to have no uploads left. Forgetting one costs some requests."""
+
+CLOCKS_DIFFER = timedelta(minutes=10)
+"""How far the clocks of two controllers may differ. A receipt of before the attempt is not the compaction's."""
 
 
 class UnknownWarehouseError(MetastoreError):
@@ -114,6 +120,7 @@ class Work:
         self._connect_stores = stores
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
+        self._books: dict[str, ReceiptBook] = {}
         self._probed: set[tuple[str, str]] = set()
         self._seen: defaultdict[str, Sightings] = defaultdict(Sightings)
         self._revoked: Recent[str, None] = Recent(REMEMBERED_JOURNALS)
@@ -317,9 +324,9 @@ class Work:
         """
         policy = self._policy(cleanup).insisting() if insist else self._policy(cleanup)
         if cleanup.spec.quarantine is None:
-            return self._pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
+            return self._recorded_pass(cleanup, partitions, partial(delete_obsolete, policy=policy))
         if purge:
-            return self._pass(cleanup, partitions, partial(purge_quarantined, policy=policy))
+            return self._recorded_pass(cleanup, partitions, partial(purge_quarantined, policy=policy), purge=True)
         known = {found.partition: found.quarantined for found in cleanup.status.partitions}
         return self._pass(cleanup, partitions, partial(quarantine_obsolete, known=known, policy=policy))
 
@@ -337,6 +344,20 @@ class Work:
         Holding(self._client_for(cleanup), cleanup.spec, self._policy(cleanup)).give_back_left()
 
     @_answering
+    def close_receipts(self, cleanup: Cleanup) -> None:
+        """Write the receipts that a cleanup's passes still owe; return the obstacle, if any."""
+        if book := self._book(cleanup.spec.warehouse):
+            book.close(cleanup.meta.uid)
+
+    @_answering
+    def record(self, compaction: Compaction, *, ending: TableCompactionStatus) -> None:
+        """Write the receipt of a compaction that is about to end, unless it is there; return the obstacle, if any."""
+        if book := self._book(compaction.spec.warehouse):
+            since = parse_time(ending.attempt_start_time or ending.start_time or rfc3339(compaction.meta.created))
+            receipt = compaction_facts(compaction, ending, self._clock())
+            book.record(receipt, since=rfc3339(since - CLOCKS_DIFFER))
+
+    @_answering
     def finish(self, cleanup: Cleanup) -> None:
         """End the attempt's entries in the metastore's compaction queue for all that was published and cleaned up.
 
@@ -350,11 +371,40 @@ class Work:
     def _pass(
         self, cleanup: Cleanup, partitions: Sequence[PartitionEntry], visit: Callable[[JournalPass], Deletions]
     ) -> Deletions:
+        return visit(self._given(cleanup, partitions))
+
+    def _recorded_pass(
+        self,
+        cleanup: Cleanup,
+        partitions: Sequence[PartitionEntry],
+        visit: Callable[[JournalPass], Deletions],
+        *,
+        purge: bool = False,
+    ) -> Deletions:
+        """Make a pass that deletes. If the warehouse keeps receipts, they have what it deletes, whatever ends it."""
+        given, book = self._given(cleanup, partitions), self._book(cleanup.spec.warehouse)
+        if book is None:
+            return visit(given)
+        draft = draft_of(given, receipt=deletion_facts(cleanup, self._clock()), purge=purge)
+        return book.recorded(draft, visit)
+
+    def _given(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> JournalPass:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})
         states = {found.partition: found.state for found in cleanup.status.partitions}
         self._require_readers(cleanup)
         client = self._client_for(cleanup)
-        return visit(JournalPass(self._open_storage(part.warehouse), client, part, states))
+        return JournalPass(self._open_storage(part.warehouse), client, part, states)
+
+    def _book(self, warehouse: str) -> ReceiptBook | None:
+        """Return the receipts of a warehouse, None if it keeps none."""
+        receipts = self._warehouse(warehouse).receipts
+        if receipts is None:
+            return None
+        storage = self._open_storage(warehouse)
+        with self._lock:
+            if warehouse not in self._books:
+                self._books[warehouse] = ReceiptBook(storage, receipts.location)
+            return self._books[warehouse]
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)
@@ -436,6 +486,8 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble(Reason.UNKNOWN_WAREHOUSE, str(error))
     if isinstance(error, NotAllowedError):
         return Trouble(Reason.NOT_ALLOWED, str(error))
+    if isinstance(error, ReceiptNotWrittenError):
+        return Trouble("ReceiptNotWritten", str(error))
     if isinstance(error, MetastoreUnavailable):
         return Trouble(Reason.METASTORE_UNAVAILABLE, str(error))
     return Trouble(type(error).__name__, str(error))

@@ -233,7 +233,10 @@ class _CleanupStep(Draft[CompactionCleanupStatus]):
         if not self.status.blocker_count:
             self.event("WaitingForReaders", _waiting_for(look.blockers[0], len(look.blockers)))
         if identities(self.status.blockers) != identities(look.blockers[:MAX_BLOCKERS]):
-            self.update(blockers=look.blockers[:MAX_BLOCKERS])
+            met = {(one.kind, one.id) for one in self.status.waited_for}
+            new = (one for one in look.blockers if (one.kind, one.id) not in met)
+            waited_for = (*self.status.waited_for, *new)[:MAX_BLOCKERS]
+            self.update(blockers=look.blockers[:MAX_BLOCKERS], waited_for=waited_for)
         self.update(blocker_count=len(look.blockers))
 
     def ask_for_readers(self) -> CleanupDecision:

@@ -103,7 +103,8 @@ class CleanupReconciler:
         if decision.action is CleanupAction.FINISH:
             return observed.answered(finished=await ask(cleanup, "finish", work.finish) or True)
         if decision.action is CleanupAction.RELEASE:
-            return observed.answered(left=await ask(cleanup, "release", work.release) or False)
+            left = await ask(cleanup, "release", work.release) or await ask(cleanup, "receipt", work.close_receipts)
+            return observed.answered(left=left or False)
         going = observed.deletion or Pass()
         return observed.answered(deletion=going.after(decision.partitions, await self._delete(decision, cleanup)))
 

@@ -64,6 +64,7 @@ class CompactionAction(StrEnum):
     DELETE_JOB = "delete job"
     LOOK_AT_END = "look at the attempt's end"
     END_ATTEMPT = "end the attempt"
+    RECORD = "write the receipt"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class CompactionObservation:
 
     `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
     `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
-    its executors from running, and `lost` is why the driver is lost according to the metastore.
+    its executors from running, and `lost` is why the driver is lost according to the metastore. `recorded` means that
+    the receipt of the end is written, or why it is not.
     """
 
     waits_for: str | None = None
@@ -105,16 +107,21 @@ class CompactionObservation:
     verdict: Preflight | None = None
     end: End | None = None
     attempt_ended: bool | Trouble = False
+    recorded: bool | Trouble = False
 
 
 @dataclass(frozen=True)
 class CompactionDecision:
-    """The status to write first, the action that follows, and the requeue delay in seconds."""
+    """The status to write first, the action that follows, and the requeue delay in seconds.
+
+    `ending` is the status with which the compaction ends once its receipt is written.
+    """
 
     status: TableCompactionStatus
     action: CompactionAction = CompactionAction.NONE
     requeue_after: float | None = None
     events: tuple[Event, ...] = ()
+    ending: TableCompactionStatus | None = None
 
 
 def decide(
@@ -463,7 +470,21 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self._report(phase, outcome, why.reason, why.message)
         event_type = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
         self.event(why.reason, why.message, event_type)
-        return self.decision()
+        return self.decision() if self._is_recorded() else self._ask_to_record(self.status)
+
+    def _is_recorded(self) -> bool:
+        """Whether the end has its receipt, or needs none: no attempt was made, or the warehouse keeps none."""
+        warehouse = self._config.warehouse(self._spec.warehouse)
+        needs_one = self.status.attempt > 0 and warehouse is not None and warehouse.receipts is not None
+        return self._observed.recorded is True or not needs_one
+
+    def _ask_to_record(self, ending: TableCompactionStatus) -> CompactionDecision:
+        """Ask for the receipt before the end is in the status: after it, a restart would not write it any more."""
+        trouble = self._observed.recorded
+        if not isinstance(trouble, Trouble):
+            return CompactionDecision(self._compaction.status, CompactionAction.RECORD, ending=ending)
+        again = _CompactionStep(self._compaction, self._observed, self._config, self.now)
+        return again._wait(Phase.WAITING, trouble.reason, trouble.message, requeue_after=SETTLING_CHECK)
 
     def _back_off(self, due: datetime) -> CompactionDecision:
         """Report why the compaction backs off. NB: a status written by an older version does not record the reason."""

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
+from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.cleanup.attempt import Watch
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.compaction.decide import (
@@ -68,7 +70,10 @@ class CompactionReconciler:
             self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after
-            observed = await self._act(decision.action, compaction, observed)
+            if decision.ending is not None:
+                observed = replace(observed, recorded=await self._record(compaction, decision.ending))
+            else:
+                observed = await self._act(decision.action, compaction, observed)
             now = self._services.clock()
 
     async def _observe(self, compaction: Compaction, now: datetime) -> CompactionObservation:
@@ -132,6 +137,10 @@ class CompactionReconciler:
             return replace(observed, end=await self._end(compaction, observed))
         trouble = await self._services.ask(compaction, "end", self._services.work.end_attempt)
         return replace(observed, attempt_ended=trouble or True)
+
+    async def _record(self, compaction: Compaction, ending: TableCompactionStatus) -> bool | Trouble:
+        record = partial(self._services.work.record, ending=ending)
+        return await self._services.ask(compaction, "receipt", record) or True
 
     async def _preflight(self, compaction: Compaction, observed: CompactionObservation) -> CompactionObservation:
         """Look the table up. A slow metastore may cost the slot meanwhile; without it, nothing can start."""

@@ -1,0 +1,158 @@
+"""The receipts of one warehouse in a folder of any store: one file each, named by its number, never changed.
+
+A file is created only if its name is free. So the next number belongs to exactly one writer, and the chain cannot fork,
+even if two controllers write: the store decides, as a metastore or a lock would. Nothing is appended to, because S3
+cannot append.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from compaction_operator.receipts.chain import Head
+from compaction_operator.receipts.receipt import DamagedReceiptError, Receipt, digest
+from compaction_operator.storage import AlreadyExistsError, EntryKind, NotFoundError, Storage, join
+
+FOLDER_SIZE = 10_000
+"""Receipts in a folder: one listing of folders and one of the newest folder find the head."""
+KEPT = 2_000
+"""Receipts in memory. Older ones are read again."""
+READERS = 16
+"""Receipts that are read at a time."""
+
+_FOLDER, _FILE = re.compile(r"[0-9]{5,}"), re.compile(r"([0-9]{9,})\.json")
+
+log = logging.getLogger(__name__)
+
+Make = Callable[[Sequence[Receipt]], Receipt | None]
+"""Returns the receipt to append, given those that are there since a number; None if there is nothing to add to them."""
+
+
+class Ledger:
+    """The writer of one warehouse's receipts. Thread-safe.
+
+    Methods raise StorageError, and DamagedReceiptError if a receipt that they must know cannot be read.
+    """
+
+    def __init__(self, storage: Storage, location: str) -> None:
+        self._storage = storage
+        self._location = location
+        self._lock = threading.Lock()
+        self._head: Head | None = None
+        self._known: dict[int, Receipt] = {}
+
+    def head(self) -> Head:
+        """Return the newest receipt that is known. The first call looks for it."""
+        with self._lock:
+            return self._find_head()
+
+    def append(self, make: Make, *, after: int) -> None:
+        """Append what `make` returns, given the receipts with a number above `after`.
+
+        It is called again if another writer was faster, or if an earlier call has written and did not learn of it.
+        """
+        with self._lock:
+            while True:
+                head = self._find_head()
+                receipt = make([self._receipt(number) for number in range(after + 1, head.number + 1)])
+                if receipt is None or self._write(receipt, head):
+                    return
+                self._read_on()
+
+    def last_before(self, time: str) -> int:
+        """Return the number of the newest receipt of before a time, 0 for none."""
+        with self._lock:
+            numbers = range(self._find_head().number, 0, -1)
+            return next((number for number in numbers if self._receipt(number).time < time), 0)
+
+    def _write(self, draft: Receipt, head: Head) -> bool:
+        """Write a draft as the next receipt. Return False if another has that number."""
+        receipt = draft.model_copy(update={"number": head.number + 1, "previous": head.digest})
+        line, path = receipt.line(), _path(self._location, receipt.number)
+        if receipt.number == 1:
+            self._storage.make_directory(self._location)
+        if receipt.number == 1 or receipt.number % FOLDER_SIZE == 0:
+            self._storage.make_directory(path.rpartition("/")[0])
+        try:
+            self._storage.write(path, line)
+        except AlreadyExistsError:
+            return False
+        self._keep(receipt, line)
+        log.info("receipt %s in %s", self._head, self._location)
+        return True
+
+    def _read_on(self) -> None:
+        """Read what follows the head."""
+        with suppress(NotFoundError):
+            while True:
+                number = self._find_head().number + 1
+                line = self._storage.read(_path(self._location, number))
+                self._head = Head(number, digest(line))
+
+    def _find_head(self) -> Head:
+        if self._head is None:
+            number = _newest(self._storage, self._location)
+            line = self._storage.read(_path(self._location, number)) if number else None
+            self._head = Head() if line is None else Head(number, digest(line))
+        return self._head
+
+    def _receipt(self, number: int) -> Receipt:
+        if number not in self._known:
+            path = _path(self._location, number)
+            try:
+                receipt = Receipt.parse(self._storage.read(path))
+            except DamagedReceiptError as error:
+                raise DamagedReceiptError(f"{path}: {error}; restore it, or name another folder") from error
+            self._remember(number, receipt)
+        return self._known[number]
+
+    def _keep(self, receipt: Receipt, line: bytes) -> None:
+        self._head = Head(receipt.number, digest(line))
+        self._remember(receipt.number, receipt)
+
+    def _remember(self, number: int, receipt: Receipt) -> None:
+        self._known[number] = receipt
+        if len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+
+
+def stored(storage: Storage, location: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the line of each receipt of a folder, as it is stored, from the oldest one on.
+
+    Raises StorageError, also if the folder does not exist.
+    """
+    storage.list(location)
+    with ThreadPoolExecutor(READERS) as pool:
+        for folder in _folders(storage, location):
+            files = _files_of(storage, join(location, folder))
+            lines = pool.map(storage.read, [path for _, path in files])
+            yield from zip((number for number, _ in files), lines, strict=True)
+
+
+def _newest(storage: Storage, location: str) -> int:
+    """Return the highest number, 0 for none. NB: a folder is empty if its maker died right then."""
+    for folder in reversed(_folders(storage, location)):
+        if files := _files_of(storage, join(location, folder)):
+            return files[-1][0]
+    return 0
+
+
+def _folders(storage: Storage, location: str) -> list[str]:
+    try:
+        entries = storage.list(location)
+    except NotFoundError:
+        return []
+    found = (entry.name for entry in entries if entry.kind is EntryKind.DIRECTORY)
+    return sorted((name for name in found if _FOLDER.fullmatch(name)), key=int)
+
+
+def _files_of(storage: Storage, folder: str) -> list[tuple[int, str]]:
+    found = ((_FILE.fullmatch(entry.name), entry.name) for entry in storage.list(folder))
+    return sorted((int(match[1]), join(folder, name)) for match, name in found if match)
+
+
+def _path(location: str, number: int) -> str:
+    return join(location, f"{number // FOLDER_SIZE:05d}", f"{number:09d}.json")
