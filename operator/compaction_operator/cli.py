@@ -20,7 +20,7 @@ from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import Compacted, Planned, compact_directory, plan_directory
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
-from compaction_operator.receipts import Head, Receipt, is_about, rows, stored, verify
+from compaction_operator.receipts import Head, about, rows, stored, verify
 from compaction_operator.storage import Storage, StorageError, Stores, open_storage, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, JobError, ValueError, OSError)
@@ -182,8 +182,7 @@ def history(
     if verifies:
         _verify(lines, Head.parse(head) if head else None)
         return
-    found = ((line, Receipt.parse(line)) for _, line in lines)
-    chosen = ((line, receipt) for line, receipt in found if is_about(receipt, table))
+    chosen = about(lines, table)
     texts = (line.decode().rstrip() for line, _ in chosen) if as_json else rows(receipt for _, receipt in chosen)
     for text in texts:
         click.echo(text)

@@ -15,7 +15,7 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
-from sandbox.harness.places import StorageKind
+from sandbox.harness.places import Place, StorageKind
 from sandbox.harness.ports import free_ports
 from sandbox.harness.settings import WAREHOUSE
 from sandbox.metastore.admin import MetastoreAdmin
@@ -62,6 +62,7 @@ class Plane:
         values: Mapping[str, Any] | None = None,
         warehouse: Mapping[str, Any] | None = None,
         overrides: Mapping[str, str] | None = None,
+        receipts: bool = False,
     ) -> None:
         self.hive = hive
         self.store = storage if isinstance(storage, Store) else _store(storage, folder / "store")
@@ -80,6 +81,7 @@ class Plane:
         self._spark = spark
         self._values = values or {}
         self._warehouse = warehouse or {}
+        self._keeps_receipts = receipts
         self._control = ControlPlane(folder / "control")
         self._names = itertools.count(1)
         self._admins: list[MetastoreAdmin] = []
@@ -221,7 +223,12 @@ class Plane:
             self.store.start()
         self.metastore.start()
         self._control.await_ready()
-        main = {"metastore": self.metastore.settings().to_json(), **self._stores(), **self._warehouse}
+        main = {
+            "metastore": self.metastore.settings().to_json(),
+            **self._stores(),
+            **self._receipts(),
+            **self._warehouse,
+        }
         installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
         api = self._control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
@@ -236,6 +243,19 @@ class Plane:
         if self.store is None:
             return {}
         return {"locations": [str(self.metastore.warehouse)], "stores": self.store.values}
+
+    @property
+    def receipts(self) -> Place:
+        """The folder of the receipts, if it keeps any."""
+        return self.metastore.warehouse / "receipts"
+
+    def _receipts(self) -> Mapping[str, Any]:
+        """Return the chart's values by which the controller keeps receipts."""
+        if not self._keeps_receipts:
+            return {}
+        kept = {"receipts": {"location": str(self.receipts)}}
+        volume = {"claimName": "warehouse", "mountPath": str(self.metastore.warehouse)}
+        return kept if self.store else {**kept, "volume": volume}
 
     def _make_processes(self, api: kubernetes.client.ApiClient, installed: Installed) -> None:
         drivers = self._folder / "drivers"

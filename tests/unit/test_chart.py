@@ -133,6 +133,7 @@ def test_values_locations_are_the_models() -> None:
     assert schema["locations"]["items"]["pattern"] == LOCATION_PATTERN
     warehouse = schema["warehouse"]["properties"]
     assert warehouse["locations"] == warehouse["hudi"]["properties"]["locations"] == {"$ref": "#/definitions/locations"}
+    assert warehouse["receipts"]["properties"]["location"]["pattern"] == LOCATION_PATTERN
 
 
 def test_the_values_know_each_lock_to_hide_directories_under_and_each_rule_of_readers() -> None:

@@ -14,6 +14,9 @@ import pytest
 from pyarrow.orc import ORCFile
 
 from compaction_operator.cli import main
+from compaction_operator.receipts import Ledger
+from compaction_operator.storage import LocalStorage
+from tests.unit.receipts.test_chain import draft as receipt_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 NOTHING_OPEN = "9223372036854775807::"
@@ -274,6 +277,9 @@ DRIVER_THAT_ABORTS = """
 import atexit, os, sys
 import compaction_operator.driver.main as driver
 from compaction_operator.cli import main
+from compaction_operator.receipts import Ledger
+from compaction_operator.storage import LocalStorage
+from tests.unit.receipts.test_chain import draft as receipt_of
 
 def compacted():
     atexit.register(os.abort)
@@ -290,3 +296,50 @@ def test_what_happens_after_a_drivers_end_does_not_change_its_exit_code() -> Non
     """A call to a store that was given up may return while Python shuts down, and abort the process."""
     ended = subprocess.run([sys.executable, "-c", DRIVER_THAT_ABORTS], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, "compacted\n")
+
+
+@pytest.fixture
+def receipts(tmp_path: Path) -> Path:
+    """Three receipts of two tables."""
+    book = Ledger(LocalStorage(), str(tmp_path / "receipts"))
+    for table in ("sales.orders", "sales.items", "sales.orders"):
+        book.append(lambda _, table=table: receipt_of(table=table), after=0)  # type: ignore[misc]
+    return tmp_path / "receipts"
+
+
+def test_history_shows_the_receipts_of_all_tables_or_of_one(receipts: Path) -> None:
+    everything = verb("history", "--location", str(receipts)).stdout.splitlines()
+    assert [line.split()[0] for line in everything] == ["NUMBER", "1", "2", "3"]
+    one = verb("history", "Sales.Orders", "--location", str(receipts), "--json").stdout.splitlines()
+    assert [json.loads(line)["number"] for line in one] == [1, 3]
+
+
+def test_history_takes_the_folder_from_the_configuration(receipts: Path, tmp_path: Path) -> None:
+    """Of the only warehouse that keeps receipts, or of the one that is named."""
+    metastore = {"uris": ["thrift://metastore:9083"]}
+    volume = {"claimName": "warehouse", "mountPath": str(tmp_path)}
+    plain = {"name": "plain", "metastore": metastore, "namespaces": ["default"]}
+    kept = {**plain, "name": "main", "volume": volume, "receipts": {"location": str(receipts)}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"warehouses": [plain, kept], "profiles": []}))
+    assert len(verb("history", "--config", str(config)).stdout.splitlines()) == 4
+    wrong = verb("history", "--config", str(config), "--warehouse", "plain")
+    assert (wrong.returncode, "--warehouse: name one that keeps receipts" in wrong.stderr) == (1, True)
+    assert "--location" in verb("history").stderr
+
+
+def test_history_verifies_and_says_what_was_altered(receipts: Path) -> None:
+    whole = verb("history", "--location", str(receipts), "--verify")
+    assert whole.returncode == 0
+    head = whole.stdout.split()[-1]
+    assert whole.stdout == f"3 receipts, none altered or missing; head {head}\n"
+    (receipts / "00000" / "000000003.json").unlink()
+    assert verb("history", "--location", str(receipts), "--verify").returncode == 0
+    cut = verb("history", "--location", str(receipts), "--verify", "--head", head)
+    assert (cut.returncode, cut.stdout) == (1, "receipt 3 was there before and is missing; the newest one is 2\n")
+
+
+def test_history_names_a_receipt_that_cannot_be_read(receipts: Path) -> None:
+    (receipts / "00000" / "000000002.json").write_text("{}")
+    done = verb("history", "--location", str(receipts))
+    assert (done.returncode, "receipt 2 cannot be read: time: Field required" in done.stderr) == (1, True)

@@ -1,8 +1,8 @@
 """Receipts of deletions: what goes away in a pass is written into the warehouse's ledger exactly once.
 
-Before a pass its intent is written into the folder `pending` beside the receipts: the names that are there, and the
+Before a pass its notice is written into the folder `pending` beside the receipts: the names that are there, and the
 number of the newest receipt. After the pass, what is gone becomes one receipt, unless a receipt since then has it, and
-the intent is removed. So a process may die at any point. The next one finds the intent, looks what is gone, and writes
+the notice is removed. So a process may die at any point. The next one finds the notice, looks what is gone, and writes
 what no receipt has. Two that do so at the same time cannot both write: the second finds the number taken, and reads the
 first one's receipt.
 """
@@ -31,7 +31,7 @@ from compaction_operator.receipts import DamagedReceiptError, DeletedName, Kind,
 from compaction_operator.storage import Entry, EntryKind, NotFoundError, Storage, StorageError, join
 
 PENDING = "pending"
-"""The folder of intents. It is empty while nothing is being deleted."""
+"""The folder of notices. It is empty while nothing is being deleted."""
 
 STORAGE_ERROR = "StorageError"
 
@@ -44,7 +44,7 @@ class ReceiptNotWrittenError(OperatorError):
     """A receipt cannot be written now. What it is about waits."""
 
 
-class Intent(ReadModel):
+class Notice(ReadModel):
     """What a pass may delete: its receipt if all of that goes away, and the number of the newest receipt before it.
 
     `volumes` has the directory without which a part's content is unknown, for each part.
@@ -78,7 +78,7 @@ class ReceiptBook:
         self._pending = join(location, PENDING)
         self._lock = threading.Lock()
         self._known = False
-        self._open: dict[str, Intent] = {}
+        self._open: dict[str, Notice] = {}
         self._chain = Ledger(self._storage, location)
 
     def record(self, receipt: Receipt, *, since: str) -> None:
@@ -88,7 +88,7 @@ class ReceiptBook:
             self._chain.append(lambda known: None if _has_compaction(known, receipt) else receipt, after=after)
 
     def recorded(self, draft: Draft, delete: Callable[[JournalPass], Deletions]) -> Deletions:
-        """Do what deletes between the intent and the receipt. Nothing is deleted if the intent cannot be written.
+        """Do what deletes between the notice and the receipt. Nothing is deleted if the notice cannot be written.
 
         A receipt that cannot be written afterwards is written before the cleanup ends: its status needs the results.
         """
@@ -110,17 +110,17 @@ class ReceiptBook:
         """Write what a cleanup's passes deleted and no receipt has: the cleanup may end only after this."""
         with _as_not_written():
             self._settle_left()
-            for path, intent in [*self._open.items()]:
-                if intent.receipt.cleanup_uid == cleanup_uid:
-                    self._settle(path, intent, over=True)
+            for path, notice in [*self._open.items()]:
+                if notice.receipt.cleanup_uid == cleanup_uid:
+                    self._settle(path, notice, over=True)
 
     def _announce(self, draft: Draft) -> str:
-        intent = Intent(after=self._chain.head().number, receipt=draft.receipt, volumes=draft.volumes)
+        notice = Notice(after=self._chain.head().number, receipt=draft.receipt, volumes=draft.volumes)
         path = join(self._pending, f"{draft.receipt.cleanup_uid}.{uuid.uuid4().hex}.json")
         self._storage.make_directory(self._location)
         self._storage.make_directory(self._pending)
-        self._storage.write(path, json.dumps(intent.to_json()).encode())
-        self._open[path] = intent
+        self._storage.write(path, json.dumps(notice.to_json()).encode())
+        self._open[path] = notice
         return path
 
     def _settle_left(self) -> None:
@@ -134,27 +134,27 @@ class ReceiptBook:
         for path in left:
             self._try_to_settle(path, over=False)
 
-    def _stored(self) -> Iterator[tuple[str, Intent]]:
+    def _stored(self) -> Iterator[tuple[str, Notice]]:
         with suppress(NotFoundError):
             for entry in self._storage.list(self._pending):
                 if not entry.name.startswith("."):
                     path = join(self._pending, entry.name)
-                    yield path, _read_intent(path, self._storage.read(path))
+                    yield path, _read_notice(path, self._storage.read(path))
 
     def _try_to_settle(self, path: str, *, over: bool) -> None:
-        intent = self._open.get(path)
-        if intent is None:  # another thread was faster
+        notice = self._open.get(path)
+        if notice is None:  # another thread was faster
             return
         try:
-            self._settle(path, intent, over=over)
+            self._settle(path, notice, over=over)
         except (StorageError, DamagedReceiptError) as error:
-            log.warning("the receipt of cleanup %s is not written yet: %s", intent.receipt.cleanup, error)
+            log.warning("the receipt of cleanup %s is not written yet: %s", notice.receipt.cleanup, error)
 
-    def _settle(self, path: str, intent: Intent, *, over: bool) -> None:
-        """Write the receipt for what is gone. The intent stays while something that is still there may go away."""
-        meant = intent.receipt.parts
-        gone = tuple(map(self._gone, meant, intent.volumes))
-        self._chain.append(lambda since: _unwritten(intent.receipt, gone, since), after=intent.after)
+    def _settle(self, path: str, notice: Notice, *, over: bool) -> None:
+        """Write the receipt for what is gone. The notice stays while something that is still there may go away."""
+        meant = notice.receipt.parts
+        gone = tuple(map(self._gone, meant, notice.volumes))
+        self._chain.append(lambda since: _unwritten(notice.receipt, gone, since), after=notice.after)
         if over or all(len(part.deleted) == len(whole.deleted) for part, whole in zip(gone, meant, strict=True)):
             self._storage.delete_tree(path)
             self._open.pop(path, None)
@@ -177,9 +177,9 @@ def _as_not_written() -> Iterator[None]:
         raise ReceiptNotWrittenError(f"the receipt cannot be written: {error}") from error
 
 
-def _read_intent(path: str, content: bytes) -> Intent:
+def _read_notice(path: str, content: bytes) -> Notice:
     try:
-        return Intent.model_validate_json(content)
+        return Notice.model_validate_json(content)
     except ValidationError as error:
         raise DamagedReceiptError(f"{path} is damaged; look what its cleanup deleted, then remove the file") from error
 

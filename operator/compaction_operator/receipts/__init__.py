@@ -1,7 +1,7 @@
 """Receipts: what was compacted and deleted, kept as a chain in which each line has the hash of the one before."""
 
 from compaction_operator.receipts.chain import Head, verify
-from compaction_operator.receipts.history import is_about, rows
+from compaction_operator.receipts.history import about, rows
 from compaction_operator.receipts.ledger import Ledger, stored
 from compaction_operator.receipts.receipt import (
     GENESIS,
@@ -24,8 +24,8 @@ __all__ = [
     "Part",
     "Receipt",
     "WaitedFor",
+    "about",
     "digest",
-    "is_about",
     "rows",
     "stored",
     "verify",

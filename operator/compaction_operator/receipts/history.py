@@ -3,15 +3,24 @@
 from collections.abc import Iterable, Iterator
 
 from compaction_operator.api.model import counted
-from compaction_operator.receipts.receipt import Kind, Receipt
+from compaction_operator.receipts.receipt import DamagedReceiptError, Kind, Receipt
 
 COLUMNS = ("NUMBER", "TIME", "KIND", "TABLE", "COMPACTION", "WHAT")
 ROW = "{:>7}  {:<19}  {:<10}  {:<30}  {:<30}  {}"
 
 
-def is_about(receipt: Receipt, table: str | None) -> bool:
-    """Whether a receipt is about a table: `database.name` in any case, or a Hudi table's location. None is any."""
-    return table is None or receipt.table.lower() == table.lower()
+def about(lines: Iterable[tuple[int, bytes]], table: str | None) -> Iterator[tuple[bytes, Receipt]]:
+    """Yield the lines, with their receipts, that are about a table; None is any.
+
+    A table is `database.name` in any case, or a Hudi table's location. Raises DamagedReceiptError, naming the number.
+    """
+    for number, line in lines:
+        try:
+            receipt = Receipt.parse(line)
+        except DamagedReceiptError as error:
+            raise DamagedReceiptError(f"receipt {number} cannot be read: {error}") from error
+        if table is None or receipt.table.lower() == table.lower():
+            yield line, receipt
 
 
 def rows(receipts: Iterable[Receipt]) -> Iterator[str]:

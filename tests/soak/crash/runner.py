@@ -20,6 +20,7 @@ from tests.soak.crash.happening import Happening
 from tests.soak.crash.hive_worker import HiveWorker
 from tests.soak.crash.plan import Action, Plan, Role, Step
 from tests.soak.crash.reader import Reader
+from tests.soak.crash.receipts import unrecorded
 from tests.soak.crash.renaming import Renaming
 from tests.soak.crash.scenarios import SCENARIOS
 from tests.soak.crash.signals import BIRTH_VARIABLE, FOLDER_VARIABLE, Orders, Signals
@@ -97,6 +98,7 @@ class PlanRunner:
             environment=self._environment,
             values={"cleanup": {"interval": CLEANUP_INTERVAL}},
             overrides=WORKER if hive == "3.1.3" else {},
+            receipts=True,
         )
 
     def __enter__(self) -> Self:
@@ -148,6 +150,7 @@ class PlanRunner:
                 problems += happening.differences(compaction, cleanups)
             else:
                 problems += differences(table, before, compaction, cleanups, ideal=ideal)
+                problems += unrecorded(table, before, compaction, self.plane.receipts)
             problems += self._too_many_attempts(plan, compaction.status.attempt)
         outcome = Outcome(
             plan=plan,

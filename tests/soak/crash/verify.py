@@ -72,7 +72,7 @@ def wrongly_gone(table: Table, before: Before, cleanups: Sequence[Cleanup]) -> I
     gone = {path for path in before.files if path not in after}
     named = set(_obsolete_by_journals(cleanups))
     for path in sorted(gone):
-        if _directory(path, table) not in named:
+        if directory_of(path, table) not in named:
             yield f"{path} is gone, and no journal that was published names its directory"
     for path in sorted(before.files.keys() - gone):
         if after[path] != before.files[path]:
@@ -102,7 +102,8 @@ def _obsolete_by_journals(cleanups: Sequence[Cleanup]) -> Iterator[tuple[str, st
                 yield from ((entry.partition, item.name) for item in entry.obsolete)
 
 
-def _directory(path: str, table: Table) -> tuple[str, str]:
+def directory_of(path: str, table: Table) -> tuple[str, str]:
+    """Return the place of a file of the table, and the name in that place by which it is deleted."""
     place = next((place for place in table.partitions if path.startswith(f"{place}/")), "")
     return place, path.removeprefix(f"{place}/").partition("/")[0]
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState, ReaderBaseline
+from compaction_operator.api.compaction import TableCompactionStatus
 from compaction_operator.api.config import (
     CleanupSettings,
     HudiSettings,
@@ -384,6 +385,7 @@ class FakeWork(Work):
     needed: set[str] = field(default_factory=set)
     during_preflight: Callable[[], None] = lambda: None
     store: str | Trouble | None = None
+    receipts: Trouble | None = None
 
     def check_store(self, warehouse: str, location: str) -> str | Trouble | None:
         self.calls.append(f"check {location}")
@@ -415,6 +417,13 @@ class FakeWork(Work):
     def release(self, cleanup: Cleanup) -> Trouble | None:
         self.calls.append(f"release {cleanup.meta.name}")
         return REFUSED if self.metastore_down else None
+
+    def close_receipts(self, cleanup: Cleanup) -> Trouble | None:
+        return self.receipts
+
+    def record(self, compaction: Compaction, *, ending: TableCompactionStatus) -> Trouble | None:
+        self.calls.append(f"record {compaction.meta.name}")
+        return self.receipts
 
     def settle(self, cleanup: Cleanup, *, driver_ended: bool, attempt: Sequence[Cleanup] = ()) -> Settlement | Trouble:
         self.calls.append(f"settle {cleanup.meta.name}")
