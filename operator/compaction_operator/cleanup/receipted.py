@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -84,8 +84,7 @@ class ReceiptBook:
     def record(self, receipt: Receipt, *, since: str) -> None:
         """Write the receipt of a compaction that ends, unless a receipt since a time (RFC 3339) has it."""
         with _as_not_written():
-            after = self._chain.last_before(since)
-            self._chain.append(lambda known: None if _has_compaction(known, receipt) else receipt, after=after)
+            self._chain.append_end(receipt, since=since)
 
     def recorded(self, draft: Draft, delete: Callable[[JournalPass], Deletions]) -> Deletions:
         """Do what deletes between the notice and the receipt. Nothing is deleted if the notice cannot be written.
@@ -106,13 +105,16 @@ class ReceiptBook:
             self._try_to_settle(path, over=over)
         return (*results, *draft.skipped)
 
-    def close(self, cleanup_uid: str) -> None:
-        """Write what a cleanup's passes deleted and no receipt has: the cleanup may end only after this."""
+    def close(self, cleanup_uid: str, *, dropped: Collection[str] = ()) -> None:
+        """Write what a cleanup's passes deleted and no receipt has: the cleanup may end only after this.
+
+        `dropped` are the partitions that are not the recorded ones any more: their directories may be missing.
+        """
         with _as_not_written():
             self._settle_left()
             for path, notice in [*self._open.items()]:
                 if notice.receipt.cleanup_uid == cleanup_uid:
-                    self._settle(path, notice, over=True)
+                    self._settle(path, notice, over=True, dropped=dropped)
 
     def _announce(self, draft: Draft) -> str:
         notice = Notice(after=self._chain.head().number, receipt=draft.receipt, volumes=draft.volumes)
@@ -150,20 +152,21 @@ class ReceiptBook:
         except (StorageError, DamagedReceiptError) as error:
             log.warning("the receipt of cleanup %s is not written yet: %s", notice.receipt.cleanup, error)
 
-    def _settle(self, path: str, notice: Notice, *, over: bool) -> None:
+    def _settle(self, path: str, notice: Notice, *, over: bool, dropped: Collection[str] = ()) -> None:
         """Write the receipt for what is gone. The notice stays while something that is still there may go away."""
         meant = notice.receipt.parts
-        gone = tuple(map(self._gone, meant, notice.volumes))
+        for part, volume in zip(meant, notice.volumes, strict=True):
+            if part.partition not in dropped and not self._open_storage(part.location).exists(volume):
+                raise StorageError(f"{volume} does not exist: is its volume there?")
+        gone = tuple(map(self._gone, meant))
         self._chain.append(lambda since: _unwritten(notice.receipt, gone, since), after=notice.after)
         if over or all(len(part.deleted) == len(whole.deleted) for part, whole in zip(gone, meant, strict=True)):
             self._storage.delete_tree(path)
             self._open.pop(path, None)
 
-    def _gone(self, part: Part, volume: str) -> Part:
-        """Return a part with the names that are gone now. Raises StorageError if its volume is not there."""
+    def _gone(self, part: Part) -> Part:
+        """Return a part with the names that are gone now."""
         storage = self._open_storage(part.location)
-        if not storage.exists(volume):
-            raise StorageError(f"{volume} does not exist: is its volume there?")
         there, listing = _present(storage, part.location), list_directory(storage, part.location)
         deleted = tuple(one for one in part.deleted if one.name not in there)
         return part.model_copy(update={"deleted": deleted, "listing_after": checksum(listing)})
@@ -252,7 +255,3 @@ def _unwritten(receipt: Receipt, gone: Sequence[Part], since: Sequence[Receipt])
         names = tuple(name for name in part.deleted if (part.location, name.name) not in written)
         parts += [part.model_copy(update={"deleted": names})] if names else []
     return receipt.with_parts(tuple(parts)) if parts else None
-
-
-def _has_compaction(known: Sequence[Receipt], receipt: Receipt) -> bool:
-    return any(one.kind is Kind.COMPACTION and one.compaction_uid == receipt.compaction_uid for one in known)

@@ -347,7 +347,8 @@ class Work:
     def close_receipts(self, cleanup: Cleanup) -> None:
         """Write the receipts that a cleanup's passes still owe; return the obstacle, if any."""
         if book := self._book(cleanup.spec.warehouse):
-            book.close(cleanup.meta.uid)
+            dropped = [found.partition for found in cleanup.status.partitions if found.message is not None]
+            book.close(cleanup.meta.uid, dropped=dropped)
 
     @_answering
     def record(self, compaction: Compaction, *, ending: TableCompactionStatus) -> None:

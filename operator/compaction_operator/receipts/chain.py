@@ -1,7 +1,7 @@
 """Verification of a chain of receipts. Pure: the lines in, what is wrong with them out.
 
-A line proves all lines before it, and nothing proves the last one. So whoever keeps a `Head` elsewhere, such as in a
-log, can also find that the newest receipts were removed or that the whole chain was made again.
+A line proves all lines before it, and nothing proves the last one. With a `Head` that was kept elsewhere, such as in a
+log, it is also found that the newest receipts were removed, or that the whole chain was made again.
 """
 
 import re

@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from compaction_operator.receipts.chain import Head
-from compaction_operator.receipts.receipt import DamagedReceiptError, Receipt, digest
+from compaction_operator.receipts.receipt import DamagedReceiptError, Kind, Receipt, digest
 from compaction_operator.storage import AlreadyExistsError, EntryKind, NotFoundError, Storage, join
 
 FOLDER_SIZE = 10_000
 """Receipts in a folder: one listing of folders and one of the newest folder find the head."""
-KEPT = 2_000
+KEPT = 500
 """Receipts in memory. Older ones are read again."""
+INDEXED = 100_000
+"""Receipts whose time, and the compaction that ended, are in memory: about 10 MB."""
 READERS = 16
 """Receipts that are read at a time."""
 
@@ -43,6 +45,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._head: Head | None = None
         self._known: dict[int, Receipt] = {}
+        self._index: dict[int, tuple[str, str]] = {}
 
     def head(self) -> Head:
         """Return the newest receipt that is known. The first call looks for it."""
@@ -62,11 +65,26 @@ class Ledger:
                     return
                 self._read_on()
 
-    def last_before(self, time: str) -> int:
-        """Return the number of the newest receipt of before a time, 0 for none."""
+    def append_end(self, receipt: Receipt, *, since: str) -> None:
+        """Append the receipt of a compaction's end, unless a receipt since a time (RFC 3339) is about its end."""
         with self._lock:
-            numbers = range(self._find_head().number, 0, -1)
-            return next((number for number in numbers if self._receipt(number).time < time), 0)
+            while not self._has_end(receipt.compaction_uid, since, head := self._find_head()):
+                if self._write(receipt, head):
+                    return
+                self._read_on()
+
+    def _has_end(self, compaction_uid: str, since: str, head: Head) -> bool:
+        for number in range(head.number, 0, -1):
+            time, ended = self._indexed(number)
+            if ended == compaction_uid or time < since:
+                return ended == compaction_uid
+        return False
+
+    def _indexed(self, number: int) -> tuple[str, str]:
+        """Return the time of a receipt, and the UID of the compaction whose end it is about, if it is about one."""
+        if number not in self._index:
+            self._receipt(number)
+        return self._index[number]
 
     def _write(self, draft: Receipt, head: Head) -> bool:
         """Write a draft as the next receipt. Return False if another has that number."""
@@ -80,7 +98,8 @@ class Ledger:
             self._storage.write(path, line)
         except AlreadyExistsError:
             return False
-        self._keep(receipt, line)
+        self._head = Head(receipt.number, digest(line))
+        self._remember(receipt.number, receipt)
         log.info("receipt %s in %s", self._head, self._location)
         return True
 
@@ -109,14 +128,12 @@ class Ledger:
             self._remember(number, receipt)
         return self._known[number]
 
-    def _keep(self, receipt: Receipt, line: bytes) -> None:
-        self._head = Head(receipt.number, digest(line))
-        self._remember(receipt.number, receipt)
-
     def _remember(self, number: int, receipt: Receipt) -> None:
-        self._known[number] = receipt
-        if len(self._known) > KEPT:
-            del self._known[next(iter(self._known))]
+        ended = receipt.compaction_uid if receipt.kind is Kind.COMPACTION else ""
+        self._known[number], self._index[number] = receipt, (receipt.time, ended)
+        for memory, most in ((self._known, KEPT), (self._index, INDEXED)):
+            if len(memory) > most:
+                del memory[next(iter(memory))]
 
 
 def stored(storage: Storage, location: str) -> Iterator[tuple[int, bytes]]:

@@ -1,5 +1,6 @@
 """Receipts of what the controller does: each deleted directory is in exactly one, wherever the controller dies."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -289,6 +290,20 @@ def test_a_cleanup_does_not_end_before_its_receipt_is_written(tmp_path: Path) ->
     assert (owed.reason, world.receipts()) == ("ReceiptNotWritten", [])
     store.folder = "none"
     assert work.close_receipts(own) is None
+    assert (world.deleted(), world.pending()) == (ONCE, set())
+
+
+def test_a_table_that_was_dropped_holds_up_no_cleanup(tmp_path: Path) -> None:
+    """The pass died, then the table went away with what was left. A volume that is missing is waited for."""
+    world = World(tmp_path)
+    with pytest.raises(DiedError):
+        delete(world.work(mortal(LocalStorage(), Dead(at=7, after=False))), world.cleanup())
+    shutil.rmtree(world.place)
+    owed = world.work().close_receipts(world.cleanup())
+    assert isinstance(owed, Trouble)
+    assert "is its volume there?" in owed.message
+    partition = {"partition": "", "state": "Published", "reason": "TableDropped", "message": "it was dropped"}
+    assert world.work().close_receipts(world.cleanup(status={**SETTLED, "partitions": [partition]})) is None
     assert (world.deleted(), world.pending()) == (ONCE, set())
 
 

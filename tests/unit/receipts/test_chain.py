@@ -45,7 +45,7 @@ def findings(lines: Lines, known: Head | None = None) -> tuple[str, ...]:
     return verify(lines, known=known).findings
 
 
-def test_a_chain_that_nobody_touched_is_whole() -> None:
+def test_an_untouched_chain_is_whole() -> None:
     lines = chain(5)
     verdict = verify(lines, known=head_of(lines[:3]))
     assert verdict.findings == ()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.receipts import DamagedReceiptError, Ledger, Receipt, ledger, stored, verify
+from compaction_operator.receipts import DamagedReceiptError, Kind, Ledger, Receipt, ledger, stored, verify
 from compaction_operator.storage import LocalStorage, NotFoundError, StorageError
 from tests.support.object_store import ObjectStore
 from tests.unit.receipts.test_chain import draft
@@ -91,12 +91,14 @@ def test_a_damaged_receipt_stops_what_must_know_it(tmp_path: Path) -> None:
     )
 
 
-def test_the_newest_receipt_of_before_a_time(tmp_path: Path) -> None:
-    book = Ledger(LocalStorage(), str(tmp_path))
-    for hour in (10, 11, 12):
-        receipt = draft(time=f"2026-01-01T{hour}:00:00Z")
-        book.append(lambda _, receipt=receipt: receipt, after=0)  # type: ignore[misc]
-    assert [book.last_before(f"2026-01-01T{hour}:30:00Z") for hour in ("09", "10", "13")] == [0, 1, 3]
+def test_an_end_is_looked_for_since_a_time(tmp_path: Path) -> None:
+    """Also by another process. An older receipt cannot be that of an attempt which began later."""
+    for hour, uid in (("10", "one"), ("11", "two"), ("12", "one")):
+        end = draft(kind=Kind.COMPACTION, time=f"2026-01-01T{hour}:00:00Z", compaction_uid=uid)
+        Ledger(LocalStorage(), str(tmp_path)).append_end(end, since=f"2026-01-01T{hour}:00:00Z")
+        Ledger(LocalStorage(), str(tmp_path)).append_end(end, since="2026-01-01T09:00:00Z")
+    lines = stored(LocalStorage(), str(tmp_path))
+    assert [Receipt.parse(line).time[11:13] for _, line in lines] == ["10", "11", "12"]
 
 
 def test_a_folder_that_is_missing_is_not_an_empty_history(tmp_path: Path) -> None:
