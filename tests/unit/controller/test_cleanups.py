@@ -7,6 +7,7 @@ import pytest
 
 from compaction_operator.api.cleanup import (
     Blocker,
+    BlockerHealth,
     BlockerKind,
     CompactionCleanupStatus,
     PartitionStatus,
@@ -168,6 +169,15 @@ def test_readers_are_waited_for_by_name() -> None:
     assert decision.status.conditions[-1].message == "waiting for lock 12 of alice@desk and 29 more"
     assert (len(decision.status.blockers), decision.status.blocker_count) == (20, 30)
     assert [event.reason for event in decision.events] == ["WaitingForReaders"]
+
+
+def test_who_was_waited_for_stays_named() -> None:
+    """Each reader once, also after all are gone: receipts tell of them."""
+    status = step(settled(), CleanupObservation(look=Look((blocker(12), blocker(13))))).status
+    leaked = blocker(13).model_copy(update={"health": BlockerHealth.LIKELY_LEAKED})
+    status = step(status, CleanupObservation(look=Look((leaked, blocker(14))))).status
+    status = step(status, CleanupObservation(look=Look())).status
+    assert ([one.id for one in status.waited_for], status.blockers) == ([12, 13, 14], ())
 
 
 def test_heartbeats_are_no_news() -> None:

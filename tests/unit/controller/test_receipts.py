@@ -30,6 +30,7 @@ from tests.unit.controller.sandbox import (
     runs,
 )
 from tests.unit.controller.test_controller import job
+from tests.unit.controller.test_controller import journal as journal_of_attempt
 from tests.unit.controller.test_work import journal, metastore_of, table
 
 MINOR = "delta_0000001_0000003"
@@ -373,6 +374,30 @@ def test_a_compaction_ends_after_its_receipt() -> None:
         await box.pass_time(10)
         assert box.compaction()["phase"] == "Succeeded"
         assert box.work.count("record nightly") >= 2
+
+    scenario()
+
+
+def test_a_cleanup_waits_for_its_last_receipt() -> None:
+    """All is deleted, and its condition says what is left to do."""
+
+    @runs
+    async def scenario() -> None:
+        box = Sandbox()
+        await box.start()
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        await box.run()
+        box.kube.apply(ResourceKind.CLEANUP, journal_of_attempt())
+        box.work.receipts = Trouble("ReceiptNotWritten", "no space")
+        box.kube.end_job(job(), ok=True)
+        await box.run()
+        await box.pass_time(5)
+        assert condition(box.cleanup())["reason"] == "ReceiptNotWritten"
+        assert box.cleanup()["directoriesDeleted"] == 3
+        assert "completionTime" not in box.cleanup()
+        box.work.receipts = None
+        await box.pass_time(30)
+        assert box.cleanup()["phase"] == "Succeeded"
 
     scenario()
 
