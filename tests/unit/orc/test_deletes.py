@@ -48,7 +48,7 @@ def delete_file(path: Path, keys: Keys) -> InputFile:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[InputFile]:
     """Two delete deltas whose keys interleave; each has one large stripe."""
-    monkeypatch.setattr(output, "_DELETES_PER_STRIPE", EVENTS)
+    monkeypatch.setattr(output, "DELETES_PER_STRIPE", EVENTS)
     return [delete_file(tmp_path / f"{by}", events_of(by, EVENTS // 2, rows_each=EVENTS // 3)) for by in (1000, 999)]
 
 

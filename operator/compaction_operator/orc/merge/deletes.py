@@ -7,7 +7,7 @@ import numpy as np
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.merge.events import Check, KeyRange, checked, unchecked
-from compaction_operator.orc.merge.keys import Keys, in_range, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, SortedKeys, in_range, valid_write_ids
 from compaction_operator.orc.merge.source import DELETE, Source, Stripe
 
 _MEMORY_PER_EVENT = 200
@@ -34,6 +34,27 @@ def delete_windows(
     almost no space there. Raises OrcError for a file that cannot be read or holds other events, and what `check`
     raises.
     """
+    for range_, events in _windows(sources, keys, write_ids, memory=memory, check=check):
+        yield range_, events.all()
+
+
+def delete_events(
+    sources: Sequence[Source],
+    keys: KeyRange,
+    write_ids: ValidWriteIdList,
+    *,
+    memory: int,
+    size: int,
+    check: Check = unchecked,
+) -> Iterator[Keys]:
+    """Yield the events of `delete_windows` without their ranges, at most `size` at a time; raises the same."""
+    for _, events in _windows(sources, keys, write_ids, memory=memory, check=check):
+        yield from events.slices(size)
+
+
+def _windows(
+    sources: Sequence[Source], keys: KeyRange, write_ids: ValidWriteIdList, *, memory: int, check: Check
+) -> Iterator[tuple[KeyRange, SortedKeys]]:
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
     limit = max(1, memory // _MEMORY_PER_EVENT)
     for range_ in _ranges(stripes, keys, limit=limit, check=check):
@@ -43,7 +64,7 @@ def delete_windows(
             if stripe.touches(range_)
             for block in _events(stripe, range_, size=min(_BLOCK, limit), check=check)
         )
-        yield range_, Keys.concatenate([block for block in blocks if len(block)]).distinct()
+        yield range_, SortedKeys.of(blocks)
 
 
 def _ranges(stripes: Sequence[Stripe], keys: KeyRange, *, limit: int, check: Check) -> list[KeyRange]:

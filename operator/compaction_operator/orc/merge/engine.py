@@ -12,7 +12,7 @@ import numpy as np
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import OrcWriter, Tail, can_copy
-from compaction_operator.orc.merge.deletes import delete_windows
+from compaction_operator.orc.merge.deletes import delete_events, delete_windows
 from compaction_operator.orc.merge.events import (
     Check,
     EventKind,
@@ -26,7 +26,14 @@ from compaction_operator.orc.merge.events import (
 from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, forecast_deletes
 from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
-from compaction_operator.orc.merge.output import JOINED_MEMORY, DeleteFile, InsertFile, InsertStripes, Run
+from compaction_operator.orc.merge.output import (
+    DELETES_PER_STRIPE,
+    JOINED_MEMORY,
+    DeleteFile,
+    InsertFile,
+    InsertStripes,
+    Run,
+)
 from compaction_operator.orc.merge.small_stripes import joined
 from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, keys_of, open_source, read_together
 from compaction_operator.orc.spec import Integers, sums_before
@@ -278,8 +285,9 @@ class _DeleteMerge:
     def _own_events(self) -> Iterator[Keys]:
         """Yield the delete events of the task's bucket, in order."""
         task = self._task
-        windows = delete_windows(self._sources, task.keys, self._write_ids, memory=task.memory, check=self._check)
-        for _, events in windows:
+        memory, size = task.memory, DELETES_PER_STRIPE
+        found = delete_events(self._sources, task.keys, self._write_ids, memory=memory, size=size, check=self._check)
+        for events in found:
             self._events += len(events)
             yield events.where(_bucket_of(events) == task.bucket)
 

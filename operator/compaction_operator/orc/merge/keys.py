@@ -1,6 +1,6 @@
 """Vectorised ROW__IDs: order, equality and write-id validity of many keys at once. Pure, numpy and kernels only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,15 +89,48 @@ class Keys:
 
     def distinct(self) -> "Keys":
         """Return the events sorted and without duplicates."""
-        if self.first_not_ascending() is None:
-            return self
-        if packing := _Packing.of(self):
-            numbers = np.sort(packing.pack(self), kind="stable")
-            return packing.unpack(numbers[changes(numbers)])
+        return self if self.first_not_ascending() is None else SortedKeys.of([self]).all()
+
+    def _distinct_by_columns(self) -> "Keys":
         keys = self[self.order()]
         again = keys.same_row_as_previous()
         again[1:] &= keys.current[1:] == keys.current[:-1]
         return keys[~again]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedKeys:
+    """The keys of many blocks, sorted and without duplicates: 8 bytes each where one number holds a key, else 32."""
+
+    _keys: "Keys | _Packed"
+
+    @classmethod
+    def of(cls, blocks: Iterable[Keys]) -> "SortedKeys":
+        """Return the keys of all blocks; each is packed before the next one is asked for."""
+        packed = [_Packed.of(block) for block in blocks if len(block)]
+        packing = _Packing.union([one.packing for one in packed if isinstance(one, _Packed)])
+        if packing is None or not all(isinstance(one, _Packed) for one in packed):
+            return cls(Keys.concatenate([_unpacked(one) for one in packed])._distinct_by_columns())
+        numbers = np.empty(sum(map(len, packed)), np.int64)
+        start = 0
+        for one in packed:
+            numbers[start : start + len(one)] = packing.pack(_unpacked(one))
+            start += len(one)
+        del packed
+        numbers.sort(kind="stable")
+        return cls(_Packed(packing, numbers[changes(numbers)]))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def all(self) -> Keys:
+        """Return the keys, 32 bytes each."""
+        return _unpacked(self._keys)
+
+    def slices(self, size: int) -> Iterator[Keys]:
+        """Yield the keys, at most `size` at a time."""
+        for start in range(0, len(self), size):
+            yield _unpacked(self._keys[start : start + size])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +142,7 @@ class _Packing:
     """
 
     lows: tuple[int, ...]
-    bits: tuple[int, ...]
+    highs: tuple[int, ...]
 
     @classmethod
     def of(cls, keys: Keys) -> "_Packing | None":
@@ -117,9 +150,28 @@ class _Packing:
         if not len(keys):
             return None
         columns = _in_order(keys)
-        lows = [int(column.min()) for column in columns]
-        bits = [(int(column.max()) - low).bit_length() for column, low in zip(columns, lows, strict=True)]
-        return cls(tuple(lows), tuple(bits)) if sum(bits) <= 63 else None
+        return cls(
+            tuple(int(column.min()) for column in columns), tuple(int(column.max()) for column in columns)
+        )._if_it_fits()
+
+    @classmethod
+    def union(cls, packings: Sequence["_Packing"]) -> "_Packing | None":
+        """Return how the keys of all are packed, or None if 63 bits do not hold them, or there is none."""
+        if not packings:
+            return None
+        lows, highs = (
+            zip(*(one.lows for one in packings), strict=True),
+            zip(*(one.highs for one in packings), strict=True),
+        )
+        return cls(tuple(map(min, lows)), tuple(map(max, highs)))._if_it_fits()
+
+    @property
+    def bits(self) -> list[int]:
+        """The width of each column."""
+        return [(high - low).bit_length() for low, high in zip(self.lows, self.highs, strict=True)]
+
+    def _if_it_fits(self) -> "_Packing | None":
+        return self if sum(self.bits) <= 63 else None
 
     def pack(self, keys: Keys) -> Integers:
         """Return the number of each key."""
@@ -137,6 +189,30 @@ class _Packing:
             numbers = numbers >> bits
         newest, row_id, bucket, write_id = columns
         return Keys(write_id, bucket, row_id, -newest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Keys as numbers, and how they are packed."""
+
+    packing: _Packing
+    numbers: Integers
+
+    @classmethod
+    def of(cls, keys: Keys) -> "Keys | _Packed":
+        """Return keys packed if 63 bits hold each, or as they are."""
+        packing = _Packing.of(keys)
+        return cls(packing, packing.pack(keys)) if packing else keys
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, which: slice) -> "_Packed":
+        return _Packed(self.packing, self.numbers[which])
+
+
+def _unpacked(keys: Keys | _Packed) -> Keys:
+    return keys if isinstance(keys, Keys) else keys.packing.unpack(keys.numbers)
 
 
 def _in_order(keys: Keys) -> tuple[Integers, ...]:

@@ -40,7 +40,8 @@ JOINED_MEMORY = 32 * 1024 * 1024
 _OPEN_FILES = 200
 """The largest number of open stripes that are too large to be read at once."""
 
-_DELETES_PER_STRIPE = 1_000_000
+DELETES_PER_STRIPE = 500_000
+"""Most events of a stripe: its four columns take 16 MB until they are encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +251,8 @@ class DeleteFile:
 
     def add(self, keys: Keys) -> None:
         """Add events in key order; no key may be smaller than one added before."""
-        for start in range(0, len(keys), _DELETES_PER_STRIPE):
-            part = keys[start : start + _DELETES_PER_STRIPE]
+        for start in range(0, len(keys), DELETES_PER_STRIPE):
+            part = keys[start : start + DELETES_PER_STRIPE]
             with self._writer.stripe(len(part)) as builder:
                 add_keys(builder, part, DELETE)
                 builder.add(ROW, pa.nulls(len(part), self._null_row))
