@@ -40,8 +40,8 @@ JOINED_MEMORY = 32 * 1024 * 1024
 _OPEN_FILES = 200
 """The largest number of open stripes that are too large to be read at once."""
 
-DELETES_PER_STRIPE = 500_000
-"""Most events of a stripe: its four columns take 16 MB until they are encoded."""
+DELETES_PER_STRIPE = 1 << 18
+"""Most events of a stripe: its four columns take 8 MB until they are encoded."""
 
 
 @dataclass(frozen=True, slots=True)
