@@ -34,7 +34,7 @@ from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock
-from compaction_operator.controller.policy import may_use, readers_refusal
+from compaction_operator.controller.permissions import may_use, readers_refusal
 from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
     Generation,
