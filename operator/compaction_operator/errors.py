@@ -6,6 +6,7 @@ StorageError is StorageUnavailable. A CompactionCleanup's condition shows the re
 and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
+        FilterError (ValueError)
         HudiError                       UnsupportedTable
             HudiFailedError             DriverFailed
             HudiLockError               WaitingForLock
@@ -52,7 +53,9 @@ and UnknownWarehouse, and the names of other exceptions.
             NotFoundError
             S3Error
         TableGoneError
+        ThresholdError (ValueError)
         UndecidedError
+        UnknownTimeZoneError (ValueError)
         UnsupportedLayout (ValueError)  UnsupportedTable
         WentBackError
 """
