@@ -133,6 +133,15 @@ class FakeMetastore(Recorded):
         return {table.name: table.location for table in wanted if table.location}
 
     @call
+    def managed_tables(self) -> tuple[tuple[str, str], ...]:
+        return tuple((table.database, table.name) for table in self.tables.values())
+
+    @call
+    def get_tables(self, database: str, names: Sequence[str], /) -> tuple[Table, ...]:
+        wanted = [_key(database, name) for name in names]
+        return tuple(self.tables[key] for key in wanted if key in self.tables)
+
+    @call
     def get_database(self, name: str, /) -> Mapping[str, str]:
         if name.lower() not in {*self.databases, *(table.database for table in self.tables.values())}:
             raise TableNotFound(f"database {name} does not exist")
@@ -189,15 +198,13 @@ class FakeMetastore(Recorded):
     def valid_write_ids(
         self, database: str, name: str, /, *, valid_txns: ValidTxnList | None = None
     ) -> ValidWriteIdList:
-        table, snapshot = _key(database, name), valid_txns or self._snapshot()
-        earlier = self.write_ids.get(table, ValidWriteIdList(0, frozenset(), frozenset(), None, table))
-        allocated = self._allocated[table].items()
-        mark = max([earlier.high_watermark, *(one for txn, one in allocated if txn <= snapshot.high_watermark)])
-        known = {txn: one for txn, one in allocated if one <= mark}
-        aborted = {one for txn, one in known.items() if txn in snapshot.aborted}
-        opened = {one for txn, one in known.items() if not snapshot.is_valid(txn)} - aborted | earlier.open
-        lowest = min(opened, default=earlier.min_open)
-        return ValidWriteIdList(mark, frozenset(opened), earlier.aborted | aborted, lowest, earlier.table)
+        return self._write_ids(_key(database, name), valid_txns or self._snapshot())
+
+    @call
+    def valid_write_ids_of(
+        self, tables: Sequence[str], /, *, valid_txns: ValidTxnList
+    ) -> Mapping[str, ValidWriteIdList]:
+        return {one: self._write_ids(one, valid_txns) for one in tables}
 
     # --- Locks
 
@@ -349,6 +356,16 @@ class FakeMetastore(Recorded):
     def _highest_write_id(self, table: str) -> int:
         earlier = self.write_ids[table].high_watermark if table in self.write_ids else 0
         return max([earlier, *self._allocated[table].values()])
+
+    def _write_ids(self, table: str, snapshot: ValidTxnList) -> ValidWriteIdList:
+        earlier = self.write_ids.get(table, ValidWriteIdList(0, frozenset(), frozenset(), None, table))
+        allocated = self._allocated[table].items()
+        mark = max([earlier.high_watermark, *(one for txn, one in allocated if txn <= snapshot.high_watermark)])
+        known = {txn: one for txn, one in allocated if one <= mark}
+        aborted = {one for txn, one in known.items() if txn in snapshot.aborted}
+        opened = {one for txn, one in known.items() if not snapshot.is_valid(txn)} - aborted | earlier.open
+        lowest = min(opened, default=earlier.min_open)
+        return ValidWriteIdList(mark, frozenset(opened), earlier.aborted | aborted, lowest, earlier.table)
 
     def _known_lock(self, lock_id: int) -> LockInfo:
         if not (found := [lock for lock in self.locks if lock.lock_id == lock_id]):

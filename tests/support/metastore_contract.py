@@ -175,6 +175,20 @@ class TablesContract:
         assert admin.table_locations("missing") == {}
         assert admin.valid_write_ids(database, "missing").high_watermark == 0
 
+    def test_all_managed_tables_are_found_by_one_call_and_read_in_batches(self, admin, database, table):
+        assert (database, table) in admin.managed_tables()
+        assert admin.get_tables(database, [table, "missing"]) == (admin.get_table(database, table),)
+
+    def test_the_write_ids_of_many_tables_are_those_of_each(self, admin, database, table):
+        txn = admin.open_txn(user="writer", agent="test")
+        admin.allocate_write_id(txn, database, table)
+        names, snapshot = [f"{database}.{table}", f"{database}.missing"], admin.valid_txns()
+        assert admin.valid_write_ids_of(names, valid_txns=snapshot) == {
+            f"{database}.{name}": admin.valid_write_ids(database, name, valid_txns=snapshot)
+            for name in (table, "missing")
+        }
+        admin.abort_txn(txn)
+
     def test_a_setting_that_the_metastore_does_not_know_has_the_default(self, admin):
         assert admin.get_config_value("hive.no.such.setting", "default") == "default"
 

@@ -35,7 +35,7 @@ from compaction_operator.api.stores import (
     StoreSettings,
 )
 from compaction_operator.controller.kube.resources import read_compaction
-from compaction_operator.controller.policy import refusal
+from compaction_operator.controller.permissions import refusal
 from tests.unit.controller.sandbox import compaction_raw
 
 ROOT = Path(__file__).parents[2]

@@ -37,7 +37,7 @@ from compaction_operator.controller.facts import compaction_facts, deletion_fact
 from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
-from compaction_operator.controller.policy import may_use, readers_refusal
+from compaction_operator.controller.permissions import may_use, readers_refusal
 from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
     Generation,

@@ -69,6 +69,18 @@ class MetastoreClient(CompactorCalls):
         request = ttypes.GetTablesRequest(dbName=database.lower(), tblNames=names, capabilities=_CAPABILITIES)
         return self._call(lambda client: replies.locations_of(client.get_table_objects_by_name_req(request)))
 
+    def managed_tables(self) -> tuple[tuple[str, str], ...]:
+        """Return database and name of each managed table of all databases, by one call: ACID tables are managed."""
+        return self._call(lambda client: replies.table_names_of(client.get_table_meta("*", "*", ["MANAGED_TABLE"])))
+
+    def get_tables(self, database: str, names: Sequence[str]) -> tuple[Table, ...]:
+        """Return those of the named tables that exist, views included. Fetches them in batches."""
+        return tuple(table for batch in _batches(names) for table in self._tables(database, batch))
+
+    def _tables(self, database: str, names: list[str]) -> list[Table]:
+        request = ttypes.GetTablesRequest(dbName=database.lower(), tblNames=names, capabilities=_CAPABILITIES)
+        return self._call(lambda client: replies.tables_of(client.get_table_objects_by_name_req(request)))
+
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         """Return the names of all partitions of a table, () if it is unpartitioned. Raises TableNotFound."""
         names: list[str] = self._call(
@@ -100,11 +112,20 @@ class MetastoreClient(CompactorCalls):
 
         NB: for a table that does not exist, the metastore returns no write ids instead of an error.
         """
-        # The metastore compares these names case-sensitively and stores them in lower case.
-        full_name = f"{database}.{name}".lower()
         snapshot = self.valid_txns() if valid_txns is None else valid_txns
-        request = ttypes.GetValidWriteIdsRequest(fullTableNames=[full_name], validTxnList=str(snapshot))
-        return self._call(lambda client: replies.valid_write_ids_of(client.get_valid_write_ids(request), full_name))
+        full_name = f"{database}.{name}".lower()
+        return self.valid_write_ids_of([full_name], valid_txns=snapshot)[full_name]
+
+    def valid_write_ids_of(self, tables: Sequence[str], *, valid_txns: ValidTxnList) -> Mapping[str, ValidWriteIdList]:
+        """Return the write ids of each table, named `database.table` in lower case, for that snapshot; 500 a call.
+
+        NB: the metastore compares these names case-sensitively and stores them in lower case.
+        """
+        return {name: found for batch in _batches(tables) for name, found in self._write_ids(batch, valid_txns).items()}
+
+    def _write_ids(self, tables: list[str], valid_txns: ValidTxnList) -> dict[str, ValidWriteIdList]:
+        request = ttypes.GetValidWriteIdsRequest(fullTableNames=tables, validTxnList=str(valid_txns))
+        return self._call(lambda client: replies.valid_write_ids_of(client.get_valid_write_ids(request), tables))
 
     def lock(self, wish: LockWish) -> LockState:
         """Request a lock. If it is not acquired at once, it waits in the queue until `unlock`.

@@ -4,7 +4,7 @@ NB: Thrift leaves a field that was not sent as None. This module must never trea
 list of locks counted as "no locks", a cleanup would delete directories that a reader still uses.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,24 @@ _QUEUE_STATES = {state.value: state for state in QueueState} | {"attempted": Que
 
 def table_of(reply: Any) -> Table:
     """Return the table of a get_table_req reply."""
-    table = required(reply, "table", "get_table_req")
+    return _table(required(reply, "table", "get_table_req"))
+
+
+def tables_of(reply: Any) -> list[Table]:
+    """Return the tables of a get_table_objects_by_name_req reply."""
+    return [_table(table) for table in required(reply, "tables", "get_table_objects_by_name_req")]
+
+
+def table_names_of(reply: Any) -> tuple[tuple[str, str], ...]:
+    """Return database and name of each table of a get_table_meta reply, in lower case."""
+    if not isinstance(reply, list):
+        raise MetastoreError("the metastore's reply to get_table_meta has no list")
+    return tuple(
+        (required(one, "dbName", "table").lower(), required(one, "tableName", "table").lower()) for one in reply
+    )
+
+
+def _table(table: Any) -> Table:
     descriptor = required(table, "sd", "table")
     return Table(
         database=required(table, "dbName", "table").lower(),
@@ -192,15 +209,20 @@ def valid_txns_of(reply: Any) -> ValidTxnList:
     return ValidTxnList.parse(_id_list(mark, ids, required(reply, "abortedBits", "get_open_txns")))
 
 
-def valid_write_ids_of(reply: Any, table: str) -> ValidWriteIdList:
-    """Return a reader's write ids of the requested table (TxnUtils.createValidReaderWriteIdList)."""
-    tables = required(reply, "tblValidWriteIds", "get_valid_write_ids")
-    if [entry.fullTableName for entry in tables] != [table]:
-        raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not for {table} alone")
-    mark = _mark(required(tables[0], "writeIdHighWaterMark", "get_valid_write_ids"), "get_valid_write_ids")
-    ids = required(tables[0], "invalidWriteIds", "get_valid_write_ids")
-    bits = required(tables[0], "abortedBits", "get_valid_write_ids")
-    return ValidWriteIdList.parse(f"{table}:{_id_list(mark, ids, bits)}")
+def valid_write_ids_of(reply: Any, tables: Sequence[str]) -> dict[str, ValidWriteIdList]:
+    """Return a reader's write ids of each requested table (TxnUtils.createValidReaderWriteIdList)."""
+    found = required(reply, "tblValidWriteIds", "get_valid_write_ids")
+    if sorted(str(entry.fullTableName) for entry in found) != sorted(tables):
+        wanted = tables[0] if len(tables) == 1 else f"the {len(tables)} requested tables"
+        raise MetastoreError(f"the metastore's reply to get_valid_write_ids is not for {wanted} alone")
+    return {entry.fullTableName: _write_ids(entry) for entry in found}
+
+
+def _write_ids(entry: Any) -> ValidWriteIdList:
+    mark = _mark(required(entry, "writeIdHighWaterMark", "get_valid_write_ids"), "get_valid_write_ids")
+    ids = required(entry, "invalidWriteIds", "get_valid_write_ids")
+    bits = required(entry, "abortedBits", "get_valid_write_ids")
+    return ValidWriteIdList.parse(f"{entry.fullTableName}:{_id_list(mark, ids, bits)}")
 
 
 def _id_list(mark: int, ids: Iterable[int], aborted_bits: bytes) -> str:

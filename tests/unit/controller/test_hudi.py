@@ -23,7 +23,7 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.job import JobState, JobView, job_manifest, job_name, job_request
 from compaction_operator.controller.kube.resources import ResourceKind, TableKey
-from compaction_operator.controller.policy import refusal
+from compaction_operator.controller.permissions import refusal
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import Table
 from tests.support.metastore import FakeMetastore, serving, unavailable

@@ -13,7 +13,7 @@ NONE_OPEN = 2**63 - 1
 
 def write_ids(invalid: list[int], bits: bytes, *, mark: int = 20) -> str:
     entry = ttypes.TableValidWriteIds("db.t", mark, invalid, None, bits)
-    return str(replies.valid_write_ids_of(ttypes.GetValidWriteIdsResponse([entry]), "db.t"))
+    return str(replies.valid_write_ids_of(ttypes.GetValidWriteIdsResponse([entry]), ["db.t"])["db.t"])
 
 
 def test_without_open_and_aborted_ids_the_list_is_the_mark_alone():

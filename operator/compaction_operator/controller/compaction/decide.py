@@ -32,7 +32,7 @@ from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.job import JobState, JobView, current_job
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import backed_off, parse_time, rfc3339, seconds_until
-from compaction_operator.controller.policy import may_use, refusal
+from compaction_operator.controller.permissions import may_use, refusal
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
 

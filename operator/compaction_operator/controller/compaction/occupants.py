@@ -7,7 +7,7 @@ from compaction_operator.api.config import OperatorConfig
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.line import Age
 from compaction_operator.controller.kube.resources import Compaction, Key, TableKey
-from compaction_operator.controller.policy import may_use
+from compaction_operator.controller.permissions import may_use
 
 
 def eligible(compaction: Compaction, now: datetime) -> bool:

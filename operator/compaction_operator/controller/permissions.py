@@ -1,4 +1,4 @@
-"""Policy: whether the operator's configuration permits a compaction or cleanup."""
+"""Permissions: whether the operator's configuration permits a compaction or cleanup."""
 
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
