@@ -7,6 +7,7 @@ and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
         DamagedReceiptError (ValueError)
+        FilterError (ValueError)
         HudiError                       UnsupportedTable
             HudiFailedError             DriverFailed
             HudiLockError               WaitingForLock
@@ -54,7 +55,9 @@ and UnknownWarehouse, and the names of other exceptions.
             NotFoundError
             S3Error
         TableGoneError
+        ThresholdError (ValueError)
         UndecidedError
+        UnknownTimeZoneError (ValueError)
         UnsupportedLayout (ValueError)  UnsupportedTable
         WentBackError
 """

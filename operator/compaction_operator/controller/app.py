@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
+from compaction_operator.api import policy as policy_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
@@ -128,6 +129,10 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
     @kopf.on.event(GROUP, VERSION, cleanup_api.PLURAL, registry=registry)
     async def cleanup(event: kopf.RawEvent, **_: Any) -> None:
         controller.on_event(ResourceKind.CLEANUP, event["type"], event["object"])
+
+    @kopf.on.event(GROUP, VERSION, policy_api.PLURAL, registry=registry)
+    async def policy(event: kopf.RawEvent, **_: Any) -> None:
+        controller.on_event(ResourceKind.POLICY, event["type"], event["object"])
 
     @kopf.on.event("batch", "v1", "jobs", labels={LABEL_COMPACTION_UID: kopf.PRESENT}, registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:

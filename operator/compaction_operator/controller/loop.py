@@ -13,13 +13,14 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
 from compaction_operator.controller.compaction import CompactionReconciler, Turns
 from compaction_operator.controller.kube.cache import Cache
-from compaction_operator.controller.kube.client import ConflictError, Kube, KubeError
+from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
 from compaction_operator.controller.kube.resources import Cleanup, Key, ResourceKind, TableKey
 from compaction_operator.controller.kube.times import Clock, backed_off
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.policies import PolicyRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
@@ -71,6 +72,7 @@ class Controller:
         services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
+        self._policies = PolicyRunner(services)
         metrics.watch(self._cache, clock)
         self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
@@ -90,6 +92,14 @@ class Controller:
         for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
                 self.on_event(kind, "ADDED", raw)
+        for raw in await run_in(self._pools.kube, self._list_policies):
+            self.on_event(ResourceKind.POLICY, "ADDED", raw)
+
+    def _list_policies(self) -> list[dict[str, Any]]:
+        try:
+            return self._kube.list_all(ResourceKind.POLICY)
+        except GoneError:
+            return []  # its CRD is newer than the others: there is no policy without it
 
     def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         """Handle a watch event: an object's state, or its deletion; no type means that the object was listed."""
@@ -100,6 +110,9 @@ class Controller:
                 self._on_job(event, raw)
             elif kind is ResourceKind.POD:
                 self._on_driver_pod(event, raw)
+            elif kind is ResourceKind.POLICY:
+                self._policies.on_event(event, raw)
+                self._wake.set()
             else:
                 self._on_resource(kind, event, raw)
         except ValueError as error:
@@ -117,6 +130,7 @@ class Controller:
             due.append(self._reconcile(key))
         due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
         due += self._store_check.start_due(now)
+        due += map(self._then_wake, self._policies.start_due(now))
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
             if not self._searching:
@@ -136,6 +150,7 @@ class Controller:
             self._turns.next_due(),
             self._reader_watch.next_due(),
             self._store_check.next_due(),
+            self._policies.next_due(),
             self._sweep_due,
         )
         return min(due for due in dues if due is not None)
@@ -256,6 +271,11 @@ class Controller:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _then_wake(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a work that sets a new time at which it is due."""
+        await work
+        self._wake.set()
 
     async def _reconcile(self, key: Key) -> None:
         again: float | None

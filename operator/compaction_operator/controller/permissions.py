@@ -1,28 +1,52 @@
-"""Permissions: whether the operator's configuration permits a compaction or cleanup."""
+"""Permissions: whether the operator's configuration permits a compaction, cleanup or policy."""
 
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.kube.resources import Cleanup, Compaction
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy
 from compaction_operator.storage import StorageError, is_below
 
 
 def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | None:
     """Return why the configuration refuses this compaction, None if it permits it."""
-    spec, namespace = compaction.spec, compaction.meta.namespace
+    spec = compaction.spec
+    why = _common_refusal(
+        config,
+        namespace=compaction.meta.namespace,
+        warehouse=spec.warehouse,
+        profile=spec.spark.profile,
+        readers=spec.cleanup.readers,
+    )
     warehouse = config.warehouse(spec.warehouse)
-    if warehouse is None:
-        names = ", ".join(known.name for known in config.warehouses) or "none"
-        return _refused(Reason.UNKNOWN_WAREHOUSE, f"unknown warehouse {spec.warehouse!r}; configured: {names}")
-    if config.profile(spec.spark.profile) is None:
-        names = ", ".join(known.name for known in config.profiles) or "none"
-        return _refused(Reason.UNKNOWN_PROFILE, f"unknown profile {spec.spark.profile!r}; configured: {names}")
-    if not warehouse.allows_namespace(namespace):
-        return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {spec.warehouse}")
-    not_allowed = readers_refusal(spec.cleanup.readers, warehouse)
-    if not_allowed is not None:
-        return _refused(Reason.NOT_ALLOWED, f"cleanup.readers: {not_allowed}")
-    return _wrong_format(spec) or _table_refusal(spec, warehouse)
+    return why if why or warehouse is None else _wrong_format(spec) or _table_refusal(spec, warehouse)
+
+
+def policy_refusal(policy: Policy, config: OperatorConfig) -> DriverResult | None:
+    """Return why the configuration refuses every compaction of a policy, None if it does not."""
+    template = policy.spec.template
+    return _common_refusal(
+        config,
+        namespace=policy.meta.namespace,
+        warehouse=policy.spec.warehouse,
+        profile=template.spark.profile,
+        readers=template.cleanup.readers,
+    )
+
+
+def _common_refusal(
+    config: OperatorConfig, *, namespace: str, warehouse: str, profile: str, readers: Readers
+) -> DriverResult | None:
+    known = config.warehouse(warehouse)
+    if known is None:
+        names = ", ".join(one.name for one in config.warehouses) or "none"
+        return _refused(Reason.UNKNOWN_WAREHOUSE, f"unknown warehouse {warehouse!r}; configured: {names}")
+    if config.profile(profile) is None:
+        names = ", ".join(one.name for one in config.profiles) or "none"
+        return _refused(Reason.UNKNOWN_PROFILE, f"unknown profile {profile!r}; configured: {names}")
+    if not known.allows_namespace(namespace):
+        return _refused(Reason.NOT_ALLOWED, f"namespace {namespace} may not use warehouse {warehouse}")
+    not_allowed = readers_refusal(readers, known)
+    return _refused(Reason.NOT_ALLOWED, f"cleanup.readers: {not_allowed}") if not_allowed else None
 
 
 def may_use(resource: Compaction | Cleanup, config: OperatorConfig) -> bool:

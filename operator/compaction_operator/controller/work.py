@@ -4,7 +4,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
@@ -12,6 +12,7 @@ from compaction_operator.api.cleanup import PartitionEntry
 from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableCompactionStatus, TableRef
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.api.request import Reason
 from compaction_operator.api.stores import StoreSettings
 from compaction_operator.cleanup.attempt import (
@@ -38,6 +39,7 @@ from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
 from compaction_operator.controller.permissions import may_use, readers_refusal
+from compaction_operator.controller.survey import Surveyor
 from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
     Generation,
@@ -57,6 +59,7 @@ from compaction_operator.metastore import (
     resolve,
     say_queued,
 )
+from compaction_operator.policy.memory import Memory
 from compaction_operator.storage import Storage, StorageError, Stores, normal
 from compaction_operator.storage.uri import Location
 
@@ -291,6 +294,20 @@ class Work:
             if not journal.settled and journal.meta.uid not in self._revoked:
                 revoke_uploads(storage, journal.spec.partitions)
                 self._revoked[journal.meta.uid] = None
+
+    @_answering
+    def survey(
+        self,
+        warehouse: str,
+        spec: CompactionPolicySpec,
+        memory: Memory,
+        *,
+        ended: Mapping[str, datetime],
+        due: Collection[str],
+    ) -> Memory:
+        """Look at a warehouse's tables for a policy; see `Surveyor.look`."""
+        client, storage = self._client(warehouse), self._open_storage(warehouse)
+        return Surveyor(client, storage, self._warehouse(warehouse), spec, self._clock()).look(memory, ended, due)
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Return the current readers of each of a warehouse's tables, or why they are unknown.

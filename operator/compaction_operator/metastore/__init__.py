@@ -23,6 +23,7 @@ from compaction_operator.metastore.targets import (
     compactable_table,
     hudi_table,
     partition_names,
+    require_compactable,
     require_one_compactor,
     resolve,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "hudi_table",
     "lock_name",
     "partition_names",
+    "require_compactable",
     "require_one_compactor",
     "resolve",
     "say_queued",

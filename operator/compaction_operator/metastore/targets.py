@@ -58,6 +58,13 @@ def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Res
 def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     """Return the table. Raises Refused if it does not exist or is not a full ACID table stored as ORC."""
     table = _table(client, ref)
+    require_compactable(table)
+    return table
+
+
+def require_compactable(table: Table) -> None:
+    """Raise Refused for a table that is not a full ACID table stored as ORC."""
+    ref = f"{table.database}.{table.name}"
     if table.is_hudi:
         raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are LogCompaction and Compaction")
     if not table.is_transactional:
@@ -68,7 +75,6 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
         raise Refused(Reason.UNSUPPORTED_TABLE, f"table {ref}: its transactional_properties are not 'default'")
     if not table.is_orc:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
-    return table
 
 
 def require_one_compactor(

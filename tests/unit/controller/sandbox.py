@@ -495,7 +495,7 @@ class Sandbox:
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
     pools: Pools = field(
-        default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline(), Inline()))
+        default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline(), Inline(), Inline()))
     )
     metrics: Metrics = field(default_factory=Metrics)
 

@@ -966,7 +966,9 @@ async def test_a_metastore_that_hangs_does_not_delay_looks_at_others() -> None:
     hung, free, done = threading.Event(), threading.Event(), asyncio.Event()
     sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
     box = Sandbox(config=CONFIG.model_copy(update={"warehouses": (*CONFIG.warehouses, sea)}))
-    pools = {name: WarehousePools(Inline(), Inline(), ThreadPoolExecutor(1), Inline()) for name in ("lake", "sea")}
+    pools = {
+        name: WarehousePools(Inline(), Inline(), ThreadPoolExecutor(1), Inline(), Inline()) for name in ("lake", "sea")
+    }
     box.pools = Pools(Inline(), pools, pools["lake"])
     look = box.work.look
 

@@ -267,7 +267,7 @@ async def test_no_step_waits_for_an_event_to_be_posted() -> None:
 
     box.kube.create_event = refuse  # type: ignore[method-assign]
     threads = ThreadPoolExecutor(4)
-    lake = WarehousePools(Inline(), Inline(), Inline(), Inline())
+    lake = WarehousePools(Inline(), Inline(), Inline(), Inline(), Inline())
     box.pools = Pools(threads, {"lake": lake}, lake)
     box.kube.apply(ResourceKind.COMPACTION, raw(1))
     await box.start()
@@ -710,7 +710,10 @@ class Held:
         self.box = Sandbox(config=config(slots, warehouses=(*CONFIG.warehouses, SEA)))
         self.free = threading.Event()
         self.threads: dict[str, Executor] = {name: ThreadPoolExecutor(PREFLIGHTS) for name in ("lake", "sea")}
-        pools = {name: WarehousePools(Inline(), threads, Inline(), Inline()) for name, threads in self.threads.items()}
+        pools = {
+            name: WarehousePools(Inline(), threads, Inline(), Inline(), Inline())
+            for name, threads in self.threads.items()
+        }
         self.box.pools = Pools(Inline(), pools, pools["lake"])
         answer = self.box.work.preflight
 

@@ -10,6 +10,7 @@ from urllib3.exceptions import HTTPError
 
 from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
+from compaction_operator.api import policy as policy_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
@@ -24,7 +25,11 @@ PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
 EXECUTORS = "spark-role=executor"
-_PLURALS = {ResourceKind.COMPACTION: compaction_api.PLURAL, ResourceKind.CLEANUP: cleanup_api.PLURAL}
+_PLURALS = {
+    ResourceKind.COMPACTION: compaction_api.PLURAL,
+    ResourceKind.CLEANUP: cleanup_api.PLURAL,
+    ResourceKind.POLICY: policy_api.PLURAL,
+}
 
 
 class KubeError(OperatorError):
@@ -52,7 +57,7 @@ class Kube:
         self._core = client.CoreV1Api(api)
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
-        """Return every TableCompaction or CompactionCleanup of the cluster, fetched in pages."""
+        """Return every object of a kind of ours in the cluster, fetched in pages. Raises GoneError without its CRD."""
         items: list[Raw] = []
         more = ""
         while True:
@@ -105,6 +110,27 @@ class Kube:
 
     def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
         """Delete a cleanup if it still has `raw`'s uid and version. Raises ConflictError or GoneError otherwise."""
+        self._delete(ResourceKind.CLEANUP, raw)
+
+    def delete_compaction(self, raw: Mapping[str, Any]) -> None:
+        """Delete a TableCompaction if it still has `raw`'s uid and version. Raises as `delete_cleanup` does."""
+        self._delete(ResourceKind.COMPACTION, raw)
+
+    def create_compaction(self, manifest: Raw) -> Raw:
+        """Create a TableCompaction and return it. Raises ResourceExistsError."""
+        namespace = manifest["metadata"]["namespace"]
+        created: Raw = _call(
+            self._custom.create_namespaced_custom_object,
+            GROUP,
+            VERSION,
+            namespace,
+            compaction_api.PLURAL,
+            manifest,
+            field_manager=COMPONENT,
+        )
+        return created
+
+    def _delete(self, kind: ResourceKind, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         _call(
@@ -112,7 +138,7 @@ class Kube:
             GROUP,
             VERSION,
             metadata["namespace"],
-            cleanup_api.PLURAL,
+            _PLURALS[kind],
             metadata["name"],
             body=client.V1DeleteOptions(preconditions=only),
         )

@@ -4,19 +4,28 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
 from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.policy import CompactionPolicyStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.controller.kube.cache import Cache, Recent
 from compaction_operator.controller.kube.client import LABEL_JOB, GoneError, Kube, KubeError, Raw, ResourceExistsError
 from compaction_operator.controller.kube.driver_pod import driver_progress
 from compaction_operator.controller.kube.events import Event, event_manifest
 from compaction_operator.controller.kube.job import JobView, view_job
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceT
+from compaction_operator.controller.kube.resources import (
+    Cleanup,
+    Compaction,
+    Policy,
+    ResourceKind,
+    ResourceT,
+    read_policy,
+)
 from compaction_operator.controller.kube.times import Clock
 
 log = logging.getLogger(__name__)
@@ -37,6 +46,8 @@ class WarehousePools(NamedTuple):
     preflights: Executor
     polling: Executor
     deletion: Executor
+    surveys: Executor
+    """For the looks of policies: one at a time, and none in the way of anything else."""
 
 
 class Pools:
@@ -57,7 +68,7 @@ class Pools:
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion)))
+            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion, 1)))
 
         return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
 
@@ -123,6 +134,30 @@ class Cluster:
         """Delete a cleanup's record, if it has not changed in the meantime."""
         await run_in(self._pool, self._kube.delete_cleanup, cleanup.raw)
         self._cache.drop_cleanup(cleanup.key, cleanup.meta.uid)
+
+    async def write_policy(self, policy: Policy, status: CompactionPolicyStatus) -> Policy:
+        """Write a policy's status if the version still matches; return the updated policy.
+
+        Raises ConflictError if the policy has changed, and GoneError if it was deleted.
+        """
+        return read_policy(
+            await run_in(self._pool, self._kube.replace_status, ResourceKind.POLICY, policy.raw, status.to_json())
+        )
+
+    async def create_compaction(self, manifest: Raw) -> None:
+        """Create a TableCompaction; one of that name is the same decision's, from before a restart.
+
+        NB: the watch brings it into the cache: only then it is reconciled.
+        """
+        try:
+            await run_in(self._pool, self._kube.create_compaction, manifest)
+        except ResourceExistsError:
+            log.info("compaction %s already exists", manifest["metadata"]["name"])
+
+    async def discard_compaction(self, compaction: Compaction) -> None:
+        """Delete a TableCompaction, if it has not changed in the meantime; a missing one is no error."""
+        with suppress(GoneError):
+            await run_in(self._pool, self._kube.delete_compaction, compaction.raw)
 
     async def create_job(self, manifest: Raw) -> None:
         """Create a Job; an existing one of that name is the same attempt's, from before a restart."""

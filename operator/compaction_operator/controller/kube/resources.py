@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
 from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
+from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.storage import StorageError, place_of
@@ -19,6 +20,7 @@ class ResourceKind(StrEnum):
 
     COMPACTION = "TableCompaction"
     CLEANUP = "CompactionCleanup"
+    POLICY = "CompactionPolicy"
     JOB = "Job"
     POD = "Pod"
 
@@ -72,13 +74,15 @@ class Meta:
     created: datetime
 
 
-SpecT = TypeVar("SpecT", TableCompactionSpec, CompactionCleanupSpec)
-StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus)
+SpecT = TypeVar("SpecT", TableCompactionSpec, CompactionCleanupSpec, CompactionPolicySpec)
+StatusT = TypeVar("StatusT", TableCompactionStatus, CompactionCleanupStatus, CompactionPolicyStatus)
+TableSpecT = TypeVar("TableSpecT", TableCompactionSpec, CompactionCleanupSpec)
+TableStatusT = TypeVar("TableStatusT", TableCompactionStatus, CompactionCleanupStatus)
 
 
 @dataclass(frozen=True)
 class Resource(Generic[SpecT, StatusT]):
-    """One of our two resources; `raw` is the original object, kept for writing its status back."""
+    """One of our resources; `raw` is the original object, kept for writing its status back."""
 
     kind: ClassVar[ResourceKind]
     meta: Meta
@@ -91,6 +95,10 @@ class Resource(Generic[SpecT, StatusT]):
         """The object's key in the cluster."""
         return Key(self.kind, self.meta.namespace, self.meta.name)
 
+
+class TableResource(Resource[TableSpecT, TableStatusT]):
+    """One that is about a table, and ends."""
+
     @property
     def table(self) -> TableKey:
         """The table that it is about."""
@@ -102,7 +110,7 @@ class Resource(Generic[SpecT, StatusT]):
         return self.status.completion_time is not None
 
 
-class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
+class Compaction(TableResource[TableCompactionSpec, TableCompactionStatus]):
     """A TableCompaction."""
 
     kind = ResourceKind.COMPACTION
@@ -161,7 +169,7 @@ class Compaction(Resource[TableCompactionSpec, TableCompactionStatus]):
         return self.status.attempt > 0 and blocked
 
 
-class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
+class Cleanup(TableResource[CompactionCleanupSpec, CompactionCleanupStatus]):
     """A CompactionCleanup."""
 
     kind = ResourceKind.CLEANUP
@@ -175,6 +183,12 @@ class Cleanup(Resource[CompactionCleanupSpec, CompactionCleanupStatus]):
         """Whether another cleanup is a journal of the same attempt."""
         own, its = self.spec.compaction, other.spec.compaction
         return (self.meta.namespace, own.uid, own.attempt) == (other.meta.namespace, its.uid, its.attempt)
+
+
+class Policy(Resource[CompactionPolicySpec, CompactionPolicyStatus]):
+    """A CompactionPolicy."""
+
+    kind = ResourceKind.POLICY
 
 
 ResourceT = TypeVar("ResourceT", Compaction, Cleanup)
@@ -205,6 +219,13 @@ def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
     spec = CompactionCleanupSpec.model_validate(raw["spec"])
     status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
     return Cleanup(read_meta(raw), spec, status, _without_managers(raw))
+
+
+def read_policy(raw: Mapping[str, Any]) -> Policy:
+    """Parse a CompactionPolicy. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
+    spec = CompactionPolicySpec.model_validate(raw["spec"])
+    status = CompactionPolicyStatus.model_validate(raw.get("status") or {})
+    return Policy(read_meta(raw), spec, status, _without_managers(raw))
 
 
 def _without_managers(raw: Mapping[str, Any]) -> Mapping[str, Any]:

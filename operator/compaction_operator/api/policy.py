@@ -1,0 +1,166 @@
+"""`CompactionPolicy`: which tables of a warehouse are compacted by themselves, when, and how much at a time."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from compaction_operator.api.compaction import CleanupOptions, CompactionType, RetryOptions, SparkOptions
+from compaction_operator.api.conditions import Condition, Message
+from compaction_operator.api.model import Duration, ReadModel, Size
+
+KIND = "CompactionPolicy"
+PLURAL = "compactionpolicies"
+
+LABEL_POLICY_UID = "compaction.dev/policy-uid"
+"""Label of each TableCompaction that a policy created: the policy's uid."""
+ANNOTATION_BYTES = "compaction.dev/policy-bytes"
+"""Annotation of such a TableCompaction: the bytes that its files had when it was decided on."""
+
+MAX_NEXT = 20
+MAX_KEPT_BACK = 30
+
+Pattern = Annotated[str, Field(pattern=r"^[^\s./:]+\.[^\s./:]+$")]
+"""A glob for database and table, such as `sales.*`."""
+
+
+class Tables(ReadModel):
+    """Globs `database.table`: what any of `include` and none of `exclude` matches. Case does not matter."""
+
+    include: tuple[Pattern, ...]
+    exclude: tuple[Pattern, ...] = ()
+
+
+class Partitions(ReadModel):
+    """Partitions that all filters select, and whose time in the metastore is within the ages."""
+
+    filters: tuple[str, ...] = ()
+    min_age: Duration | None = None
+    max_age: Duration | None = None
+
+
+class Thresholds(ReadModel):
+    """When a partition is due, as Hive's Initiator decides it. The defaults are Hive's."""
+
+    deltas: int = 10
+    delta_percent: int = 10
+    aborted_writes: int = 1000
+    aborted_age: Duration = 43200.0
+
+
+class Day(StrEnum):
+    """A day of the week, in the order of datetime.weekday()."""
+
+    MONDAY = "Mon"
+    TUESDAY = "Tue"
+    WEDNESDAY = "Wed"
+    THURSDAY = "Thu"
+    FRIDAY = "Fri"
+    SATURDAY = "Sat"
+    SUNDAY = "Sun"
+
+
+class Window(ReadModel):
+    """A time of day at which compactions may start, on some days of the week, in a time zone."""
+
+    start: Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+    duration: Duration
+    days: tuple[Day, ...] = tuple(Day)
+    time_zone: str = "UTC"
+
+
+class History(ReadModel):
+    """How many ended compactions of a policy are kept."""
+
+    succeeded: int = 20
+    failed: int = 100
+
+
+class Template(ReadModel):
+    """What each created TableCompaction has in its spec beside table, partitions and type."""
+
+    cleanup: CleanupOptions = CleanupOptions()
+    spark: SparkOptions = SparkOptions()
+    retry: RetryOptions = RetryOptions()
+    allow_auto_compaction: bool = False
+    deadline: Duration | None = None
+
+
+class CompactionPolicySpec(ReadModel):
+    """The desired upkeep.
+
+    - `interval` is the pause between two looks at the warehouse.
+    - `min_interval` is the least time between the end of a table's compaction and the next one's start.
+    - `max_delay` is how long a table may be due before it goes first, whatever its score and the budget.
+    - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
+      windows, in 24 hours.
+    """
+
+    warehouse: str
+    tables: Tables
+    partitions: Partitions = Partitions()
+    thresholds: Thresholds = Thresholds()
+    windows: tuple[Window, ...] = ()
+    interval: Duration = 60.0
+    min_interval: Duration = 3600.0
+    max_delay: Duration = 86400.0
+    max_concurrent: int = 5
+    bytes_per_window: Size | None = None
+    history: History = History()
+    template: Template = Template()
+    dry_run: bool = False
+    suspend: bool = False
+
+
+class TableCounts(ReadModel):
+    """Tables by their state at the last look; those done and failed by their last compaction that is still kept."""
+
+    seen: int = 0
+    due: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    kept_back: int = 0
+
+
+class KeptBack(ReadModel):
+    """How many tables a reason keeps back, and one of them."""
+
+    reason: str
+    tables: int
+    example: str
+    message: Message = ""
+
+
+class NextTable(ReadModel):
+    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything."""
+
+    table: str
+    type: CompactionType
+    partitions: int
+    score: str
+    reason: Message
+    due_since: str
+    files_saved: int
+    delete_bytes: int
+    bytes: int
+    kept_back_by: str | None = None
+
+
+class Budget(ReadModel):
+    """The bytes of the compactions that were started since a time."""
+
+    since: str
+    bytes_used: int
+
+
+class CompactionPolicyStatus(ReadModel):
+    """What the last look found."""
+
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    last_look_time: str | None = None
+    tables: TableCounts | None = None
+    kept_back: tuple[KeptBack, ...] = ()
+    next: tuple[NextTable, ...] = ()
+    budget: Budget | None = None

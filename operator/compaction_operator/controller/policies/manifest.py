@@ -1,0 +1,54 @@
+"""The TableCompaction that a policy creates. Pure."""
+
+from typing import Any
+
+from compaction_operator.api import compaction as compaction_api
+from compaction_operator.api import policy as policy_api
+from compaction_operator.api.compaction import TableCompactionSpec, TableRef
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.policy import ANNOTATION_BYTES, LABEL_POLICY_UID
+from compaction_operator.controller.kube.resources import Policy
+from compaction_operator.policy.candidates import Candidate
+
+API_VERSION = f"{GROUP}/{VERSION}"
+ANNOTATION_WHY = "compaction.dev/policy-reason"
+
+
+def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str) -> dict[str, Any]:
+    """Return the TableCompaction for a candidate. It is deleted with its policy."""
+    database, _, table = candidate.table.partition(".")
+    template = policy.spec.template
+    spec = TableCompactionSpec(
+        warehouse=policy.spec.warehouse,
+        table=TableRef(database=database, name=table),
+        partitions=tuple(part.spec for part in candidate.parts if part.spec),
+        type=candidate.type,
+        cleanup=template.cleanup,
+        spark=template.spark,
+        retry=template.retry,
+        allow_auto_compaction=template.allow_auto_compaction,
+        deadline=template.deadline,
+    )
+    return {
+        "apiVersion": API_VERSION,
+        "kind": compaction_api.KIND,
+        "metadata": {
+            "name": name,
+            "namespace": policy.meta.namespace,
+            "labels": {LABEL_POLICY_UID: policy.meta.uid},
+            "annotations": {ANNOTATION_BYTES: str(candidate.bytes), ANNOTATION_WHY: candidate.reason},
+            "ownerReferences": [_owner(policy)],
+        },
+        "spec": spec.to_json(),
+    }
+
+
+def _owner(policy: Policy) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": policy_api.KIND,
+        "name": policy.meta.name,
+        "uid": policy.meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }

@@ -1,0 +1,216 @@
+"""Runner of CompactionPolicies: look, decide, write the status, then create and delete. Idle without any policy."""
+
+import logging
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError
+from compaction_operator.controller.kube.cluster import run_in
+from compaction_operator.controller.kube.resources import Compaction, Key, Policy, ResourceKind, read_policy
+from compaction_operator.controller.permissions import policy_refusal
+from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
+from compaction_operator.controller.policies.manifest import compaction_manifest
+from compaction_operator.controller.policies.report import looked, not_ready, suspended
+from compaction_operator.controller.policies.standing import Known, known_of
+from compaction_operator.controller.services import Services
+from compaction_operator.policy.choice import Verdict
+from compaction_operator.policy.memory import Memory
+from compaction_operator.policy.naming import compaction_name
+from compaction_operator.policy.partitions import FilterError
+from compaction_operator.policy.windows import UnknownTimeZoneError
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds until the next look while tables are still unread, or after a conflict."""
+RETRY = 15.0
+SEEN_AFTER = 300.0
+"""Seconds after which a created compaction that never came by the watch is taken for deleted."""
+
+
+@dataclass
+class _Upkeep:
+    """One policy, when its next look is due, and what its looks have found.
+
+    `created` are compactions that the watch has not brought yet: their tables, and when they were created.
+    """
+
+    policy: Policy
+    due: float
+    memory: Memory
+    created: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    busy: bool = False
+
+
+class PolicyRunner:
+    """All CompactionPolicies.
+
+    NB: their looks have a thread of their own for each warehouse: they delay no other work.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._upkeeps: dict[Key, _Upkeep] = {}
+
+    def on_event(self, event: str | None, raw: Mapping[str, Any]) -> None:
+        """Handle a watch event. A new spec is looked at at once. Raises ValueError if the policy cannot be read."""
+        key = Key(ResourceKind.POLICY, raw["metadata"]["namespace"], raw["metadata"]["name"])
+        if event == "DELETED":
+            self._upkeeps.pop(key, None)
+            return
+        policy, known = read_policy(raw), self._upkeeps.get(key)
+        if known is None or known.policy.meta.uid != policy.meta.uid:
+            memory = Memory(due_since=restored(policy.status))
+            self._upkeeps[key] = _Upkeep(policy, self._services.ticks(), memory)
+        elif policy.meta.resource_version > known.policy.meta.resource_version:
+            self._renew(known, policy)
+
+    def _renew(self, known: _Upkeep, policy: Policy) -> None:
+        old, new = known.policy.spec, policy.spec
+        if policy.meta.generation != known.policy.meta.generation:
+            known.due = self._services.ticks()
+        if _what_listing_reads(old) != _what_listing_reads(new):
+            known.memory = replace(known.memory, tables={})
+        known.policy = policy
+
+    def start_due(self, now: float) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the looks that are due now."""
+        for key, upkeep in self._upkeeps.items():
+            if upkeep.due <= now and not upkeep.busy:
+                upkeep.busy = True
+                yield self._run(key, upkeep)
+
+    def next_due(self) -> float | None:
+        """Return the time of the next look, None without policies."""
+        return min((one.due for one in self._upkeeps.values() if not one.busy), default=None)
+
+    async def _run(self, key: Key, upkeep: _Upkeep) -> None:
+        generation, pause = upkeep.policy.meta.generation, RETRY
+        try:
+            pause = await self._step(upkeep)
+        except ConflictError:
+            pause = AGAIN
+        except GoneError:
+            if self._upkeeps.get(key) is upkeep:
+                del self._upkeeps[key]
+        except KubeError as error:
+            log.warning("policy %s: %s", key, error)
+        except Exception:
+            log.exception("policy %s could not be reconciled", key)
+        finally:
+            upkeep.busy = False
+            if upkeep.policy.meta.generation == generation:
+                upkeep.due = self._services.ticks() + pause
+
+    async def _step(self, upkeep: _Upkeep) -> float:
+        """Look and act once; return the seconds until the next look."""
+        policy, now = upkeep.policy, self._services.clock()
+        if stopped := suspended(policy, now) if policy.spec.suspend else self._refused(policy, now):
+            if stopped != policy.status:
+                await self._write(upkeep, policy, stopped)
+            return policy.spec.interval
+        memory = await self._look(upkeep, policy)
+        if isinstance(memory, Trouble):
+            await self._not_ready(upkeep, ConditionStatus.UNKNOWN, memory.reason, memory.message)
+            return policy.spec.interval
+        await self._act(upkeep, policy, memory)
+        return AGAIN if memory.unread else policy.spec.interval
+
+    def _known(self, policy: Policy) -> Known:
+        cache = self._services.cache
+        return known_of(policy, cache.compactions.all(), cache.place)
+
+    def _refused(self, policy: Policy, now: datetime) -> CompactionPolicyStatus | None:
+        """Return the status of a policy that cannot work at all, None if it can."""
+        found: tuple[str, str] | None = None
+        if refused := policy_refusal(policy, self._services.config):
+            found = refused.reason, refused.message
+        try:
+            hours(policy.spec, now)
+            filters_of(policy.spec)
+        except UnknownTimeZoneError as error:
+            found = "UnknownTimeZone", str(error)
+        except FilterError as error:
+            found = "InvalidFilter", str(error)
+        if found is None:
+            return None
+        return not_ready(policy, status=ConditionStatus.FALSE, reason=found[0], message=found[1], now=now)
+
+    async def _not_ready(self, upkeep: _Upkeep, status: ConditionStatus, reason: str, message: str) -> None:
+        now = self._services.clock()
+        changed = not_ready(upkeep.policy, status=status, reason=reason, message=message, now=now)
+        await self._write(upkeep, upkeep.policy, changed)
+
+    async def _look(self, upkeep: _Upkeep, policy: Policy) -> Memory | Trouble:
+        warehouse, memory = policy.spec.warehouse, upkeep.memory
+        pool = self._services.pools.of_warehouse(warehouse).surveys
+        answer = await run_in(
+            pool,
+            self._services.work.survey,
+            warehouse,
+            policy.spec,
+            memory,
+            ended=self._known(policy).ended,
+            due=tuple(memory.due_since),
+        )
+        self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))
+        return answer
+
+    async def _act(self, upkeep: _Upkeep, policy: Policy, memory: Memory) -> None:
+        """Decide on what the look found, write the status, then create and delete.
+
+        NB: the status is written against the version that was decided on. So a policy that was suspended, changed or
+        deleted meanwhile creates nothing: the write fails.
+        """
+        now, known = self._services.clock(), self._known(policy)
+        when = hours(policy.spec, now)
+        created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
+        decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
+        memory = replace(memory, due_since=dict(decision.due_since))
+        await self._write(upkeep, policy, looked(policy, memory, known, decision, when=when, now=now))
+        upkeep.memory = memory
+        try:
+            for verdict in decision.starting:
+                await self._create(upkeep, policy, known, verdict)
+        except KubeError as error:
+            # People do not see the log. Examples: a quota, an admission policy.
+            await self._not_ready(upkeep, ConditionStatus.FALSE, "NotCreated", str(error))
+            return
+        await self._prune(known, decision)
+
+    def _created(self, upkeep: _Upkeep) -> set[str]:
+        """Return the tables with a compaction that was created and has not come by the watch yet."""
+        cache, now = self._services.cache, self._services.ticks()
+        for key, (_, at) in list(upkeep.created.items()):
+            if cache.compactions.get(key) is not None or now - at > SEEN_AFTER:
+                del upkeep.created[key]
+        return {table for table, _ in upkeep.created.values()}
+
+    async def _write(self, upkeep: _Upkeep, policy: Policy, status: CompactionPolicyStatus) -> None:
+        written = await self._services.cluster.write_policy(policy, status)
+        if upkeep.policy is policy:
+            upkeep.policy = written
+
+    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict) -> None:
+        found, past = verdict.candidate, known.past.get(verdict.candidate.table, ())
+        previous = past[-1].name if past else None
+        name = compaction_name(policy_uid=policy.meta.uid, table=found.table, type_=found.type, previous=previous)
+        log.info("policy %s: compaction %s of %s: %s", policy.key, name, found.table, found.reason)
+        await self._services.cluster.create_compaction(compaction_manifest(policy, found, name=name))
+        key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
+        upkeep.created[key] = found.table, self._services.ticks()
+
+    async def _prune(self, known: Known, decision: Plan) -> None:
+        by_name: Mapping[str, Compaction] = {one.meta.name: one for one in known.mine}
+        for old in decision.expired:
+            await self._services.cluster.discard_compaction(by_name[old.name])
+
+
+def _what_listing_reads(spec: CompactionPolicySpec) -> tuple[Any, ...]:
+    """Return what the memory of a table depends on."""
+    return spec.warehouse, spec.thresholds, spec.template.allow_auto_compaction

@@ -1,0 +1,160 @@
+"""The status of a policy, for people. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.model import counted
+from compaction_operator.api.policy import (
+    MAX_KEPT_BACK,
+    MAX_NEXT,
+    Budget,
+    CompactionPolicySpec,
+    CompactionPolicyStatus,
+    KeptBack,
+    NextTable,
+    TableCounts,
+)
+from compaction_operator.controller.kube.draft import Draft
+from compaction_operator.controller.kube.resources import Policy
+from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.policies.decide import Hours, Plan
+from compaction_operator.controller.policies.standing import Known
+from compaction_operator.policy.choice import Hold, Outcome, Verdict
+from compaction_operator.policy.memory import Memory
+
+READY = "Ready"
+ACTIVE = "Active"
+
+_SAYS = {
+    Hold.WINDOW_CLOSED: "no window is open",
+    Hold.UNFINISHED: "a compaction of the table has not ended, or another type goes first",
+    Hold.BACKING_OFF: "the last compaction failed; the pause doubles with each failure",
+    Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
+    Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
+    Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
+    Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
+    Hold.BUDGET_TOO_SMALL: "each due partition is larger than the whole bytesPerWindow; it starts after maxDelay",
+    Hold.DRY_RUN: "dryRun is set",
+}
+
+
+def not_ready(
+    policy: Policy, *, status: ConditionStatus, reason: str, message: str, now: datetime
+) -> CompactionPolicyStatus:
+    """Return a status that says what is wrong. What the last look found stays."""
+    draft = Draft(policy, now)
+    draft.set(READY, status, reason, message)
+    return draft.status
+
+
+def suspended(policy: Policy, now: datetime) -> CompactionPolicyStatus:
+    """Return the status of a policy that is switched off."""
+    draft = Draft(policy, now)
+    draft.set(ACTIVE, ConditionStatus.FALSE, "Suspended", "suspend is set: no look is made, and nothing is created")
+    return draft.status
+
+
+def looked(
+    policy: Policy, memory: Memory, known: Known, plan: Plan, *, when: Hours, now: datetime
+) -> CompactionPolicyStatus:
+    """Return the status after a look."""
+    draft = Draft(policy, now)
+    counts = _counts(memory, known, plan)
+    draft.update(
+        last_look_time=rfc3339(now.replace(microsecond=0)),
+        tables=counts,
+        kept_back=_kept_back(plan),
+        next=_next(plan.verdicts),
+        budget=_budget(policy.spec, plan, when),
+    )
+    draft.set(READY, *_ready(policy.spec, memory, counts, plan))
+    draft.set(ACTIVE, *_active(policy.spec, when))
+    return draft.status
+
+
+def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
+    held = {one.candidate.table for one in plan.verdicts if one.hold is not None}
+    starting = {one.candidate.table for one in plan.starting}
+    last = [past[-1].outcome for past in known.past.values()]
+    return TableCounts(
+        seen=memory.matched,
+        due=len({one.candidate.table for one in plan.verdicts}),
+        running=known.running + len(starting),
+        done=sum(outcome is not Outcome.FAILED for outcome in last),
+        failed=sum(outcome is Outcome.FAILED for outcome in last),
+        kept_back=len(held - starting),
+    )
+
+
+def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
+    """Return what keeps tables back, the commonest first; of a table with two verdicts the first one counts."""
+    why: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts)}
+    for table, hold in sorted(tables.items()):
+        if hold is not None:
+            why[hold.value].append((table, _SAYS[hold]))
+    for table, problem in sorted(plan.problems.items()):
+        why[problem.reason].append((table, problem.message))
+    ordered = sorted(why.items(), key=lambda item: (-len(item[1]), item[0]))
+    found = (
+        KeptBack(reason=reason, tables=len(held), example=held[0][0], message=held[0][1]) for reason, held in ordered
+    )
+    return tuple(found)[:MAX_KEPT_BACK]
+
+
+def _next(verdicts: Iterable[Verdict]) -> tuple[NextTable, ...]:
+    waiting = [one for one in verdicts if one.hold not in (None, Hold.UNFINISHED)]
+    return tuple(_line(one) for one in waiting[:MAX_NEXT])
+
+
+def _line(one: Verdict) -> NextTable:
+    found = one.candidate
+    return NextTable(
+        table=found.table,
+        type=found.type,
+        partitions=len(found.parts),
+        score=f"{one.score:.2f}",
+        reason=found.reason,
+        due_since=rfc3339(one.due_since.replace(microsecond=0)),
+        files_saved=found.files_saved,
+        delete_bytes=found.delete_bytes,
+        bytes=found.bytes,
+        kept_back_by=one.hold,
+    )
+
+
+def _budget(spec: CompactionPolicySpec, plan: Plan, when: Hours) -> Budget | None:
+    if spec.bytes_per_window is None:
+        return None
+    used = plan.used + sum(one.candidate.bytes for one in plan.starting)
+    return Budget(since=rfc3339(when.budget_since.replace(microsecond=0)), bytes_used=used)
+
+
+def _ready(
+    spec: CompactionPolicySpec, memory: Memory, counts: TableCounts, plan: Plan
+) -> tuple[ConditionStatus, str, str]:
+    """Return the condition Ready. A policy that can never do anything is not ready."""
+    if not memory.matched:
+        globs = ", ".join(spec.tables.include)
+        message = f"no table matches tables.include ({globs}) in the databases that the warehouse allows"
+        return ConditionStatus.FALSE, "NothingMatches", message
+    if _too_small(plan.verdicts):
+        return ConditionStatus.FALSE, "BudgetTooSmall", "bytesPerWindow is too small for any table that is due"
+    unread = f"; {memory.unread} more are read in the next looks" if memory.unread else ""
+    message = f"{counted(counts.seen, 'table')}, {counts.due} due, {counts.running} running{unread}"
+    return ConditionStatus.TRUE, "Looked", message
+
+
+def _too_small(verdicts: Sequence[Verdict]) -> bool:
+    return bool(verdicts) and all(one.hold is Hold.BUDGET_TOO_SMALL for one in verdicts)
+
+
+def _active(spec: CompactionPolicySpec, when: Hours) -> tuple[ConditionStatus, str, str]:
+    if spec.dry_run:
+        return ConditionStatus.FALSE, "DryRun", "dryRun is set: the status says what would start"
+    if when.open:
+        return ConditionStatus.TRUE, "Open", "compactions may start"
+    opens = f"the next window opens at {rfc3339(when.opens)}" if when.opens else "no window opens in the next 8 days"
+    return ConditionStatus.FALSE, "WindowClosed", opens

@@ -1,0 +1,97 @@
+"""What the cluster's compactions mean for a policy: its history, what is unfinished, what the budget has left. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
+from compaction_operator.api.policy import ANNOTATION_BYTES, LABEL_POLICY_UID
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
+from compaction_operator.controller.kube.times import parse_time
+from compaction_operator.policy.choice import Outcome, Past
+
+
+@dataclass(frozen=True)
+class Known:
+    """All compactions, as one policy sees them. Tables are `database.table` in lower case.
+
+    - `mine` are those that the policy created; `past` those of them that ended, by table, oldest first.
+    - `unfinished` are the tables with an unfinished compaction, whoever created it.
+    - `ended` is when the last compaction of a table ended, whoever created it.
+    """
+
+    mine: Sequence[Compaction]
+    past: Mapping[str, Sequence[Past]]
+    unfinished: frozenset[str]
+    ended: Mapping[str, datetime]
+
+    @property
+    def running(self) -> int:
+        """How many compactions of the policy have not ended."""
+        return sum(not one.ended for one in self.mine)
+
+    def used(self, since: datetime) -> int:
+        """Return the bytes of the policy's compactions that were created since a time."""
+        return sum(bytes_of(one) for one in self.mine if one.meta.created >= since)
+
+
+def known_of(policy: Policy, compactions: Iterable[Compaction], place: Callable[[TableKey], TableKey]) -> Known:
+    """Return what the cluster's compactions mean for a policy; `place` maps the names of one table to one key."""
+    warehouse = place(TableKey.of(policy.spec.warehouse, "", "")).warehouse
+    of_warehouse = [one for one in compactions if not one.is_hudi and place(one.table).warehouse == warehouse]
+    mine = [one for one in of_warehouse if is_of(one, policy)]
+    ended: dict[str, datetime] = {}
+    for one in of_warehouse:
+        if one.ended:
+            ended[table_of(one)] = max(ended_at(one), ended.get(table_of(one), ended_at(one)))
+    past: defaultdict[str, list[Past]] = defaultdict(list)
+    for earlier in sorted((past_of(one) for one in mine if one.ended), key=lambda found: (found.ended, found.name)):
+        past[earlier.table].append(earlier)
+    return Known(mine, past, frozenset(table_of(one) for one in of_warehouse if not one.ended), ended)
+
+
+def is_of(compaction: Compaction, policy: Policy) -> bool:
+    """Whether a policy created a compaction. NB: any user can write any label, in their own namespace."""
+    labels = compaction.raw["metadata"].get("labels") or {}
+    return labels.get(LABEL_POLICY_UID) == policy.meta.uid and compaction.meta.namespace == policy.meta.namespace
+
+
+def table_of(compaction: Compaction) -> str:
+    """Return a compaction's table as policies name it."""
+    return f"{compaction.spec.table.database}.{compaction.spec.table.name}".lower()
+
+
+def past_of(compaction: Compaction) -> Past:
+    """Return an ended compaction as a policy remembers it."""
+    return Past(
+        name=compaction.meta.name,
+        table=table_of(compaction),
+        type=compaction.spec.type,
+        started=compaction.meta.created,
+        ended=ended_at(compaction),
+        outcome=_outcome(compaction),
+        bytes=bytes_of(compaction),
+    )
+
+
+def ended_at(compaction: Compaction) -> datetime:
+    """Return when a compaction ended. A text that cannot be read counts as its creation."""
+    try:
+        return parse_time(compaction.status.completion_time or "")
+    except ValueError:
+        return compaction.meta.created
+
+
+def bytes_of(compaction: Compaction) -> int:
+    """Return the bytes that a compaction was expected to read, 0 if nothing says so."""
+    text = (compaction.raw["metadata"].get("annotations") or {}).get(ANNOTATION_BYTES, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+
+
+def _outcome(compaction: Compaction) -> Outcome:
+    condition = find_condition(compaction.status.conditions, SUCCEEDED)
+    if condition is None or condition.status is not ConditionStatus.TRUE:
+        return Outcome.FAILED
+    return Outcome.NOTHING if condition.reason == Reason.NOTHING_TO_COMPACT else Outcome.SUCCEEDED

@@ -1,0 +1,160 @@
+"""Choice: which candidates start now, and what keeps each other one back."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.policy import CompactionPolicySpec
+from compaction_operator.policy.candidates import Candidate, Part
+from compaction_operator.policy.ranking import overdue, score
+
+BACK_OFF_CAP = timedelta(days=1)
+
+
+class Outcome(StrEnum):
+    """How a compaction ended. NOTHING is a success that found nothing to merge."""
+
+    SUCCEEDED = "Succeeded"
+    NOTHING = "Nothing"
+    FAILED = "Failed"
+
+
+class Hold(StrEnum):
+    """What keeps a table back that is due."""
+
+    WINDOW_CLOSED = "WindowClosed"
+    UNFINISHED = "UnfinishedCompaction"
+    BACKING_OFF = "BackingOff"
+    NOTHING_GAINED = "NothingGained"
+    MIN_INTERVAL = "MinInterval"
+    MAX_CONCURRENT = "MaxConcurrent"
+    BUDGET_SPENT = "BudgetSpent"
+    BUDGET_TOO_SMALL = "BudgetTooSmall"
+    DRY_RUN = "DryRun"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An ended compaction of a policy. `started` is when it was created, `bytes` what it was expected to read."""
+
+    name: str
+    table: str
+    type: CompactionType
+    started: datetime
+    ended: datetime
+    outcome: Outcome
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
+
+    `changed` is since when a table's write ids are the same. `used` are the bytes of the budget that are used up.
+    """
+
+    past: Mapping[str, Sequence[Past]]
+    unfinished: Collection[str]
+    running: int
+    used: int
+    window_open: bool
+    changed: Mapping[str, datetime]
+    due_since: Mapping[str, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A candidate with its score; it starts unless something keeps it back."""
+
+    candidate: Candidate
+    score: float
+    due_since: datetime
+    hold: Hold | None = None
+
+
+def choose(
+    candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
+) -> list[Verdict]:
+    """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
+
+    One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
+    `max_concurrent`.
+    """
+    max_delay = timedelta(seconds=spec.max_delay)
+    slots, used, taken = spec.max_concurrent - standing.running, standing.used, set(standing.unfinished)
+    verdicts = []
+    for ranked in _ordered(candidates, standing, max_delay, now):
+        one = ranked
+        late = overdue(one.due_since, max_delay=max_delay, now=now)
+        hold = _own_hold(one.candidate, standing, spec, now) or (
+            Hold.UNFINISHED if one.candidate.table in taken else None
+        )
+        if hold is None and slots <= 0:
+            hold = Hold.MAX_CONCURRENT
+        if hold is None and spec.bytes_per_window is not None and not late:
+            one, hold = _within(one, used, spec.bytes_per_window)
+        if hold is None:
+            slots, used = slots - 1, used + one.candidate.bytes
+            taken.add(one.candidate.table)
+            hold = Hold.DRY_RUN if spec.dry_run else None
+        verdicts.append(replace(one, hold=hold))
+    return verdicts
+
+
+def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
+    found = []
+    for one in candidates:
+        since = standing.due_since.get(one.table, now)
+        found.append(Verdict(one, score(one, waited=now - since, max_delay=max_delay), since))
+
+    def place(one: Verdict) -> tuple[bool, float, str, str]:
+        late = overdue(one.due_since, max_delay=max_delay, now=now)
+        rank = one.due_since.timestamp() if late else -one.score
+        return not late, rank, one.candidate.table, one.candidate.type
+
+    return sorted(found, key=place)
+
+
+def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, now: datetime) -> Hold | None:
+    """Return what keeps a candidate back whatever the others do."""
+    if one.table in standing.unfinished:
+        return Hold.UNFINISHED
+    if not standing.window_open:
+        return Hold.WINDOW_CLOSED
+    past = [earlier for earlier in standing.past.get(one.table, ()) if earlier.type is one.type]
+    if not past:
+        return None
+    last, pause = past[-1], timedelta(seconds=spec.min_interval)
+    if last.outcome is Outcome.FAILED:
+        return Hold.BACKING_OFF if now < last.ended + _back_off(past, pause) else None
+    if last.outcome is Outcome.NOTHING and standing.changed.get(one.table, now) <= last.started:
+        return Hold.NOTHING_GAINED
+    return Hold.MIN_INTERVAL if now < last.ended + pause else None
+
+
+def _back_off(past: Sequence[Past], pause: timedelta) -> timedelta:
+    """Return the pause after failures in a row: it doubles with each, up to a day, or `min_interval` if longer."""
+    failures = 0
+    for one in reversed(past):
+        if one.outcome is not Outcome.FAILED:
+            break
+        failures += 1
+    base = max(pause, timedelta(minutes=1))
+    doubled: timedelta = base * 2 ** min(failures - 1, 20)
+    return min(doubled, max(BACK_OFF_CAP, base))
+
+
+def _within(one: Verdict, used: int, budget: int) -> tuple[Verdict, Hold | None]:
+    """Return a verdict on as many of a candidate's partitions as fit into what is left of the budget."""
+    if min(part.bytes for part in one.candidate.parts) > budget:
+        return one, Hold.BUDGET_TOO_SMALL
+    left, parts = budget - used, list[Part]()
+    for part in one.candidate.parts:
+        if part.bytes <= left:
+            parts.append(part)
+            left -= part.bytes
+    if not parts:
+        return one, Hold.BUDGET_SPENT
+    return replace(one, candidate=replace(one.candidate, parts=tuple(parts))), None

@@ -1,0 +1,24 @@
+"""History: which ended compactions of a policy are no longer kept."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from compaction_operator.api.policy import CompactionPolicySpec
+from compaction_operator.policy.choice import Outcome, Past
+
+
+def expired(past: Iterable[Past], spec: CompactionPolicySpec, *, budget_since: datetime, now: datetime) -> list[Past]:
+    """Return the compactions to delete: those beyond the limits, the newest being kept.
+
+    NB: decisions read the history. What ended within `min_interval` stays, and so does what counts for the budget.
+    """
+    since = now - timedelta(seconds=spec.min_interval)
+    newest = sorted(past, key=lambda one: (one.ended, one.name), reverse=True)
+    failed = [one for one in newest if one.outcome is Outcome.FAILED]
+    others = [one for one in newest if one.outcome is not Outcome.FAILED]
+    beyond = [*others[spec.history.succeeded :], *failed[spec.history.failed :]]
+    return [one for one in beyond if one.ended < since and not _counts(one, spec, budget_since)]
+
+
+def _counts(one: Past, spec: CompactionPolicySpec, budget_since: datetime) -> bool:
+    return spec.bytes_per_window is not None and one.started >= budget_since

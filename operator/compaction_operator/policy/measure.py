@@ -1,0 +1,66 @@
+"""Measure: what a reader of one directory opens, in numbers, from its listing alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from compaction_operator.acid.listing import File, Listing
+from compaction_operator.acid.names import DirectoryKind, is_hidden, parse_bucket_file, parse_original_path
+from compaction_operator.acid.snapshot import snapshot
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The directories that a compaction could merge now, at or below the watermark. Sizes are in bytes.
+
+    `base_files` and `base_bytes` count the original files where there is no base. `delta_bytes` and `delta_files`
+    include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
+    after a major compaction, at most. `aborted` counts directories of aborted writes alone.
+    """
+
+    base_files: int
+    base_bytes: int
+    deltas: int
+    delta_files: int
+    delta_bytes: int
+    delete_bytes: int
+    buckets: int
+    aborted: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing that a compaction could merge or remove."""
+        return not (self.deltas or self.aborted)
+
+
+def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnList) -> Measure:
+    """Return the measure of a listed directory for a reader that starts now. Raises as `snapshot` does."""
+    found = snapshot(listing, write_ids, valid_txns=valid_txns)
+    files = {directory.name: _data(directory.files) for directory in listing.directories}
+    base = files.get(found.base.name, []) if found.base else list(found.originals)
+    deltas = [one for one in found.deltas if one.max_write_id <= write_ids.watermark]
+    in_deltas = [file for one in deltas for file in files[one.name]]
+    deletes = [file for one in deltas if one.kind is DirectoryKind.DELETE_DELTA for file in files[one.name]]
+    return Measure(
+        base_files=len(base),
+        base_bytes=_size(base),
+        deltas=len(deltas),
+        delta_files=len(in_deltas),
+        delta_bytes=_size(in_deltas),
+        delete_bytes=_size(deletes),
+        buckets=len({_bucket(file.name) for file in (*base, *in_deltas)}),
+        aborted=len(found.aborted),
+    )
+
+
+def _data(files: Iterable[File]) -> list[File]:
+    return [file for file in files if not is_hidden(file.name)]
+
+
+def _size(files: Iterable[File]) -> int:
+    return sum(file.size for file in files)
+
+
+def _bucket(name: str) -> int | None:
+    parsed = parse_bucket_file(name) or parse_original_path(name)
+    return parsed.bucket if parsed else None

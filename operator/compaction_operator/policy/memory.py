@@ -1,0 +1,70 @@
+"""Memory: what the looks at a warehouse have found, table by table. Values only; the look itself is elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from compaction_operator.api.policy import Thresholds
+from compaction_operator.policy.measure import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition ('' for an unpartitioned table) that has something to merge. `created` is in Unix seconds.
+
+    `aborted_since` is when its aborted writes were first seen.
+    """
+
+    name: str
+    created: int
+    measure: Measure
+    aborted_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a table is left alone: one word and a sentence. `passing` asks for another look at the table."""
+
+    reason: str
+    message: str
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`."""
+
+    name: str
+    write_ids: str
+    changed: datetime
+    looked: datetime
+    keys: tuple[str, ...] = ()
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    partitions: tuple[PartitionState, ...] = ()
+    problem: Problem | None = None
+
+
+@dataclass
+class Memory:
+    """What is known of one policy's tables. It is rebuilt after a restart, some tables at each look.
+
+    `unread` counts the selected tables that are not listed yet. `due_since` is when a table became due.
+    """
+
+    tables: dict[str, TableState] = field(default_factory=dict)
+    due_since: dict[str, datetime] = field(default_factory=dict)
+    unread: int = 0
+    matched: int = 0
+
+
+def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
+    """Whether a table must be listed again: written to, compacted since it was listed, or not read then.
+
+    `ended` is when a table's last compaction ended.
+    """
+    if state is None or state.write_ids != write_ids:
+        return True
+    if state.problem is not None and state.problem.passing:
+        return True
+    last = ended.get(name)
+    return last is not None and last >= state.looked

@@ -1,0 +1,71 @@
+"""Thresholds: whether a partition is due, as Hive's Initiator decides it (Initiator.determineCompactionType)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.model import counted, format_duration
+from compaction_operator.api.policy import Thresholds
+from compaction_operator.errors import OperatorError
+from compaction_operator.policy.measure import Measure
+
+PREFIX = "compactorthreshold."
+"""Prefix of Hive's own table properties that override its thresholds."""
+DELTAS = "hive.compactor.delta.num.threshold"
+DELTA_RATIO = "hive.compactor.delta.pct.threshold"
+ABORTED_WRITES = "hive.compactor.abortedtxn.threshold"
+
+
+class ThresholdError(OperatorError, ValueError):
+    """A table property that overrides a threshold is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The type of compaction that a partition needs, and why."""
+
+    type: CompactionType
+    reason: str
+
+
+def overridden(thresholds: Thresholds, parameters: Mapping[str, str]) -> Thresholds:
+    """Return a policy's thresholds with those that a table's properties override. Raises ThresholdError."""
+    given = {
+        "deltas": _number(parameters, DELTAS),
+        "delta_percent": _number(parameters, DELTA_RATIO, factor=100),
+        "aborted_writes": _number(parameters, ABORTED_WRITES),
+    }
+    return thresholds.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def due(found: Measure, thresholds: Thresholds, *, aborted_for: timedelta) -> Due | None:
+    """Return what a partition needs, None if nothing; `aborted_for` is how long its aborted writes are known.
+
+    The order is Hive's: aborted writes, then the ratio of deltas to base, then the number of deltas, which asks for a
+    major compaction where there is no base. NB: a single delta without a base is nothing to merge.
+    """
+    if found.aborted > thresholds.aborted_writes:
+        return Due(CompactionType.MAJOR, f"{counted(found.aborted, 'aborted write')} > {thresholds.aborted_writes}")
+    if found.aborted and aborted_for.total_seconds() > thresholds.aborted_age:
+        return Due(CompactionType.MAJOR, f"aborted writes older than {format_duration(thresholds.aborted_age)}")
+    if found.base_bytes and found.delta_bytes * 100 > found.base_bytes * thresholds.delta_percent:
+        percent = found.delta_bytes * 100 // found.base_bytes
+        return Due(CompactionType.MAJOR, f"deltas are {percent}% of the base > {thresholds.delta_percent}%")
+    if found.deltas > max(1, thresholds.deltas):
+        type_ = CompactionType.MINOR if found.base_bytes else CompactionType.MAJOR
+        return Due(type_, f"{counted(found.deltas, 'delta')} > {thresholds.deltas}")
+    return None
+
+
+def _number(parameters: Mapping[str, str], option: str, *, factor: int = 1) -> int | None:
+    text = parameters.get(PREFIX + option)
+    if text is None:
+        return None
+    try:
+        value = round(float(text) * factor)
+    except (ValueError, OverflowError) as error:
+        raise ThresholdError(f"table property {PREFIX}{option} is {text!r}; write a number") from error
+    if value < 0:
+        raise ThresholdError(f"table property {PREFIX}{option} is {text!r}; write a number that is not negative")
+    return value

@@ -1,0 +1,84 @@
+"""What is due, by the numbers of a directory and Hive's thresholds."""
+
+from datetime import timedelta
+
+import pytest
+
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.policy import Thresholds
+from compaction_operator.policy.measure import Measure, measure
+from compaction_operator.policy.thresholds import ThresholdError, due, overridden
+from tests.unit.acid.listings import listing
+
+TXNS = ValidTxnList(1000, frozenset(), frozenset(), None)
+HOUR = timedelta(hours=1)
+
+
+def write_ids(text: str) -> ValidWriteIdList:
+    return ValidWriteIdList.parse(f"db.t:{text}")
+
+
+def found(**numbers: int) -> Measure:
+    plain = dict.fromkeys(Measure.__slots__, 0)
+    return Measure(**{**plain, **numbers})
+
+
+def test_only_what_a_compaction_could_merge_is_measured() -> None:
+    """Neither what a base covers, nor what lies above an open write."""
+    names = ["base_3", "delta_2_2_0", "delta_4_4_0", "delete_delta_5_5_0", "delta_7_7_0"]
+    got = measure(listing(*names), write_ids("7:6:6:"), TXNS)
+    assert (got.deltas, got.delta_files, got.delta_bytes, got.delete_bytes) == (2, 2, 1400, 700)
+    assert (got.base_files, got.base_bytes, got.buckets, got.aborted) == (1, 700, 1, 0)
+
+
+def test_originals_are_the_base_until_there_is_one() -> None:
+    got = measure(listing("000000_0", "000001_0", "delta_1_1_0"), write_ids("1:9223372036854775807::"), TXNS)
+    assert (got.base_files, got.base_bytes, got.deltas, got.buckets) == (2, 600, 1, 2)
+
+
+def test_directories_of_aborted_writes_count_apart() -> None:
+    got = measure(listing("delta_1_1_0", "delta_2_2_0"), write_ids("2:9223372036854775807::2"), TXNS)
+    assert (got.deltas, got.aborted, got.is_clean) == (1, 1, False)
+    assert measure(listing("base_2"), write_ids("2:9223372036854775807::"), TXNS).is_clean
+
+
+@pytest.mark.parametrize(
+    ("numbers", "type_"),
+    [
+        ({"deltas": 10, "base_bytes": 1000, "delta_bytes": 100}, None),
+        ({"deltas": 11, "base_bytes": 1000, "delta_bytes": 100}, CompactionType.MINOR),
+        ({"deltas": 1, "base_bytes": 1000, "delta_bytes": 101}, CompactionType.MAJOR),
+        ({"deltas": 10, "delta_bytes": 100}, None),
+        ({"deltas": 11, "delta_bytes": 100}, CompactionType.MAJOR),
+        ({"aborted": 1000}, None),
+        ({"aborted": 1001}, CompactionType.MAJOR),
+    ],
+)
+def test_the_defaults_are_those_of_hives_initiator(numbers: dict[str, int], type_: CompactionType | None) -> None:
+    got = due(found(**numbers), Thresholds(), aborted_for=HOUR)
+    assert (got and got.type) == type_
+
+
+def test_one_aborted_write_is_due_by_its_age() -> None:
+    assert due(found(aborted=1), Thresholds(), aborted_for=12 * HOUR) is None
+    assert due(found(aborted=1), Thresholds(), aborted_for=13 * HOUR)
+    assert due(found(), Thresholds(), aborted_for=13 * HOUR) is None
+
+
+def test_a_single_delta_is_nothing_to_merge() -> None:
+    assert due(found(deltas=1, delta_bytes=1), Thresholds(deltas=0), aborted_for=HOUR) is None
+
+
+def test_hives_own_table_properties_override_thresholds() -> None:
+    properties = {
+        "compactorthreshold.hive.compactor.delta.num.threshold": "4",
+        "compactorthreshold.hive.compactor.delta.pct.threshold": "0.5",
+    }
+    assert overridden(Thresholds(), properties) == Thresholds(deltas=4, delta_percent=50)
+
+
+@pytest.mark.parametrize("text", ["many", "nan", "inf", "-1"])
+def test_a_property_that_is_no_number_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(ThresholdError, match=r"compactorthreshold\.hive\.compactor\.delta\.num\.threshold"):
+        overridden(Thresholds(), {"compactorthreshold.hive.compactor.delta.num.threshold": text})
