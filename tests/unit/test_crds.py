@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from sandbox.metastore.admin import name_of
 
 from compaction_operator.acid.names import may_become_obsolete, parse_directory
-from compaction_operator.api import cleanup, compaction
+from compaction_operator.api import cleanup, compaction, policy
 from compaction_operator.api.model import DURATION_PATTERN, GROUP, VERSION
 from compaction_operator.metastore.partition_specs import parse_spec
 
@@ -62,7 +62,16 @@ CLEANUP = Resource(
         ],
     },
 )
-each_resource = pytest.mark.parametrize("resource", [COMPACTION, CLEANUP], ids=lambda resource: resource.kind)
+POLICY = Resource(
+    policy.KIND,
+    policy.PLURAL,
+    "tcp",
+    policy.CompactionPolicySpec,
+    policy.CompactionPolicyStatus,
+    {"warehouse": "main", "tables": {"include": ["sales.*"]}},
+)
+each_resource = pytest.mark.parametrize("resource", [COMPACTION, CLEANUP, POLICY], ids=lambda resource: resource.kind)
+each_immutable = pytest.mark.parametrize("resource", [COMPACTION, CLEANUP], ids=lambda resource: resource.kind)
 
 
 def crd(resource: Resource) -> Schema:
@@ -200,7 +209,7 @@ def test_every_field_is_described(resource: Resource) -> None:
     assert [path for path in undescribed if path != ".metadata" and not path.endswith("[]")] == []
 
 
-@each_resource
+@each_immutable
 def test_only_the_switches_may_be_changed(resource: Resource) -> None:
     """Every field but the switches has the rule, and those that can be absent cannot come or go either."""
     spec = part(resource, "spec")
@@ -259,6 +268,24 @@ def made_up_names(draw: st.DrawFn) -> str:
 
 
 each_field = pytest.mark.parametrize("field", NAME_FIELDS.values(), ids=NAME_FIELDS)
+
+
+def test_a_policys_template_is_what_a_compaction_takes() -> None:
+    """The same fields with the same limits, apart from the rule that they cannot be changed."""
+    template, spec = part(POLICY, "spec")["properties"]["template"]["properties"], part(COMPACTION, "spec")
+    for name, written in template.items():
+        kept = [rule for rule in written.get("x-kubernetes-validations", []) if rule["rule"] != "self == oldSelf"]
+        expected = dict(spec["properties"][name])
+        limits = [rule for rule in expected.pop("x-kubernetes-validations", []) if rule["rule"] != "self == oldSelf"]
+        assert ({key: value for key, value in written.items() if key != "x-kubernetes-validations"}, kept) == (
+            expected,
+            limits,
+        )
+
+
+def test_a_status_of_a_policy_has_no_longer_lists_than_the_api_server_takes() -> None:
+    lists = part(POLICY, "status")["properties"]
+    assert (lists["next"]["maxItems"], lists["keptBack"]["maxItems"]) == (policy.MAX_NEXT, policy.MAX_KEPT_BACK)
 
 
 @each_field
