@@ -19,6 +19,7 @@ from compaction_operator.api.config import (
     Volume,
     Warehouse,
 )
+from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.cleanup.attempt import Holdings
@@ -37,11 +38,12 @@ from compaction_operator.controller.kube.resources import (
     read_cleanup,
     read_compaction,
 )
-from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.kube.times import Clock, rfc3339
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import Work, attempt_of
 from compaction_operator.metastore import LockInfo, OpenTransactions
+from compaction_operator.policy.memory import Memory
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DELTAS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000")
@@ -228,6 +230,7 @@ class FakeKube(Kube):
     die_at: int | None = None
     die_after: bool = False
     changes: int = 0
+    clock: Clock = lambda: NOON
 
     def apply(self, kind: ResourceKind, raw: Raw) -> Raw:
         """Create or change an object as a user would."""
@@ -279,16 +282,26 @@ class FakeKube(Kube):
         self._die(with_death)
         return written
 
-    def delete_cleanup(self, raw: Mapping[str, Any]) -> None:
+    def _delete(self, kind: ResourceKind, raw: Mapping[str, Any]) -> None:
         with_death = self._change()
         metadata = raw["metadata"]
-        stored = self.objects.get((ResourceKind.CLEANUP, metadata["namespace"], metadata["name"]))
+        stored = self.objects.get((kind, metadata["namespace"], metadata["name"]))
         if stored is None:
             raise GoneError("404")
         if stored["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
             raise ConflictError("409")
-        self.delete(ResourceKind.CLEANUP, metadata["namespace"], metadata["name"])
+        self.delete(kind, metadata["namespace"], metadata["name"])
         self._die(with_death)
+
+    def create_compaction(self, manifest: Raw) -> Raw:
+        with_death = self._change()
+        metadata = manifest["metadata"]
+        if (ResourceKind.COMPACTION, metadata["namespace"], metadata["name"]) in self.objects:
+            raise ResourceExistsError("409")
+        made = {"uid": f"uid-{metadata['name']}", "generation": 1, "creationTimestamp": rfc3339(self.clock())}
+        created = self.apply(ResourceKind.COMPACTION, {**manifest, "metadata": {**metadata, **made}})
+        self._die(with_death)
+        return created
 
     def create_job(self, manifest: Raw) -> Raw:
         with_death = self._change()
@@ -386,6 +399,22 @@ class FakeWork(Work):
     during_preflight: Callable[[], None] = lambda: None
     store: str | Trouble | None = None
     receipts: Trouble | None = None
+    memory: Memory = field(default_factory=Memory)
+    surveys: int = 0
+    during_survey: Callable[[], None] = lambda: None
+
+    def survey(
+        self,
+        warehouse: str,
+        spec: CompactionPolicySpec,
+        memory: Memory,
+        *,
+        ended: Mapping[str, datetime],
+        due: Collection[str],
+    ) -> Memory | Trouble:
+        self.surveys += 1
+        self.during_survey()
+        return REFUSED if self.metastore_down else replace(self.memory, due_since=memory.due_since)
 
     def check_store(self, warehouse: str, location: str) -> str | Trouble | None:
         self.calls.append(f"check {location}")
@@ -501,6 +530,7 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
+        self.kube.clock = self.time.clock
 
     def create(self) -> None:
         """Make a new controller that knows nothing."""

@@ -1,0 +1,330 @@
+"""CompactionPolicies in the controller: what they create, when they stop, and what their status says."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
+from compaction_operator.controller.kube.cluster import Pools, WarehousePools
+from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.policy.measure import Measure
+from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
+from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
+
+DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 0)
+"""Eleven deltas on a base: a minor compaction is due."""
+CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 0)
+
+
+def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = None) -> TableState:
+    return TableState(name, "1", NOON, NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
+
+
+def memory(*states: TableState, unread: int = 0) -> Memory:
+    return Memory({one.name: one for one in states}, matched=len(states), unread=unread)
+
+
+def policy_raw(name: str = "keep", *, generation: int = 1, **spec: Any) -> Raw:
+    return {
+        "apiVersion": "compaction.dev/v1alpha1",
+        "kind": "CompactionPolicy",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "generation": generation,
+            "creationTimestamp": rfc3339(NOON),
+        },
+        "spec": {"warehouse": "lake", "tables": {"include": ["sales.*"]}, **spec},
+    }
+
+
+def change(box: Sandbox, **spec: Any) -> None:
+    """Change the policy's spec, as a user does."""
+    raw = box.kube.get(ResourceKind.POLICY, "keep")
+    raw["metadata"]["generation"] += 1
+    raw["spec"].update(spec)
+    box.kube.apply(ResourceKind.POLICY, raw)
+
+
+async def started(found: Memory, **spec: Any) -> Sandbox:
+    box = Sandbox()
+    box.work.memory = found
+    box.kube.apply(ResourceKind.POLICY, policy_raw(**spec))
+    await box.start()
+    return box
+
+
+def created(box: Sandbox) -> list[Raw]:
+    return [raw for raw in box.kube.all(ResourceKind.COMPACTION) if raw["metadata"].get("ownerReferences")]
+
+
+def status(box: Sandbox) -> dict[str, Any]:
+    return box.kube.status(ResourceKind.POLICY, "keep")
+
+
+def reasons(box: Sandbox) -> tuple[str, str]:
+    return condition(status(box), "Ready")["reason"], condition(status(box), "Active")["reason"]
+
+
+def kept_back(box: Sandbox) -> dict[str, int]:
+    return {one["reason"]: one["tables"] for one in status(box)["keptBack"]}
+
+
+async def end(box: Sandbox, *, ok: bool = True) -> None:
+    """Let the drivers of all running compactions end."""
+    for job in box.kube.jobs():
+        reason = Reason.NOTHING_TO_COMPACT if ok else Reason.UNSUPPORTED_TABLE
+        box.kube.end_job(job, DriverResult(reason=reason, message="over"), ok=ok)
+    await box.run()
+
+
+@runs
+async def test_without_a_policy_nothing_is_asked() -> None:
+    box = Sandbox()
+    await box.start()
+    await box.pass_time(600)
+    assert box.work.surveys == 0
+
+
+@runs
+async def test_a_due_table_gets_a_compaction_that_belongs_to_the_policy() -> None:
+    template = {"cleanup": {"gracePeriod": "10m"}, "deadline": "2h"}
+    box = await started(memory(state("sales.orders"), state("sales.calm", CLEAN)), template=template)
+    (made,) = created(box)
+    assert made["spec"]["table"] == {"database": "sales", "name": "orders"}
+    assert (made["spec"]["type"], made["spec"]["deadline"]) == ("Minor", "7200s")
+    assert made["spec"]["cleanup"]["gracePeriod"] == "600s"
+    assert made["metadata"]["labels"][LABEL_POLICY_UID] == "uid-keep"
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "uid-keep"
+    assert box.kube.jobs()
+    assert reasons(box) == ("Looked", "Open")
+    assert status(box)["tables"] == {"seen": 2, "due": 1, "running": 1, "done": 0, "failed": 0, "keptBack": 0}
+
+
+@runs
+async def test_a_table_is_compacted_once_at_a_time_and_rests_after_it() -> None:
+    box = await started(memory(state("sales.orders")))
+    await box.pass_time(120)
+    assert len(created(box)) == 1
+    assert kept_back(box) == {"UnfinishedCompaction": 1}
+    await end(box)
+    await box.pass_time(60)
+    assert kept_back(box) == {"NothingGained": 1}
+    box.work.memory = memory(TableState("sales.orders", "2", box.time.now, box.time.now, (), Thresholds(),
+                                        (PartitionState("", 100, DELTAS),)))  # fmt: skip
+    await box.pass_time(60)
+    assert kept_back(box) == {"MinInterval": 1}
+    await box.pass_time(3600)
+    assert len(created(box)) == 2
+
+
+@runs
+async def test_a_hand_made_compaction_keeps_its_table_back() -> None:
+    """Even one that is suspended: who made it has something in mind."""
+    box = Sandbox()
+    box.work.memory = memory(state("sales.orders"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(suspend=True))
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    assert created(box) == []
+    assert kept_back(box) == {"UnfinishedCompaction": 1}
+
+
+@runs
+async def test_a_table_whose_compaction_failed_rests_longer_each_time() -> None:
+    box = await started(memory(state("sales.orders")), minInterval="10m")
+    await end(box, ok=False)
+    await box.pass_time(540)
+    assert (len(created(box)), kept_back(box)) == (1, {"BackingOff": 1})
+    assert status(box)["tables"]["failed"] == 1
+    await box.pass_time(120)
+    assert len(created(box)) == 2
+    await end(box, ok=False)
+    await box.pass_time(1080)
+    assert len(created(box)) == 2
+    await box.pass_time(240)
+    assert len(created(box)) == 3
+
+
+@runs
+async def test_suspend_stops_the_looks_and_what_was_about_to_start() -> None:
+    """It is set while the look goes on: nothing is created from what this finds."""
+    box = Sandbox()
+    box.work.memory = memory(state("sales.orders"))
+    box.work.during_survey = lambda: change(box, suspend=True)
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    await box.pass_time(300)
+    assert (created(box), box.work.surveys) == ([], 1)
+    assert condition(status(box), "Active")["reason"] == "Suspended"
+    box.work.during_survey = lambda: None
+    change(box, suspend=False)
+    await box.run()
+    assert len(created(box)) == 1
+
+
+@runs
+async def test_a_policy_that_is_deleted_during_a_look_creates_nothing() -> None:
+    box = Sandbox()
+    box.work.memory = memory(state("sales.orders"))
+    box.work.during_survey = lambda: box.kube.delete(ResourceKind.POLICY, "default", "keep")
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    await box.pass_time(300)
+    assert (created(box), box.work.surveys) == ([], 1)
+
+
+@runs
+async def test_a_dry_run_says_what_would_start() -> None:
+    box = await started(memory(state("sales.orders")), dryRun=True)
+    assert created(box) == []
+    (line,) = status(box)["next"]
+    assert (line["table"], line["keptBackBy"], line["filesSaved"]) == ("sales.orders", "DryRun", 10)
+    assert reasons(box) == ("Looked", "DryRun")
+
+
+@runs
+async def test_nothing_starts_while_its_window_is_closed() -> None:
+    box = await started(memory(state("sales.orders")), windows=[{"start": "13:00", "duration": "1h"}])
+    assert (created(box), kept_back(box)) == ([], {"WindowClosed": 1})
+    assert condition(status(box), "Active")["message"] == "the next window opens at 2026-01-01T13:00:00Z"
+    await box.pass_time(3660)
+    assert len(created(box)) == 1
+
+
+@runs
+async def test_bad_policies_are_named_in_the_status() -> None:
+    for spec, reason, names in (
+        ({"warehouse": "sea"}, "UnknownWarehouse", "sea"),
+        ({"template": {"spark": {"profile": "gpu"}}}, "UnknownProfile", "gpu"),
+        ({"windows": [{"start": "13:00", "duration": "1h", "timeZone": "Mars/Base"}]}, "UnknownTimeZone", "Mars/Base"),
+        ({"partitions": {"filters": ["day ~ 3"]}}, "InvalidFilter", "day ~ 3"),
+    ):
+        box = await started(memory(state("sales.orders")), **spec)
+        ready = condition(status(box), "Ready")
+        assert (ready["status"], ready["reason"], box.work.surveys) == ("False", reason, 0)
+        assert names in ready["message"]
+    box = await started(memory())
+    assert condition(status(box), "Ready")["reason"] == "NothingMatches"
+    large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 0)
+    box = await started(memory(state("sales.orders", large)), bytesPerWindow="1MiB")
+    assert condition(status(box), "Ready")["reason"] == "BudgetTooSmall"
+
+
+@runs
+async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() -> None:
+    box = await started(memory(state("sales.orders")))
+    before = status(box)
+    box.work.metastore_down = True
+    await box.pass_time(60)
+    ready = condition(status(box), "Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "MetastoreUnavailable")
+    assert status(box)["tables"] == before["tables"]
+
+
+@runs
+async def test_the_rest_of_the_tables_is_read_at_once() -> None:
+    box = await started(memory(state("sales.orders"), unread=100))
+    assert "100 more are read" in condition(status(box), "Ready")["message"]
+    await box.pass_time(2)
+    assert box.work.surveys == 3
+
+
+@runs
+async def test_a_problem_of_a_table_is_counted_with_an_example() -> None:
+    box = await started(memory(state("sales.orders", problem=Problem("OptedOut", "its property is off"))))
+    assert status(box)["keptBack"] == [
+        {"reason": "OptedOut", "tables": 1, "example": "sales.orders", "message": "its property is off"}
+    ]
+    assert created(box) == []
+
+
+@runs
+async def test_the_history_keeps_what_is_asked_for() -> None:
+    box = await started(memory(state("sales.a"), state("sales.b")), history={"succeeded": 1}, minInterval="1m")
+    await end(box)
+    box.work.memory = memory(state("sales.a", CLEAN), state("sales.b", CLEAN))
+    await box.pass_time(180)
+    assert len(created(box)) == 1
+
+
+@runs
+async def test_a_restart_neither_repeats_a_compaction_nor_begins_the_wait_again() -> None:
+    since = rfc3339(NOON - timedelta(hours=5))
+    box = await started(memory(state("sales.orders"), state("sales.b")), maxConcurrent=1)
+    raw = box.kube.get(ResourceKind.POLICY, "keep")
+    raw["status"]["next"][0]["dueSince"] = since
+    box.kube.apply(ResourceKind.POLICY, raw)
+    before = [one["metadata"]["name"] for one in created(box)]
+    await box.start()
+    assert [one["metadata"]["name"] for one in created(box)] == before
+    assert status(box)["next"][0]["dueSince"] == since
+
+
+@runs
+async def test_a_controller_that_dies_right_after_it_created_one_makes_no_second() -> None:
+    for die_after in (False, True):
+        box = Sandbox()
+        box.work.memory = memory(state("sales.orders"))
+        box.kube.apply(ResourceKind.POLICY, policy_raw())
+        box.kube.die_at, box.kube.die_after = 2, die_after
+        box.create()
+        await box.controller.load()
+        try:
+            await box.run()
+        except KilledError:
+            box.kube.die_at = None
+        await box.start()
+        await box.pass_time(120)
+        assert len(created(box)) == 1
+
+
+@runs
+async def test_what_the_api_server_refuses_is_said_in_the_status() -> None:
+    box = Sandbox()
+    box.work.memory = memory(state("sales.orders"))
+
+    def refuse(manifest: Raw) -> Raw:
+        raise KubeError("403 Forbidden: quota")
+
+    box.kube.create_compaction = refuse  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    ready = condition(status(box), "Ready")
+    assert (ready["reason"], ready["message"]) == ("NotCreated", "403 Forbidden: quota")
+
+
+@runs
+async def test_a_cluster_without_the_crd_works_as_before() -> None:
+    box = Sandbox()
+    listed: Callable[[ResourceKind], list[Raw]] = box.kube.list_all
+
+    def list_all(kind: ResourceKind) -> list[Raw]:
+        if kind is ResourceKind.POLICY:
+            raise GoneError("404")
+        return listed(kind)
+
+    box.kube.list_all = list_all  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    assert box.kube.jobs()
+
+
+@runs
+async def test_a_look_has_a_thread_of_its_own() -> None:
+    """The pools of all other work refuse whatever a policy gives them."""
+
+    class Refusing(Inline):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError(fn)
+
+    box = Sandbox(pools=Pools(Inline(), {}, WarehousePools(*(Refusing() for _ in range(4)), Inline())))
+    box.work.memory = memory(state("sales.orders"))
+    box.kube.apply(ResourceKind.POLICY, policy_raw(dryRun=True))
+    await box.start()
+    assert condition(status(box), "Ready")["reason"] == "Looked"

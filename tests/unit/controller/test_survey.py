@@ -1,0 +1,189 @@
+"""A look at a warehouse for a policy: real directories, and a metastore that counts what it is asked."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.policy import CompactionPolicySpec, Tables
+from compaction_operator.controller import survey
+from compaction_operator.controller.answers import Trouble
+from compaction_operator.controller.work import Work
+from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable, Partition, Table
+from compaction_operator.policy.memory import Memory, TableState
+from tests.support.metastore import FakeMetastore
+from tests.unit.cleanup.support import make_directory
+from tests.unit.controller.sandbox import CONFIG, NOON
+from tests.unit.controller.test_work import table
+
+SPEC = CompactionPolicySpec(warehouse="lake", tables=Tables(include=("*.*",)))
+HOUR = timedelta(hours=1)
+
+
+class Lake:
+    """A metastore of tables with two deltas each, and a Work that looks at them."""
+
+    def __init__(self, folder: Path, *names: str, hive: Generation = Generation.HIVE4) -> None:
+        self.folder = folder
+        self.metastore = FakeMetastore(hive)
+        self.now = NOON
+        self.work = Work(CONFIG, clock=lambda: self.now, connect=lambda _: self.metastore.client())
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str, **changes: Any) -> Table:
+        made = table(self.folder / name, name=name, **changes)
+        self.metastore.tables[f"{made.database}.{name}"] = made
+        for number in (1, 2):
+            self.write(name, number)
+        return made
+
+    def write(self, name: str, number: int, *, partition: str = "") -> None:
+        place = self.folder / name / partition
+        make_directory(place, f"delta_{number:07d}_{number:07d}_0000", side_files=())
+        self.metastore.set_write_ids(f"sales.{name}:{number}:{2**63 - 1}::")
+
+    def look(self, memory: Memory | None = None, **more: Any) -> Memory:
+        given: dict[str, Any] = {"ended": {}, "due": (), **more}
+        found = self.work.survey("lake", SPEC, memory or Memory(), **given)
+        assert isinstance(found, Memory), found
+        return found
+
+    def listed(self, memory: Memory | None = None, **more: Any) -> tuple[Memory, set[str]]:
+        """Look, and return which tables were listed."""
+        found = self.look(memory, **more)
+        return found, {name for name, state in found.tables.items() if state.looked == self.now}
+
+
+def test_a_look_lists_only_what_has_changed(tmp_path: Path) -> None:
+    """Written to, or compacted since it was listed."""
+    lake = Lake(tmp_path, "a", "b", "c")
+    first, listed = lake.listed()
+    assert listed == {"sales.a", "sales.b", "sales.c"}
+    assert [one.measure.deltas for one in first.tables["sales.a"].partitions] == [2]
+    lake.now += HOUR
+    second, listed = lake.listed(first)
+    assert (listed, second) == (set(), first)
+    lake.write("b", 3)
+    third, listed = lake.listed(second, ended={"sales.c": lake.now, "sales.a": NOON - HOUR})
+    assert listed == {"sales.b", "sales.c"}
+    assert third.tables["sales.b"].partitions[0].measure.deltas == 3
+    assert (third.tables["sales.b"].changed, third.tables["sales.c"].changed) == (lake.now, NOON)
+
+
+def test_a_look_at_many_tables_makes_few_calls(tmp_path: Path) -> None:
+    """Of 10,000 tables 20 have changed: two calls for all and one for each 500, beside those about changed tables."""
+    lake = Lake(tmp_path, "a")
+    one = lake.metastore.tables["sales.a"]
+    names = [f"sales.t{number}" for number in range(9_999)]
+    lake.metastore.tables.update({name: replace(one, name=name.removeprefix("sales.")) for name in names})
+    ids = lake.metastore.valid_write_ids_of(names, valid_txns=lake.metastore.valid_txns())
+    memory = Memory({name: TableState(name, str(ids[name]), NOON, NOON) for name in names})
+    for name in names[:19]:
+        lake.metastore.set_write_ids(f"{name}:7:{2**63 - 1}::")
+    lake.metastore.calls.clear()
+    assert lake.look(memory).unread == 0
+    calls = Counter(call.name for call in lake.metastore.calls)
+    assert calls == {"managed_tables": 1, "valid_txns": 1, "valid_write_ids_of": 1, "get_tables": 1, "generation": 20}
+
+
+def test_after_a_restart_tables_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "LISTED_AT_ONCE", 2)
+    lake = Lake(tmp_path, "a", "b", "c")
+    first, listed = lake.listed()
+    assert (len(listed), first.unread, first.matched) == (2, 1, 3)
+    lake.now += HOUR
+    second, more = lake.listed(first)
+    assert (listed | more, second.unread) == ({"sales.a", "sales.b", "sales.c"}, 0)
+
+
+def test_partitions_with_nothing_to_merge_are_not_kept(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.add("p", partition_keys=("day",))
+    parts = {day: Partition(f"day={day}", (day,), str(tmp_path / "p" / f"day={day}"), 100) for day in ("1", "2")}
+    lake.metastore.partitions["sales.p"] = {one.name: one for one in parts.values()}
+    make_directory(tmp_path / "p" / "day=1", "base_0000002")
+    lake.write("p", 2, partition="day=2")
+    state = lake.look().tables["sales.p"]
+    assert (state.keys, [one.name for one in state.partitions]) == (("day",), ["day=2"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"parameters": {}}, "NotTransactional"),
+        ({"parameters": {"transactional": "true", "transactional_properties": "insert_only"}}, "InsertOnlyTable"),
+        ({"input_format": "org.apache.hudi.hadoop.HoodieParquetInputFormat"}, "WrongFormat"),
+        ({"parameters": {"transactional": "true", "compaction.dev/policy": "off"}}, "OptedOut"),
+        (
+            {"parameters": {"transactional": "true", "compactorthreshold.hive.compactor.delta.num.threshold": "x"}},
+            "InvalidProperty",
+        ),
+        ({"location": "gopher://x/y"}, "UnsupportedTable"),
+    ],
+)
+def test_a_table_that_no_compaction_would_take_is_left_alone(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    lake = Lake(tmp_path, "a")
+    lake.metastore.alter_table("sales.a", **changes)
+    state = lake.look().tables["sales.a"]
+    assert state.problem
+    assert (state.problem.reason, state.partitions) == (reason, ())
+
+
+def test_a_table_that_hive_3_compacts_itself_is_left_alone(tmp_path: Path) -> None:
+    """A compaction of it would be refused, one after the other."""
+    lake = Lake(tmp_path, "a", hive=Generation.HIVE3)
+    problem = lake.look().tables["sales.a"].problem
+    assert problem and problem.reason == "AutoCompactionOn"
+
+
+def test_the_owners_last_word_counts_for_a_table_that_waits(tmp_path: Path) -> None:
+    """Nothing was written since the table was listed, but its properties have changed."""
+    lake = Lake(tmp_path, "a")
+    memory = lake.look()
+    lake.metastore.alter_table("sales.a", parameters={"transactional": "true", "compaction.dev/policy": "off"})
+    unnoticed, noticed = lake.look(memory).tables["sales.a"], lake.look(memory, due=["sales.a"]).tables["sales.a"]
+    assert unnoticed.problem is None
+    assert noticed.problem and noticed.problem.reason == "OptedOut"
+
+
+def test_an_error_about_one_table_is_its_own_and_it_is_asked_again(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "a", "b")
+    lake.metastore.alter_table("sales.a", partition_keys=("day",))
+    lake.metastore.fail(MetastoreError("broken"), "get_partition_names")
+    memory, _ = lake.listed()
+    problem = memory.tables["sales.a"].problem
+    assert problem and problem.passing
+    assert memory.tables["sales.b"].partitions
+    lake.now += HOUR
+    assert lake.listed(memory)[1] == {"sales.a"}
+
+
+def test_a_directory_that_is_not_understood_is_left_alone(tmp_path: Path) -> None:
+    """An empty base would hide two deltas."""
+    lake = Lake(tmp_path, "a")
+    (tmp_path / "a" / "base_0000002").mkdir()
+    assert lake.look().tables["sales.a"].partitions == ()
+
+
+def test_a_metastore_that_does_not_answer_is_no_empty_warehouse(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "a")
+    lake.metastore.fail(MetastoreUnavailable("connection refused"), "valid_write_ids_of")
+    answer = lake.work.survey("lake", SPEC, Memory(), ended={}, due=())
+    assert answer == Trouble("MetastoreUnavailable", "connection refused")
+
+
+def test_the_age_of_aborted_writes_counts_from_when_they_were_first_seen(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "a")
+    lake.metastore.set_write_ids(f"sales.a:2:{2**63 - 1}::2")
+    memory = lake.look()
+    lake.now += HOUR
+    since: list[datetime | None] = [
+        one.aborted_since for one in lake.look(memory, ended={"sales.a": NOON}).tables["sales.a"].partitions
+    ]
+    assert since == [NOON]
