@@ -13,7 +13,7 @@ KIND = "CompactionPolicy"
 PLURAL = "compactionpolicies"
 
 LABEL_POLICY_UID = "compaction.dev/policy-uid"
-"""Label of each TableCompaction that a policy created: the policy's uid."""
+"""Label of each TableCompaction that a policy created, for people to select by: the policy's uid."""
 ANNOTATION_BYTES = "compaction.dev/policy-bytes"
 """Annotation of such a TableCompaction: the bytes that its files had when it was decided on."""
 

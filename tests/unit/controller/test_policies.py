@@ -323,7 +323,7 @@ async def test_a_look_has_a_thread_of_its_own() -> None:
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
             raise AssertionError(fn)
 
-    box = Sandbox(pools=Pools(Inline(), {}, WarehousePools(*(Refusing() for _ in range(4)), Inline())))
+    box = Sandbox(pools=Pools(Inline(), {}, WarehousePools(Refusing(), Refusing(), Refusing(), Refusing(), Inline())))
     box.work.memory = memory(state("sales.orders"))
     box.kube.apply(ResourceKind.POLICY, policy_raw(dryRun=True))
     await box.start()

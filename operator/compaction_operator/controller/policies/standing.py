@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
-from compaction_operator.api.policy import ANNOTATION_BYTES, LABEL_POLICY_UID
+from compaction_operator.api.policy import ANNOTATION_BYTES
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
@@ -53,9 +53,10 @@ def known_of(policy: Policy, compactions: Iterable[Compaction], place: Callable[
 
 
 def is_of(compaction: Compaction, policy: Policy) -> bool:
-    """Whether a policy created a compaction. NB: any user can write any label, in their own namespace."""
-    labels = compaction.raw["metadata"].get("labels") or {}
-    return labels.get(LABEL_POLICY_UID) == policy.meta.uid and compaction.meta.namespace == policy.meta.namespace
+    """Whether a policy created a compaction: it owns it. Owners are of the same namespace."""
+    owners = compaction.raw["metadata"].get("ownerReferences") or ()
+    mine = any(owner.get("uid") == policy.meta.uid for owner in owners)
+    return mine and compaction.meta.namespace == policy.meta.namespace
 
 
 def table_of(compaction: Compaction) -> str:
