@@ -23,7 +23,11 @@ SAMPLES = ROOT / "manifests" / "samples"
 SAMPLE_VALUES = SAMPLES / "warehouse" / "values.yaml"
 RELEASE = "compaction-operator"
 API_VERSION = "compaction.dev/v1alpha1"
-CRDS = ("crd/tablecompactions.compaction.dev", "crd/compactioncleanups.compaction.dev")
+CRDS = (
+    "crd/tablecompactions.compaction.dev",
+    "crd/compactioncleanups.compaction.dev",
+    "crd/compactionpolicies.compaction.dev",
+)
 Manifest = dict[str, Any]
 Key = tuple[str, str, str]
 
@@ -382,7 +386,11 @@ def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> N
     assert verbs_on("tablecompactions", everywhere) == {"list", "watch"}
     assert verbs_on("compactioncleanups", everywhere) == {"list", "watch", "delete"}
     assert verbs_on("jobs", everywhere) == {"get", "list", "watch"}
-    assert [(rule["resources"], sorted(rule["verbs"])) for rule in in_namespaces] == [(["jobs"], ["create", "delete"])]
+    assert verbs_on("compactionpolicies", everywhere) == {"list", "watch"}
+    assert [(rule["resources"], sorted(rule["verbs"])) for rule in in_namespaces] == [
+        (["jobs"], ["create", "delete"]),
+        (["tablecompactions"], ["create", "delete"]),
+    ]
     (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]
     assert (journal["resources"], sorted(journal["verbs"])) == (["compactioncleanups"], ["create", "get"])
     (lease,) = [rule for rule in driver if rule["apiGroups"] == ["coordination.k8s.io"]]

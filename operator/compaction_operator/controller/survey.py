@@ -7,7 +7,7 @@ tables, and a few for each table that has changed.
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from compaction_operator.acid.listing import Listing
@@ -42,13 +42,17 @@ UNREADABLE = (UnsupportedLayout, NotEnoughHistory)
 
 @dataclass(frozen=True)
 class Surveyor:
-    """What a look needs: the metastore and the stores of a warehouse, the policy's spec, and the time."""
+    """One look: the metastore and the stores of a warehouse, the policy's spec, and the time.
+
+    `silent` are the stores that did not answer in this look: they are not asked again.
+    """
 
     client: MetastoreClient
     open_storage: Callable[[str], Storage]
     warehouse: Warehouse
     spec: CompactionPolicySpec
     now: datetime
+    silent: set[int] = field(default_factory=set)
 
     def look(self, memory: Memory, ended: Mapping[str, datetime], due: Iterable[str]) -> Memory:
         """Return the memory after a look; the given one stays as it is.
@@ -68,7 +72,8 @@ class Surveyor:
             known[name] = self._state(name, tables.get(name), ids[name], txns, known.get(name))
         for name in tables.keys() - listed:
             known[name] = self._owners_word(known[name], tables[name])
-        return replace(memory, tables=known, unread=len(set(changed) - listed), matched=len(names))
+        unread = [name for name in changed if name not in listed and not _waits(known.get(name))]
+        return replace(memory, tables=known, unread=len(unread), matched=len(names))
 
     def _names(self) -> list[str]:
         found = self.client.managed_tables()
@@ -156,8 +161,12 @@ class Surveyor:
             if self._is_allowed(table, one):
                 storage = self.open_storage(one.location)
                 by_store.setdefault(id(storage), (storage, []))[1].append(one)
-        for storage, there in by_store.values():
+        for number, (storage, there) in by_store.items():
+            if number in self.silent:
+                raise StorageError("its store did not answer in this look", passing=True)
             listings = storage.list_partitions([one.location for one in there])
+            if any(isinstance(one, StorageError) and is_passing(one) for one in listings.values()):
+                self.silent.add(number)
             yield from ((one, listings[one.location]) for one in there)
 
     def _is_allowed(self, table: Table, one: Partition) -> bool:
@@ -167,6 +176,11 @@ class Surveyor:
         except Refused:
             return False
         return True
+
+
+def _waits(state: TableState | None) -> bool:
+    """Whether a table could not be read at an earlier look: the next one at its usual time is soon enough."""
+    return state is not None and state.problem is not None and state.problem.passing
 
 
 def _listing(listed: Listed) -> Listing:

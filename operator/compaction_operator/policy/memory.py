@@ -48,7 +48,8 @@ class TableState:
 class Memory:
     """What is known of one policy's tables. It is rebuilt after a restart, some tables at each look.
 
-    `unread` counts the selected tables that are not listed yet. `due_since` is when a table became due.
+    `unread` counts the selected tables that are not listed yet, and `matched` all that the globs select.
+    `due_since` is when a table became due.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)

@@ -285,6 +285,19 @@ async def test_a_controller_that_dies_right_after_it_created_one_makes_no_second
 
 
 @runs
+async def test_a_compaction_that_the_watch_has_not_brought_yet_takes_its_slot() -> None:
+    box = Sandbox()
+    box.work.memory = memory(state("sales.a"), state("sales.b"))
+    box.kube.apply(ResourceKind.POLICY, policy_raw(maxConcurrent=1))
+    box.create()
+    await box.controller.load()
+    box.kube.watchers.clear()
+    await box.run()
+    await box.pass_time(120)
+    assert len(created(box)) == 1
+
+
+@runs
 async def test_what_the_api_server_refuses_is_said_in_the_status() -> None:
     box = Sandbox()
     box.work.memory = memory(state("sales.orders"))

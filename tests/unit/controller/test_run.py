@@ -121,6 +121,6 @@ async def test_only_events_are_handled() -> None:
     box = Sandbox()
     await box.start()
     register(registry, box.controller, box.pools)
-    assert len(registry._watching.get_all_handlers()) == 4
+    assert len(registry._watching.get_all_handlers()) == 5
     for others in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
         assert not others.get_all_handlers()

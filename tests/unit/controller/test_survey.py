@@ -1,6 +1,7 @@
 """A look at a warehouse for a policy: real directories, and a metastore that counts what it is asked."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import Generation, MetastoreError, MetastoreUnavailable, Partition, Table
 from compaction_operator.policy.memory import Memory, TableState
+from compaction_operator.storage import Listed, LocalStorage, StorageError
 from tests.support.metastore import FakeMetastore
 from tests.unit.cleanup.support import make_directory
 from tests.unit.controller.sandbox import CONFIG, NOON
@@ -176,6 +178,27 @@ def test_a_metastore_that_does_not_answer_is_no_empty_warehouse(tmp_path: Path) 
     lake.metastore.fail(MetastoreUnavailable("connection refused"), "valid_write_ids_of")
     answer = lake.work.survey("lake", SPEC, Memory(), ended={}, due=())
     assert answer == Trouble("MetastoreUnavailable", "connection refused")
+
+
+def test_a_store_that_does_not_answer_is_asked_once_in_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the next look made at once."""
+    asked: list[str] = []
+
+    class Silent(LocalStorage):
+        def list_partitions(self, paths: Collection[str]) -> dict[str, Listed]:
+            asked.extend(paths)
+            return {path: StorageError("no answer", passing=True) for path in paths}
+
+    lake = Lake(tmp_path, "a", "b", "c")
+    storage = Silent()
+    lake.work = Work(
+        CONFIG, clock=lambda: lake.now, connect=lambda _: lake.metastore.client(), stores=lambda _: lambda _: storage
+    )
+    first = lake.look()
+    assert len(asked) == 1
+    assert {state.problem and state.problem.reason for state in first.tables.values()} == {"StorageUnavailable"}
+    monkeypatch.setattr(survey, "LISTED_AT_ONCE", 1)
+    assert (first.unread, lake.look(first).unread) == (0, 0)
 
 
 def test_the_age_of_aborted_writes_counts_from_when_they_were_first_seen(tmp_path: Path) -> None:
