@@ -34,13 +34,14 @@ from compaction_operator.api.stores import (
     Secret,
     StoreSettings,
 )
-from compaction_operator.controller.kube.resources import read_compaction
-from compaction_operator.controller.permissions import refusal
+from compaction_operator.controller.kube.resources import read_compaction, read_policy
+from compaction_operator.controller.permissions import policy_refusal, refusal
 from tests.unit.controller.sandbox import compaction_raw
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "compaction-operator"
 SAMPLES = ROOT / "manifests" / "samples"
+POLICY = SAMPLES / "policy.yaml"
 CRDS = sorted(path.name for path in (ROOT / "crds").glob("compaction.dev_*.yaml"))
 
 
@@ -175,7 +176,17 @@ def test_every_value_is_in_the_schema() -> None:
     assert set(schema["properties"]) - {"global"} == set(load(CHART / "values.yaml"))
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_sample_of_a_policy_is_understood() -> None:
+    """It asks for something that the sample warehouse allows, in fields that exist, and creates nothing yet."""
+    config = OperatorConfig.model_validate(load(SAMPLES / "warehouse" / "config.yaml"))
+    sample = load(POLICY)
+    policy = read_policy(sample | {"metadata": compaction_raw(namespace="analytics")["metadata"]})
+    assert policy_refusal(policy, config) is None
+    assert set(sample["spec"]) <= set(policy.spec.to_json())
+    assert policy.spec.dry_run
+
+
+@pytest.mark.parametrize("path", sorted({*SAMPLES.glob("*.yaml")} - {POLICY}), ids=lambda path: path.stem)
 def test_samples_are_understood(path: Path) -> None:
     """Each sample asks for something of the sample warehouse that it allows, in fields that exist."""
     config = OperatorConfig.model_validate(load(SAMPLES / "warehouse" / "config.yaml"))
