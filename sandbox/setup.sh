@@ -25,7 +25,7 @@ builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
 "$CLUSTER/images.sh" build operator metastore-3.1.3
-"$SANDBOX/metastore/fetch.sh" 4.0.1 > /dev/null
+for version in 4.0.1 4.1.0 4.2.0; do "$SANDBOX/metastore/fetch.sh" "$version" > /dev/null; done
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null
 "$SANDBOX/hdfs/fetch.sh" > /dev/null

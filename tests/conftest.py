@@ -1,4 +1,4 @@
-"""How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them."""
+"""How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them; its options."""
 
 import pytest
 from hypothesis import settings
@@ -8,6 +8,12 @@ from xdist.scheduler import LoadScopeScheduling
 # NB: no deadlines. On a busy machine any example may take long, and tests assert no times.
 settings.register_profile("compaction-operator", deadline=None)
 settings.load_profile("compaction-operator")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--hive4", default="4.0.1", help="the Hive 4 of tests/integration/metastore and oracle: 4.0.1, 4.1.0 or 4.2.0"
+    )
 
 
 class ByFixtures(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

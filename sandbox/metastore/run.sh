@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh [schema]: becomes a Hive metastore 3.1.3 or 4.0.1 on embedded Derby or PostgreSQL; its schema is made at the first start.
-# With `schema` it only makes the schema.
+# run.sh [schema]: becomes a Hive metastore (3.1.3, 4.0.1, 4.1.0 or 4.2.0) on embedded Derby or PostgreSQL; its schema is made at the
+# first start. With `schema` it only makes the schema.
 #   METASTORE_HOME  the folder that fetch.sh filled (default: where this script lies)
 #   STATE_DIR       the only folder written to besides /tmp: configuration, database, logs of Derby
 #   WAREHOUSE       URI of the warehouse folder, e.g. file:/warehouse
@@ -19,6 +19,7 @@ conf=$state/conf
 database=${POSTGRES:+postgres}
 database=${database:-derby}
 hive=org.apache.hadoop.hive.metastore
+housekeeping_setting=metastore.task.threads.always
 case $(cat "$home/version") in
   3.*)
     schema_tool=$hive.tools.MetastoreSchemaTool
@@ -29,6 +30,8 @@ case $(cat "$home/version") in
     housekeeping=$hive.txn.service.AcidHouseKeeperService,$hive.txn.service.AcidTxnCleanerService
     ;;
 esac
+# NB: since 4.1 the housekeeping is on, with a task of Iceberg's by default, whose class is not here: then Hive would start none.
+case $(cat "$home/version") in 4.[12].*) housekeeping_setting=metastore.task.threads.remote ;; esac
 umask "${UMASK:-0022}"
 mkdir -p "$conf" "$state/tmp"
 
@@ -57,13 +60,14 @@ write_configuration() { # folder of Derby's database
     property hive.metastore.schema.verification true
     property metastore.txn.timeout "${timeout}s"
     # Dead clients' locks must go. Hive starts its housekeeping by itself only together with its compactor's initiator.
-    property metastore.task.threads.always "$housekeeping"
+    property "$housekeeping_setting" "$housekeeping"
     property metastore.timedout.txn.reaper.interval "$((timeout / 5 + 1))s"
     property metastore.acid.housekeeper.interval "$((timeout / 5 + 1))s"
     property hive.txn.manager org.apache.hadoop.hive.ql.lockmgr.DbTxnManager
     property hive.support.concurrency true
     # Hive's own compactor stays out: two compactors on one table is what this project must never be.
     property metastore.compactor.initiator.on false
+    property metastore.compactor.cleaner.on false
     property metastore.compactor.worker.threads 0
     property metastore.execute.setugi true
     property metastore.authorization.storage.checks false
@@ -87,6 +91,9 @@ write_log_configuration() {
 	LOG
 }
 
+# 4.2 needs a newer Java than the machine's, which lies beside it.
+java=java
+[ ! -d "$home/java" ] || java=$home/java/bin/java
 opens=()
 for package in lang net util util.concurrent nio io; do opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED"); done
 java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m "-Xmx${HEAP:-320m}"
@@ -94,7 +101,7 @@ java_options=("${opens[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m "-Xm
   "-Dlog4j.configurationFile=$conf/log4j2.properties" -cp "$conf:${HADOOP_CONF:+$HADOOP_CONF:}$home/lib/*")
 
 make_schema() {
-  java "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema > "$state/schema.log" 2>&1 \
+  "$java" "${java_options[@]}" "$schema_tool" -dbType "$database" -initSchema > "$state/schema.log" 2>&1 \
     || { tail -30 "$state/schema.log" >&2; exit 1; }
 }
 
@@ -116,4 +123,4 @@ write_log_configuration
 [ -d "$state/database" ] || init_database
 [ "${1:-}" != schema ] || exit 0
 write_configuration "$state/database"
-exec java "${java_options[@]}" "$hive.HiveMetaStore" -p "$port"
+exec "$java" "${java_options[@]}" "$hive.HiveMetaStore" -p "$port"

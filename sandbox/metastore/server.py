@@ -23,14 +23,14 @@ START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
 
-Hive = Literal["3.1.3", "4.0.1"]
+Hive = Literal["3.1.3", "4.0.1", "4.1.0", "4.2.0"]
 Database = Literal["derby", "postgres"]
 
 ON_S3: tuple[Hive, ...] = ("4.0.1",)
 """The versions whose tables the operator compacts on S3: 3.1.3 reads a directory from its first file on."""
 
 CLEANER = {"metastore.compactor.cleaner.on": "true", "metastore.compactor.cleaner.run.interval": "1s"}
-"""Properties with which Hive's own Cleaner runs, too (4.0.1; 3.1.3 has it only together with the Initiator)."""
+"""Overrides with which Hive's own Cleaner runs, too (Hive 4; 3.1.3 has it only together with the Initiator)."""
 
 WORKER = {"metastore.compactor.worker.threads": "1"}
 """Overrides with which one of Hive's Workers compacts in the metastore's own process; it looks for work every 5 s."""
@@ -38,7 +38,7 @@ WORKER = {"metastore.compactor.worker.threads": "1"}
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml")
 
 FORGETTING = {"metastore.acid.txn.cleaner.interval": "1s"}
-"""Properties with which a metastore (4.0.1) soon forgets an aborted transaction that has nothing left anywhere."""
+"""Properties with which a metastore (Hive 4) soon forgets an aborted transaction that has nothing left anywhere."""
 
 
 def fetch(hive: Hive) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sandbox.harness.places import Place, location_of
@@ -29,23 +29,22 @@ SERVERS = ("3.1.3", "4.0.1")
 
 @dataclass(frozen=True)
 class Known:
-    """A metastore: its version, its database, where its tables lie (`file`, `hdfs` or a bucket), and properties."""
+    """A metastore: its version, its database, where its tables lie (`file`, `hdfs` or a bucket), and its settings."""
 
     hive: Hive
     database: Database = "derby"
     storage: str = "file"
     properties: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
 
-KNOWN: Mapping[str, Known] = {
-    "3.1.3": Known("3.1.3"),
-    "4.0.1": Known("4.0.1"),
-    "4.0.1-postgres": Known("4.0.1", "postgres"),
-    "3.1.3-hdfs": Known("3.1.3", storage="hdfs"),
-    "4.0.1-hdfs": Known("4.0.1", storage="hdfs"),
-    "4.0.1-minio": Known("4.0.1", storage="minio", properties=FORGETTING),
-    "4.0.1-minio-versioned": Known("4.0.1", storage="minio-versioned", properties={**FORGETTING, **CLEANER}),
-    "4.0.1-versitygw": Known("4.0.1", storage="versitygw", properties=FORGETTING),
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "": {},
+    "postgres": {"database": "postgres"},
+    "hdfs": {"storage": "hdfs"},
+    "minio": {"storage": "minio", "properties": FORGETTING},
+    "minio-versioned": {"storage": "minio-versioned", "properties": FORGETTING, "overrides": CLEANER},
+    "versitygw": {"storage": "versitygw", "properties": FORGETTING},
 }
 COLUMNS = (("id", "int"), ("name", "varchar(10)"))
 
@@ -64,7 +63,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             names = (*names, *(f"{name}-hdfs" for name in names))
         if metafunc.definition.get_closest_marker("s3"):
             names = (*names, "4.0.1-minio")
+        names = [*dict.fromkeys(chosen(name, metafunc.config) for name in names)]
         metafunc.parametrize("server", names, indirect=True, scope="session")
+    if "hive" in metafunc.fixturenames:
+        metafunc.parametrize("hive", [chosen(name, metafunc.config) for name in SERVERS])
+
+
+def chosen(name: str, config: pytest.Config) -> str:
+    """Return the name of a metastore with the Hive 4 that `--hive4` says in place of 4.0.1."""
+    hive4: str = config.getoption("hive4")
+    return name.replace("4.0.1", hive4)
+
+
+def known_by(name: str) -> Known:
+    """Return what the name of a metastore says: its version, and what follows a first hyphen (KINDS)."""
+    version, _, kind = name.partition("-")
+    return Known(cast("Hive", version), **KINDS[kind])
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +91,7 @@ def metastores(
 
         def metastore(name: str) -> MetastoreServer:
             if name not in started:
-                known, folder = KNOWN[name], tmp_path_factory.mktemp(name)
+                known, folder = known_by(name), tmp_path_factory.mktemp(name)
                 warehouse, reached_by = place(name, known.storage)
                 server = MetastoreServer(
                     folder,
@@ -85,6 +99,7 @@ def metastores(
                     database=known.database,
                     warehouse=warehouse,
                     properties={**known.properties, **reached_by},
+                    overrides=known.overrides,
                 )
                 started[name] = stack.enter_context(server)
             return started[name]
@@ -104,6 +119,12 @@ def metastores(
 def server(metastores: Callable[[str], MetastoreServer], request: pytest.FixtureRequest) -> MetastoreServer:
     """The metastore's process."""
     return metastores(request.param)
+
+
+@pytest.fixture
+def hive4(request: pytest.FixtureRequest) -> Hive:
+    """The Hive 4 that `--hive4` says, for a test with a metastore of its own."""
+    return cast("Hive", chosen("4.0.1", request.config))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sandbox.harness.places import Place, copy_tree, location_of
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import MetastoreServer
+from sandbox.metastore.server import Hive, MetastoreServer
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
@@ -66,9 +66,9 @@ class FixtureTable:
             self.open.append(txn)
         return write_id
 
-    def take_write_ids(self, kind: CompactionType, *, hive: str) -> None:
+    def take_write_ids(self, kind: CompactionType, *, hive: Hive) -> None:
         """Take as many write ids as the fixture had before a compaction of that kind, and abort the same ones."""
-        file = FIXTURES / f"hive-{hive}" / self.name / f"writeids-{kind.lower()}-before.txt"
+        file = fixtures_of(hive) / self.name / f"writeids-{kind.lower()}-before.txt"
         wanted = ValidWriteIdList.parse(file.read_text())
         first = min(wanted.aborted, default=wanted.high_watermark + 1)
         if first > 1:
@@ -130,6 +130,11 @@ class FixtureTable:
         return [txn.txn for txn in opened if (txn.agent or "").startswith(AGENT_PREFIX)]
 
 
+def fixtures_of(hive: Hive) -> Path:
+    """Return the folder of the tables that a Hive of that generation wrote: 3.1.3, or 4.0.1 for every Hive 4."""
+    return FIXTURES / ("hive-3.1.3" if hive == "3.1.3" else "hive-4.0.1")
+
+
 def make_table(
     admin: MetastoreAdmin,
     server: MetastoreServer,
@@ -137,8 +142,8 @@ def make_table(
     fixture: str,
     parameters: dict[str, str] | None = None,
 ) -> FixtureTable:
-    """Make a table of a fixture of the server's version: its files, its partitions, and no write ids yet."""
-    source = FIXTURES / f"hive-{server.hive}" / fixture
+    """Make a table of a fixture of the server's generation: its files, its partitions, and no write ids yet."""
+    source = fixtures_of(server.hive) / fixture
     directory = server.warehouse / f"{database}.db" / fixture
     partitions = PARTITIONS.get(fixture, ())
     keys = (("prt", "string"),) if partitions else ()

@@ -53,10 +53,9 @@ def test_a_database_that_does_not_exist_is_an_error(admin: MetastoreAdmin) -> No
         admin.get_database("nowhere")
 
 
-@pytest.fixture(params=["3.1.3", "4.0.1"])
-def initiating(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetastoreAdmin]:
+@pytest.fixture
+def initiating(hive: Hive, tmp_path: Path) -> Iterator[MetastoreAdmin]:
     """A metastore whose Initiator is on."""
-    hive: Hive = request.param
     with (
         MetastoreServer(tmp_path, hive=hive, overrides=INITIATOR) as server,
         MetastoreAdmin(server.settings()) as admin,

@@ -4,7 +4,7 @@ from sandbox.harness.wait import wait_until
 
 from tests.support.metastore_contract import QueueContract
 
-SERVERS = ("4.0.1", "4.0.1-postgres")
+SERVERS = ("4.0.1", "4.0.1-postgres", "4.1.0", "4.2.0")
 
 
 class TestQueue(QueueContract):

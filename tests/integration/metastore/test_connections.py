@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.metastore.server import MetastoreServer
+from sandbox.metastore.server import Hive, MetastoreServer
 
 from compaction_operator.api.config import Metastore
 from compaction_operator.metastore import LockKind, LockWish, MetastoreClient, MetastoreError, MetastoreUnavailable
@@ -55,18 +55,21 @@ def takes_and_gives_a_lock(settings: Metastore) -> None:
 
 
 WITH_TLS: dict[str, dict[str, Any]] = {
-    "3.1.3": {"hive": "3.1.3"},
-    "4.0.1": {"hive": "4.0.1"},
-    "4.0.1-https": {"hive": "4.0.1", "address": HTTP_ADDRESS.replace("http", "https")},
+    "3.1.3": {},
+    "4.0.1": {},
+    "4.0.1-https": {"address": HTTP_ADDRESS.replace("http", "https")},
 }
 
 
 @pytest.mark.parametrize("kind", WITH_TLS)
-def test_tls(tmp_path: Path, certificates: Path, ssl_properties: Mapping[str, str], kind: str) -> None:
+def test_tls(hive4: Hive, tmp_path: Path, certificates: Path, ssl_properties: Mapping[str, str], kind: str) -> None:
     """The certificate is checked, and that it is one for the host, before anything is sent."""
     tls = {"ca_file": str(certificates / "ca.crt")}
     properties = {**ssl_properties, **(HTTP if "https" in kind else {})}
-    with MetastoreServer(tmp_path, properties=properties, connection={"tls": tls}, **WITH_TLS[kind]) as server:
+    hive: Hive = "3.1.3" if kind == "3.1.3" else hive4
+    with MetastoreServer(
+        tmp_path, hive=hive, properties=properties, connection={"tls": tls}, **WITH_TLS[kind]
+    ) as server:
         takes_and_gives_a_lock(server.settings())
         by_name = server.uri.replace("127.0.0.1", "localhost")
         takes_and_gives_a_lock(Metastore.model_validate({"uris": [by_name], "tls": {**tls, "check_hostname": False}}))
@@ -78,9 +81,9 @@ def test_tls(tmp_path: Path, certificates: Path, ssl_properties: Mapping[str, st
             takes_and_gives_a_lock(plain)
 
 
-def test_http(tmp_path: Path) -> None:
+def test_http(hive4: Hive, tmp_path: Path) -> None:
     """Each call carries the user's name: Hive requires one from a client without a token."""
-    with MetastoreServer(tmp_path, hive="4.0.1", properties=HTTP, address=HTTP_ADDRESS) as server:
+    with MetastoreServer(tmp_path, hive=hive4, properties=HTTP, address=HTTP_ADDRESS) as server:
         takes_and_gives_a_lock(server.settings())
         with pytest.raises(MetastoreError, match="HTTP 405"):
             takes_and_gives_a_lock(Metastore(uris=(server.uri.replace("metastore", "elsewhere"),)))
@@ -118,7 +121,7 @@ def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def test_http_with_a_token(tmp_path: Path) -> None:
+def test_http_with_a_token(hive4: Hive, tmp_path: Path) -> None:
     """The client reads the file for each call: it uses a renewed token, and it reports an invalid one."""
     issuer, token = Issuer(tmp_path), tmp_path / "token"
     token.write_text(issuer.token("compactor") + "\n")
@@ -130,7 +133,7 @@ def test_http_with_a_token(tmp_path: Path) -> None:
     connection = {"token_file": str(token)}
     with (
         MetastoreServer(
-            tmp_path, hive="4.0.1", properties=properties, address=HTTP_ADDRESS, connection=connection
+            tmp_path, hive=hive4, properties=properties, address=HTTP_ADDRESS, connection=connection
         ) as server,
         MetastoreClient(server.settings()) as client,
     ):
@@ -145,10 +148,12 @@ def test_http_with_a_token(tmp_path: Path) -> None:
             takes_and_gives_a_lock(Metastore(uris=(server.uri,)))
 
 
-def test_fail_over_between_two_processes(tmp_path: Path, metastores: Callable[[str], MetastoreServer]) -> None:
+def test_fail_over_between_two_processes(
+    hive4: Hive, tmp_path: Path, metastores: Callable[[str], MetastoreServer]
+) -> None:
     """One hangs, then it is killed: calls that were not sent yet go to the other one."""
     other = metastores("3.1.3")
-    with MetastoreServer(tmp_path, hive="4.0.1") as server:
+    with MetastoreServer(tmp_path, hive=hive4) as server:
         with MetastoreClient(Metastore(uris=(server.uri, other.uri), timeout=2.0)) as client:
             client.show_locks("no_such_database", "t")
             server.pause()

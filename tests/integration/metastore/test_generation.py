@@ -5,7 +5,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError, QueueState
 
-SERVERS = ("3.1.3", "4.0.1", "4.0.1-postgres")
+SERVERS = ("3.1.3", "4.0.1", "4.0.1-postgres", "4.1.0", "4.2.0")
 
 
 def test_the_generation_is_found_out_and_remembered(server):

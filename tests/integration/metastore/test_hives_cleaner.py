@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import MetastoreAdmin
-from sandbox.metastore.server import CLEANER, MetastoreServer
+from sandbox.metastore.server import CLEANER, Hive, MetastoreServer
 
 from compaction_operator.acid.names import ORC_ACID_VERSION, ORC_ACID_VERSION_CONTENT
 from compaction_operator.api.compaction import CompactionType
@@ -17,8 +17,8 @@ TABLE = {"database": "cleaned", "table": "t"}
 
 
 @pytest.fixture
-def admin(tmp_path: Path) -> Iterator[MetastoreAdmin]:
-    server = MetastoreServer(tmp_path, hive="4.0.1", properties=CLEANER)
+def admin(hive4: Hive, tmp_path: Path) -> Iterator[MetastoreAdmin]:
+    server = MetastoreServer(tmp_path, hive=hive4, overrides=CLEANER)
     with server, MetastoreAdmin(server.settings()) as admin:
         location = f"file:{server.warehouse}/cleaned.db"
         admin.create_database("cleaned", location=location)

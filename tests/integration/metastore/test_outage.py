@@ -48,7 +48,6 @@ def test_a_metastore_that_hangs_is_unavailable_within_the_timeout(server, client
     assert client.show_locks(database, table) == ()
 
 
-@pytest.mark.parametrize("hive", ["3.1.3", "4.0.1"])
 def test_a_lock_without_heartbeats_times_out_and_one_with_them_lives(tmp_path, hive):
     server = MetastoreServer(tmp_path, hive=hive, txn_timeout_seconds=3)
     with server, MetastoreClient(server.settings()) as client:

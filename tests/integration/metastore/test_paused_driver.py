@@ -15,10 +15,9 @@ from tests.integration.metastore.fixture_table import FixtureTable, make_table
 from tests.unit.driver.support import Store
 
 
-@pytest.fixture(params=["3.1.3", "4.0.1"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FixtureTable]:
+@pytest.fixture
+def table(hive: Hive, tmp_path: Path) -> Iterator[FixtureTable]:
     """A table of three inserts in a metastore that takes away what is silent for two seconds."""
-    hive: Hive = request.param
     with (
         MetastoreServer(tmp_path, hive=hive, txn_timeout_seconds=2) as server,
         MetastoreAdmin(server.settings()) as admin,

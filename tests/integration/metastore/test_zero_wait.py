@@ -18,7 +18,7 @@ from tests.integration.metastore.controller_steps import ControllerSteps, cleanu
 from tests.integration.metastore.fixture_table import FixtureTable
 from tests.unit.driver.support import Store
 
-SERVERS = ("4.0.1",)
+SERVERS = ("4.0.1", "4.2.0")
 DELTAS = [f"delta_000000{number}_000000{number}_0000" for number in (1, 2, 3)]
 
 

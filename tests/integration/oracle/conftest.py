@@ -27,10 +27,24 @@ def hive3() -> Iterator[HiveOracle]:
 
 
 @pytest.fixture(scope="session")
-def hive4() -> Iterator[HiveOracle]:
-    """Hive 4.0.1."""
-    with HiveOracle(4) as oracle:
+def hive4(request: pytest.FixtureRequest) -> Iterator[HiveOracle]:
+    """Hive 4.0.1, or the release that `--hive4` says."""
+    with HiveOracle(4, release=request.config.getoption("hive4")) as oracle:
         yield oracle
+
+
+@pytest.fixture(scope="session")
+def hive42() -> Iterator[HiveOracle]:
+    """Hive 4.2.0, for the few tests that also ask it without `--hive4`."""
+    with HiveOracle(4, release="4.2.0") as oracle:
+        yield oracle
+
+
+@pytest.fixture
+def oracle(request: pytest.FixtureRequest) -> HiveOracle:
+    """The one of that fixture: hive3, hive4 or hive42."""
+    found: HiveOracle = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Real Hive as an oracle: a long-lived JVM of Hive 3.1.3's or 4.0.1's own reader, writer and compactor, no services."""
+"""Real Hive as an oracle: a long-lived JVM of one release's own reader, writer and compactor, no services."""
 
 import json
 import subprocess
@@ -10,18 +10,27 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sandbox.harness.places import Place
+from sandbox.metastore.server import Hive
 
 HERE = Path(__file__).parent
 OPENED_PACKAGES = ("java.lang", "java.net", "java.nio", "java.time", "java.util")
-JAVA = (
-    # With pdeathsig a JVM does not outlive a test run that was killed.
-    *("setpriv", "--pdeathsig", "KILL"),
-    *("java", "-Xss4m", "-XX:+UseSerialGC", "-Duser.timezone=UTC"),
+LAUNCHER = ("setpriv", "--pdeathsig", "KILL")
+"""With pdeathsig a JVM does not outlive a test run that was killed."""
+OPTIONS = (
+    *("-Xss4m", "-XX:+UseSerialGC", "-Duser.timezone=UTC"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
 SHORT_LIVED = ("-Xmx1g", "-XX:TieredStopAtLevel=1")
 """Java's options for small questions: what would be compiled with care for them is never repaid."""
+
+RELEASES: Mapping[Hive, tuple[str, str, str]] = {
+    "3.1.3": ("java", "classes3", "hive3"),
+    "4.0.1": ("java", "classes4", "hive4"),
+    "4.1.0": ("java", "classes4.1", "hive4.1"),
+    "4.2.0": ("{folder}/java21/bin/java", "classes4.1", "hive4.2"),
+}
+"""Each release's Java, and its folders of the program and of jars, within that of `fetch`."""
 
 RowId = tuple[int, int, int]
 """A ROW__ID: write id, bucket property, row id."""
@@ -64,11 +73,13 @@ def fetch() -> Path:
 class HiveOracle:
     """A JVM of Hive 3 or 4, started at the first question: `with HiveOracle(3) as hive: hive.read(folder)`.
 
-    Several threads may ask; it answers one after the other. `tuning` is more options of Java's.
+    Several threads may ask; it answers one after the other. `tuning` is more options of Java's. `release` is another
+    than 3.1.3 or 4.0.1.
     """
 
-    def __init__(self, version: int, *, tuning: Sequence[str] = SHORT_LIVED) -> None:
+    def __init__(self, version: int, *, release: Hive | None = None, tuning: Sequence[str] = SHORT_LIVED) -> None:
         self.version = version
+        self.release: Hive = release or ("3.1.3" if version == 3 else "4.0.1")
         self._tuning = tuning
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -308,7 +319,7 @@ class HiveOracle:
             process.stdin.flush()
             line = process.stdout.readline()
         if not line:
-            raise OracleError(f"Hive {self.version}'s JVM ended with code {process.wait()}", "")
+            raise OracleError(f"Hive {self.release}'s JVM ended with code {process.wait()}", "")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise OracleError(answer["error"], answer["trace"])
@@ -316,10 +327,18 @@ class HiveOracle:
 
     def _start(self) -> subprocess.Popen[str]:
         folder = fetch()
-        parts = (f"classes{self.version}", f"hive{self.version}/*", "common/*")
-        class_path = ":".join(str(folder / part) for part in parts)
+        java, program, jars = RELEASES[self.release]
+        class_path = ":".join(str(folder / part) for part in (program, f"{jars}/*", "common/*"))
         self._process = subprocess.Popen(
-            [*JAVA, *self._tuning, "-cp", class_path, "dev.compaction.oracle.Server"],
+            [
+                *LAUNCHER,
+                java.format(folder=folder),
+                *OPTIONS,
+                *self._tuning,
+                "-cp",
+                class_path,
+                "dev.compaction.oracle.Server",
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

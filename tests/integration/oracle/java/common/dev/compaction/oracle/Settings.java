@@ -47,7 +47,9 @@ final class Settings {
   }
 
   static ValidWriteIdList writeIds(JsonObject request) {
-    return new ValidReaderWriteIdList(text(request, "write_ids", ALL_WRITE_IDS));
+    ValidWriteIdList parsed = new ValidReaderWriteIdList();
+    parsed.readFromString(text(request, "write_ids", ALL_WRITE_IDS)); // which all versions have
+    return parsed;
   }
 
   static StructTypeInfo struct(String rowType) {
