@@ -70,6 +70,8 @@ class FakeMetastore(Recorded):
     """In the order of their requests."""
     queue: tuple[QueueEntry, ...] = ()
     """The compaction queue and its history, the oldest entry first."""
+    registered: dict[int, int] = field(default_factory=dict)
+    """By transaction: the lowest write id that a registered reader does not see."""
     _allocated: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # txn -> write id
     _locks_made: int = 0
     _spelled: dict[str, str] = field(default_factory=dict)
@@ -299,6 +301,13 @@ class FakeMetastore(Recorded):
             worker=worker,
             run_as=USER,
         )
+
+    @call
+    def register_reader(self, job: QueueJob, txn: int, /) -> None:
+        self._need_hive4()
+        if not job.highest_write_id:
+            raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
+        self.registered[txn] = job.highest_write_id + 1
 
     @call
     def update_compaction(self, job: QueueJob, txn: int, /) -> None:

@@ -352,6 +352,7 @@ class Queue:
         entry, job = self.enqueue(partition=partition), self.admin.take_compaction(pool=self.pool, worker="worker-1")
         assert entry and job and entry.queue_id == job.queue_id
         job, txn = replace(job, highest_write_id=highest_write_id), self.admin.open_compaction_txn(agent=AGENT)
+        self.admin.register_reader(job, txn)
         self.admin.update_compaction(job, txn)
         return job, txn
 

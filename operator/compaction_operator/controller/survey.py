@@ -24,6 +24,7 @@ from compaction_operator.metastore import (
     Refused,
     Table,
     require_compactable,
+    require_complete,
     require_one_compactor,
 )
 from compaction_operator.policy.measure import measure
@@ -124,6 +125,7 @@ class Surveyor:
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""
         require_compactable(table)
+        require_complete(self.client, table)
         require_reachable(table, self.warehouse)
         require_allowed(table, self.warehouse)
         require_one_compactor(self.client, table, allowed=self.spec.template.allow_auto_compaction)

@@ -24,6 +24,7 @@ from compaction_operator.metastore.targets import (
     hudi_table,
     partition_names,
     require_compactable,
+    require_complete,
     require_one_compactor,
     resolve,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "lock_name",
     "partition_names",
     "require_compactable",
+    "require_complete",
     "require_one_compactor",
     "resolve",
     "say_queued",

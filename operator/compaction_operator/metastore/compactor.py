@@ -96,9 +96,18 @@ class CompactorCalls(Caller):
         This marks the transaction as a writer of the table, so the metastore remembers its outcome as long as its
         directories exist. Raises MetastoreError if the entry is gone.
         """
-        if not job.highest_write_id:
-            raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
+        _highest(job)
         self._send(hive4.update_compactor_state, job, txn)
+
+    def register_reader(self, job: QueueJob, txn: int) -> None:
+        """Register a transaction as a reader of the entry's table up to its highest write id, as Hive's Worker does.
+
+        Hive's Cleaner waits for every open transaction. On 4.2 (metastore.txn.use.minhistorywriteid) it waits by the
+        registered write ids instead where a table has any (ReadyToCleanHandler, CompactionCleaner.clean). A metastore
+        where this is off ignores the call. The registration ends with the transaction.
+        """
+        readers = {f"{job.database}.{job.table}".lower(): _highest(job) + 1}
+        self._call(lambda client: hive4.add_write_ids_to_min_history(client, txn, readers))
 
     def mark_compacted(self, job: QueueJob) -> None:
         """Set an entry to "ready for cleaning" from any state. Raises MetastoreError if it is gone."""
@@ -177,3 +186,10 @@ class CompactorCalls(Caller):
             errorMessage=message,
         )
         self._call(lambda client: call(client, entry, *more))
+
+
+def _highest(job: QueueJob) -> int:
+    """Return the highest write id that an entry reads. Raises ValueError if it is unknown."""
+    if not job.highest_write_id:
+        raise ValueError(f"queue entry {job.queue_id}: the highest write id is unknown")
+    return job.highest_write_id

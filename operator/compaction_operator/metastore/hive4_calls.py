@@ -18,6 +18,7 @@ ThriftType = tuple[int, Any]
 I64 = (TType.I64, None)
 ENUM = (TType.I32, None)
 STRING = (TType.STRING, "UTF8")
+NUMBERS = (TType.MAP, (TType.STRING, "UTF8", TType.I64, None, False))
 
 COMPACTION_TXN = 3
 """Hive's TxnType.COMPACTION."""
@@ -199,6 +200,7 @@ find_next_compact2 = Call(
     errors=(ttypes.MetaException,),
 )
 update_compactor_state = Call("update_compactor_state", struct(CompactionInfoStruct), I64)
+add_write_ids_to_min_history = Call("add_write_ids_to_min_history", I64, NUMBERS, errors=(ttypes.MetaException,))
 mark_compacted = Call("mark_compacted", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_failed = Call("mark_failed", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_refused = Call("mark_refused", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))

@@ -16,6 +16,9 @@ from compaction_operator.metastore.initiator import AutoCompaction, auto_compact
 from compaction_operator.metastore.partition_specs import PartitionSpecError, select
 from compaction_operator.metastore.tables import Table
 
+REPLICA_INCOMPLETE = "hive.repl.first.inc.pending"
+"""Property of a replica's tables and databases between REPL LOAD of the bootstrap and the first incremental one."""
+
 
 class Refused(OperatorError):  # noqa: N818 - a verdict, with the reason that the condition shows
     """The table or its partitions cannot be compacted, and a retry cannot help."""
@@ -56,9 +59,10 @@ def resolve(client: MetastoreClient, ref: TableRef, specs: Sequence[str]) -> Res
 
 
 def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
-    """Return the table. Raises Refused if it does not exist or is not a full ACID table stored as ORC."""
+    """Return the table. Raises Refused if it does not exist, is not a full ACID table of ORC, or is half replicated."""
     table = _table(client, ref)
     require_compactable(table)
+    require_complete(client, table)
     return table
 
 
@@ -75,6 +79,23 @@ def require_compactable(table: Table) -> None:
         raise Refused(Reason.UNSUPPORTED_TABLE, f"table {ref}: its transactional_properties are not 'default'")
     if not table.is_orc:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
+
+
+def require_complete(client: MetastoreClient, table: Table) -> None:
+    """Raise Refused (UnsupportedTable) for a replica before its first incremental load.
+
+    That load may still bring writes below those that are there (HIVE-21197). Hive's Initiator leaves out such tables
+    (TableOptimizer.replIsCompactionDisabledForTable and -Database).
+    """
+    ref = f"{table.database}.{table.name}"
+    owners = ((f"table {ref}", table.parameters), (f"database {table.database}", client.get_database(table.database)))
+    for owner, parameters in owners:
+        if parameters.get(REPLICA_INCOMPLETE, "").lower() == "true":
+            raise Refused(
+                Reason.UNSUPPORTED_TABLE,
+                f"{owner} is a replica before its first incremental load ({REPLICA_INCOMPLETE}): "
+                f"compact table {ref} after the next successful REPL LOAD",
+            )
 
 
 def require_one_compactor(

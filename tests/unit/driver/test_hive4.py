@@ -19,6 +19,7 @@ from compaction_operator.driver.hive.flow import HiveCompaction
 from compaction_operator.driver.hive.hive4 import Hive4
 from compaction_operator.driver.hive.journal import Journal
 from compaction_operator.driver.main import protocol_of
+from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.metastore import Generation, LockWish, MetastoreUnavailable, QueueState, Target
@@ -81,6 +82,20 @@ def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[P
     assert held == [(101, 1), (102, 2), (103, 3)]
     assert journal["spec"]["lockIds"] == [2, 3, 4]  # lock 1 is the driver's own
     assert [entry.highest_write_id for entry in metastore.queue] == [3, 3, 3]
+
+
+def test_what_is_listed_is_registered_as_read_before(places: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Hive's Worker does: Hive 4.2's Cleaner waits for registered readers alone."""
+    metastore, registered = hive4_metastore(), []
+    look = partition.listed
+
+    def listed(targets: Sequence[partition.OpenTarget]) -> Any:
+        registered.append(dict(metastore.registered))
+        return look(targets)
+
+    monkeypatch.setattr("compaction_operator.driver.hive.hive4.listed", listed)
+    run(metastore, places)
+    assert registered == [{}, {101: 4, 102: 4, 103: 4}]
 
 
 def test_a_partition_that_fails_ends_only_what_is_its_own(places: list[Path]) -> None:

@@ -81,6 +81,20 @@ def test_a_table_of_the_other_format_is_refused(
     assert caught.value.reason is reason
 
 
+@pytest.mark.parametrize(("of_table", "of_database"), [("true", ""), ("", "TRUE"), ("false", "false")])
+def test_a_replica_is_refused_until_its_first_incremental_load(of_table: str, of_database: str) -> None:
+    """HIVE-21197: as Hive's Initiator does, by the property of the table or of its database."""
+    pending = {"hive.repl.first.inc.pending": of_table}
+    metastore = serving(replace(ACID, parameters={**ACID.parameters, **pending}))
+    metastore.databases["lake"] = {"hive.repl.first.inc.pending": of_database}
+    if (of_table, of_database) == ("false", "false"):
+        compactable_table(metastore.client(), REF)
+        return
+    with pytest.raises(Refused, match="replica before its first incremental load") as refused:
+        compactable_table(metastore.client(), REF)
+    assert refused.value.reason is Reason.UNSUPPORTED_TABLE
+
+
 def one_compactor(
     generation: Generation, *, initiator: str = "true", allowed: bool = False, table: Table = ACID
 ) -> None:

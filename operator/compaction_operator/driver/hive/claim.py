@@ -51,12 +51,14 @@ class Claim:
             self._client.heartbeat_txn(self.txn)
 
     def begin(self, *, highest_write_id: int) -> None:
-        """Record in the queue entry the highest write id that is read and the transaction that reads it.
+        """Register the transaction as a reader up to that write id, and record both in the queue entry.
 
-        Only then can the metastore never forget how the transaction ended. Raises JobError (TransactionLost).
+        Call it before the listing that counts: only then Hive's Cleaner (4.2) deletes nothing of what is listed, and
+        the metastore can never forget how the transaction ended. Raises JobError (TransactionLost).
         """
         self._job = replace(self._job, highest_write_id=highest_write_id)
         with _unless_lost(self.txn):
+            self._client.register_reader(self._job, self.txn)
             self._client.update_compaction(self._job, self.txn)
 
     def commit(self) -> None:

@@ -80,7 +80,9 @@ class Hive4Batch(Held):
         looked = yield from each(interruption.checked(targets), lambda target: _look(target, seen[target], *view))
         claimed = yield from each([one.target for one in looked if one.plan.outputs], self._claim)
         if claimed:
-            view, seen = self._view(), listed(claimed)
+            view = self._view()
+            claimed = yield from each(claimed, lambda target: self._begin(target, view[0].watermark))
+            seen = listed(claimed)
         planned = yield from each(interruption.checked(claimed), lambda target: self._plan(target, seen[target], *view))
         again = {one.target: one for one in planned}
         every = (again.get(one.target) if one.plan.outputs else one for one in looked)
@@ -101,13 +103,16 @@ class Hive4Batch(Held):
         _abort_dead_uploads(target)
         return target
 
-    def _plan(self, target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:
-        claim = self._claimed[target.partition]
-        if not write_ids.watermark:
+    def _begin(self, target: OpenTarget, watermark: int) -> OpenTarget:
+        if not watermark:
             # NB: the driver had no lock on the name for a moment, and a table that takes it has no write ids at first.
             raise JobError(Reason.TABLE_CHANGED, f"{target.location}: another table has the name: it has no writes yet")
-        claim.begin(highest_write_id=write_ids.watermark)
-        return prepare(target, seen, write_ids=write_ids, request=replace(request, visibility_txn=claim.txn))
+        self._claimed[target.partition].begin(highest_write_id=watermark)
+        return target
+
+    def _plan(self, target: OpenTarget, seen: Listed, write_ids: ValidWriteIdList, request: Request) -> Prepared:
+        own = replace(request, visibility_txn=self._claimed[target.partition].txn)
+        return prepare(target, seen, write_ids=write_ids, request=own)
 
     def confirm(self, staged: Sequence[Staged]) -> Iterator[Staged | Failed]:
         """Yield the partitions whose transaction is open, with its id and that of the queue entry.
