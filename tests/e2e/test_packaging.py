@@ -355,7 +355,7 @@ def test_accounts_may_have_an_identity_in_a_cloud(cluster: Cluster) -> None:
 def test_crds_can_be_left_out_and_are_kept(cluster: Cluster) -> None:
     """Uninstalling the chart never takes everybody's compactions with it."""
     kept = [manifest for key, manifest in cluster.render().items() if key[0] == "CustomResourceDefinition"]
-    assert [crd["metadata"]["annotations"] for crd in kept] == [{"helm.sh/resource-policy": "keep"}] * 2
+    assert [crd["metadata"]["annotations"] for crd in kept] == [{"helm.sh/resource-policy": "keep"}] * len(CRDS)
     assert not [key for key in cluster.render("--set", "crds.install=false") if key[0] == "CustomResourceDefinition"]
 
 

@@ -79,7 +79,7 @@ class MetastoreClient(CompactorCalls):
 
     def _tables(self, database: str, names: list[str]) -> list[Table]:
         request = ttypes.GetTablesRequest(dbName=database.lower(), tblNames=names, capabilities=_CAPABILITIES)
-        return self._call(lambda client: replies.tables_of(client.get_table_objects_by_name_req(request)))
+        return self._call(lambda client: replies.tables_of(hive4.get_table_objects_by_name_req(client, request)))
 
     def get_partition_names(self, database: str, name: str) -> tuple[str, ...]:
         """Return the names of all partitions of a table, () if it is unpartitioned. Raises TableNotFound."""

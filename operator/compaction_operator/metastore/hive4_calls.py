@@ -139,6 +139,12 @@ class GetTableResult(Struct):
     thrift_spec = spec_of({1: ("table", struct(TableStruct))})
 
 
+class GetTablesResult(Struct):
+    """The reply of get_table_objects_by_name_req."""
+
+    thrift_spec = spec_of({1: ("tables", (TType.LIST, (*struct(TableStruct), False)))})
+
+
 class Call:
     """One call of the interface: its name, the kinds of its arguments, its result and its declared errors."""
 
@@ -190,6 +196,12 @@ get_table_req = Call(
     struct(ttypes.GetTableRequest),
     returns=GetTableResult,
     errors=(ttypes.MetaException, ttypes.NoSuchObjectException),
+)
+get_table_objects_by_name_req = Call(
+    "get_table_objects_by_name_req",
+    struct(ttypes.GetTablesRequest),
+    returns=GetTablesResult,
+    errors=(ttypes.MetaException, ttypes.InvalidOperationException, ttypes.UnknownDBException),
 )
 show_compact = Call("show_compact", struct(ShowCompactRequest), returns=ShowCompactResponse)
 compact2 = Call("compact2", struct(CompactionRequest), returns=ttypes.CompactionResponse)
