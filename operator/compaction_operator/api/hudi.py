@@ -49,8 +49,8 @@ class HudiStatus(ReadModel):
 
     - `instant` was planned or executed. It has an `action` (logcompaction, compaction) and a `state` (Requested,
       Completed).
-    - `blocks_in` and `blocks_out` count the log blocks merged and written. The bytes also include base files if those
-      are merged.
+    - `blocks_in` and `blocks_out` count the log blocks merged and written: in a file group one for each instant. The
+      bytes also include base files if those are merged.
     - `write_amplification` is a decimal number: bytes written to the table since its last full compaction, for each
       byte that writers added.
     - `nothing_planned` is the reason why there was nothing to do.

@@ -4,6 +4,7 @@ from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.errors import HudiError, RefusedOptionError, UnsupportedVersionError
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
+from compaction_operator.hudi.merging import keeps_deletes
 from compaction_operator.hudi.options import threshold, write_options
 from compaction_operator.hudi.plans import FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
@@ -28,6 +29,7 @@ __all__ = [
     "bundle_for",
     "decide",
     "is_own",
+    "keeps_deletes",
     "late",
     "lies_in",
     "read_table",

@@ -12,35 +12,43 @@ class Choice:
     """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
 
     `limit` is in bytes, None for no limit. `partitions` are partition paths or leading parts of them; an empty
-    sequence means all partitions. `newest_only` is that of `best_run`. `held_up_by` names the pending delta commits
-    that prevented the plan of a file group.
+    sequence means all partitions. `newest_only` and `keeps_deletes` are those of `best_run`. `held_up_by`
+    names the pending delta commits that prevented the plan of a file group.
     """
 
-    def __init__(self, *, threshold: int, limit: int | None, partitions: Sequence[str], newest_only: bool) -> None:
+    def __init__(
+        self,
+        *,
+        threshold: int,
+        limit: int | None,
+        partitions: Sequence[str],
+        newest_only: bool,
+        keeps_deletes: bool = True,
+    ) -> None:
         self.threshold = threshold
         self._limit = limit
         self._partitions = tuple(partitions)
         self.newest_only = newest_only
+        self.keeps_deletes = keeps_deletes
         self.forget()
 
     def forget(self) -> None:
         """Forget the skipped file groups, before another plan is made."""
         self._longest: int | None = None
         self.held_up_by: str | None = None
-        self._partial: str | None = None
+        self._left_alone: str | None = None
 
     def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
         """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
-        runs = partial(best_run, operation.files, limit=self._limit)
+        runs = partial(best_run, operation.files, limit=self._limit, keeps_deletes=self.keeps_deletes)
         chosen = partial(runs, threshold=self.threshold, newest_only=self.newest_only)
         if found := chosen(pending=pending):
             return found
         if chosen(pending=()):
             self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        if names := [file.name for file in operation.files if file.partial]:
-            self._partial = f"file group {operation.file_id}: {names[-1]}"
+        self._left_alone = self._why_left_alone(operation) or self._left_alone
         longest = runs(threshold=1, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))
         return ()
@@ -49,10 +57,21 @@ class Choice:
         """Whether a partition is among the requested ones."""
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
+    def _why_left_alone(self, operation: Operation) -> str | None:
+        """Return that the newest file that Hudi cannot merge is in the way, None if it can merge all."""
+        for file in reversed(operation.files):
+            if file.partial:
+                why = "its records contain changed columns only, and Hudi cannot merge such records"
+                return f"file group {operation.file_id}: {file.name}: {why}"
+            if file.deletes and not self.keeps_deletes:
+                why = "its deletes would be lost by Hudi 1.0; hudi.bundle: 1.2.0 merges them"
+                return f"file group {operation.file_id}: {file.name}: {why}"
+        return None
+
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` is the number of blocks of each file group."""
-        if self._partial:
-            return f"{self._partial}: its records contain changed columns only, and Hudi cannot merge such records"
+        if self._left_alone:
+            return self._left_alone
         if self._longest is not None and self._limit is not None:
             run = f"{counted(self._longest, 'consecutive block')} of at most {self._limit} bytes"
             return f"{run}, threshold {self.threshold}"

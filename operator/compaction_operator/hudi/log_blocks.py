@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 class LogFile:
     """A log file of a file slice: the instants of its blocks, its size in bytes, and the instants it replaces.
 
-    `partial`: some of its records contain changed columns only, as Spark's MERGE INTO writes them. `rolls_back` are
-    the instants whose blocks a reader skips because of this file (before table version 8).
+    `partial`: some of its records contain changed columns only, as Spark's MERGE INTO writes them. `deletes`: it has a
+    block of deleted keys. `rolls_back` are the instants whose blocks a reader skips because of this file (before table
+    version 8).
     """
 
     name: str
@@ -21,6 +22,7 @@ class LogFile:
     size: int
     replaces: frozenset[str] = frozenset()
     partial: bool = False
+    deletes: bool = False
     rolls_back: frozenset[str] = frozenset()
 
 
@@ -42,6 +44,11 @@ class Block:
     def partial(self) -> bool:
         """Whether any record is partial. NB: a log compaction loses partial records in Hudi 1.0, and fails in 1.2."""
         return any(file.partial for file in self.files)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether any record is a delete. NB: Hudi 1.0's log compaction loses one that wins by event time."""
+        return any(file.deletes for file in self.files)
 
 
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
@@ -71,17 +78,25 @@ def _live_blocks(files: Iterable[LogFile]) -> tuple[Block, ...]:
 
 
 def best_run(
-    files: Iterable[LogFile], *, threshold: int, limit: int | None, pending: Collection[str], newest_only: bool
+    files: Iterable[LogFile],
+    *,
+    threshold: int,
+    limit: int | None,
+    pending: Collection[str],
+    newest_only: bool,
+    keeps_deletes: bool,
 ) -> tuple[Block, ...]:
     """Return the longest run of at least `threshold` consecutive blocks of at most `limit` bytes each.
 
     Of several longest runs the newest is returned; without any run, an empty tuple. No instant of `pending` (delta
     commits of any writer) may fall within the run. `newest_only` is for tables that are read with Hudi's first
     scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
-    and all pending instants must be older than the run.
+    and all pending instants must be older than the run. Unless the compactor `keeps_deletes`, no block of the run may
+    have any.
     """
     blocks = blocks_of(files)
-    runs = [run for run in _runs(blocks, limit, pending) if len(run) >= threshold]
+    fits = [_fits(block, limit, keeps_deletes=keeps_deletes) for block in blocks]
+    runs = [run for run in _runs(blocks, fits, pending) if len(run) >= threshold]
     if newest_only:
         runs = [run for run in runs if run[-1] is blocks[-1] and all(instant < run[0].first for instant in pending)]
     return max(reversed(runs), key=len, default=())
@@ -113,11 +128,17 @@ def _block(parts: Sequence[Sequence[LogFile]]) -> Block:
     )
 
 
-def _runs(blocks: Sequence[Block], limit: int | None, pending: Collection[str]) -> list[tuple[Block, ...]]:
-    """Split the blocks at too large or partial ones, and wherever a pending instant would fall between two blocks."""
+def _fits(block: Block, limit: int | None, *, keeps_deletes: bool) -> bool:
+    """Whether a block may be merged at all."""
+    is_small = limit is None or block.size <= limit
+    return is_small and not block.partial and (keeps_deletes or not block.deletes)
+
+
+def _runs(blocks: Sequence[Block], fits: Sequence[bool], pending: Collection[str]) -> list[tuple[Block, ...]]:
+    """Split the blocks at those that do not fit, and wherever a pending instant would fall between two blocks."""
     runs: list[list[Block]] = [[]]
-    for block in blocks:
-        if block.partial or (limit is not None and block.size > limit):
+    for block, fit in zip(blocks, fits, strict=True):
+        if not fit:
             runs.append([])
             continue
         if runs[-1] and any(runs[-1][-1].last < instant < block.last for instant in pending):

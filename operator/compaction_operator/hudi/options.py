@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.stores import S3_SCHEMES, scheme_of
-from compaction_operator.hudi.errors import HudiError, NoLockProviderError, RefusedOptionError
+from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
+from compaction_operator.hudi.merging import merge_mode_of
 from compaction_operator.hudi.properties import HudiTable
 
 log = logging.getLogger(__name__)
@@ -46,15 +47,6 @@ ALWAYS = {
     "hoodie.metadata.streaming.write.enabled": "false",
 }
 """Options that no user may change: table services run only on request, and never change the table version."""
-
-MERGE_STRATEGIES = frozenset(
-    {
-        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
-        "00000000-0000-0000-0000-000000000000",
-    }
-)
-"""The strategies of HoodieRecordMerger: by event time, by commit time, by the payload class."""
 
 REFUSED_PREFIXES = (
     "hoodie.base.path",
@@ -107,10 +99,10 @@ def write_options(
     With `partitions` (paths or leading parts of them; empty for all) Hudi plans a compaction of these only.
 
     Raises RefusedOptionError naming an option that the user may not set, NoLockProviderError when no lock works across
-    processes and the compaction does not declare itself the only writer, and HudiError for a table whose records only
-    its writers can merge.
+    processes and the compaction does not declare itself the only writer, and HudiError for a table that releases of
+    Hudi merge differently (`merge_mode_of`).
     """
-    _require_known_merging(table)
+    merge_mode_of(table)
     given = {**warehouse, **own.options}
     mode = "single_writer" if own.single_writer else "optimistic_concurrency_control"
     fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": mode, **_within(partitions)}
@@ -142,19 +134,6 @@ def _within(partitions: Sequence[str]) -> dict[str, str]:
         "hoodie.compaction.strategy": f"{_STRATEGIES}PartitionRegexBasedCompactionStrategy",
         "hoodie.compaction.partition.path.regex": f"^({paths})(/.*)?$",
     }
-
-
-def _require_known_merging(table: HudiTable) -> None:
-    if table.merge_strategy is not None and table.merge_strategy not in MERGE_STRATEGIES:
-        raise HudiError(
-            f"{table.location} merges records by a strategy of its own ({table.merge_strategy}), which Hudi would "
-            "silently ignore here: compact the table where the strategy's class is available"
-        )
-    if table.payload_class is not None and not table.payload_class.startswith("org.apache.hudi."):
-        raise HudiError(
-            f"{table.location} merges records by {table.payload_class}, which is not part of Hudi's bundle: "
-            "compact the table where that class is available"
-        )
 
 
 def _require_fitting(own: HudiOptions, table: HudiTable, partitions: Sequence[str]) -> None:

@@ -42,10 +42,16 @@ class Plan:
         files = (file for operation in self.operations for file in operation.files)
         return self.action is Action.LOG_COMPACTION and any(file.partial for file in files)
 
+    @property
+    def deletes(self) -> bool:
+        """Whether this log compaction merges blocks with deletes."""
+        files = (file for operation in self.operations for file in operation.files)
+        return self.action is Action.LOG_COMPACTION and any(file.deletes for file in files)
+
 
 @dataclass(frozen=True)
 class Written:
-    """The result of a plan's commit: written bytes and log blocks."""
+    """The result of a plan's commit: written bytes, and merged blocks, one for each file group (see `Block`)."""
 
     bytes: int
     blocks: int

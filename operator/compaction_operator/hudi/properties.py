@@ -21,6 +21,9 @@ NEW_ORDERING = "hoodie.table.ordering.fields"
 OLD_ORDERING = "hoodie.table.precombine.field"
 """The ordering fields of tables that clients of 1.1 and later, or of earlier releases, made, whatever the version."""
 
+NAMES_OF_1_0 = ("hoodie.record.merge.mode", "hoodie.record.merge.strategy.id")
+"""Properties of which releases from 1.0 on write one into each new table. Of version 6 it is the second alone."""
+
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -30,10 +33,12 @@ class HudiTable:
     """A table as its properties describe it.
 
     `ordering_fields` decide which of two records with one key wins; the tuple is empty under commit-time ordering.
-    `has_new_ordering` says that they are there only under the name that Hudi 1.1 gave them.
+    `has_new_ordering` says that they are there only under the name that Hudi 1.1 gave them, `is_from_1_0` that the
+    release that made the table was 1.0 or later, whatever the version.
     `metadata_partitions` are the parts of the metadata table that are ready (files, column_stats, ...); the tuple is
-    empty for a table without metadata table. Properties that older versions lack (merge mode, merge strategy, payload
-    class) are None.
+    empty for a table without metadata table. `legacy_payload_class` and `partial_update_mode` are how tables from
+    version 9 on keep what a payload class did; `merge_properties` are the names of its settings
+    (hoodie.record.merge.property.*). Properties that a table lacks are None.
     """
 
     location: str
@@ -42,9 +47,13 @@ class HudiTable:
     is_merge_on_read: bool
     ordering_fields: tuple[str, ...] = ()
     has_new_ordering: bool = False
+    is_from_1_0: bool = False
     merge_mode: str | None = None
     merge_strategy: str | None = None
     payload_class: str | None = None
+    legacy_payload_class: str | None = None
+    partial_update_mode: str | None = None
+    merge_properties: tuple[str, ...] = ()
     metadata_partitions: tuple[str, ...] = ()
 
     @property
@@ -79,7 +88,7 @@ def read_table(storage: Storage, location: str) -> HudiTable:
         except NotFoundError:
             continue
         if "hoodie.table.name" in found and "hoodie.table.version" in found:
-            return _table(location, found)
+            return table_of(location, found)
     raise NotHudiError(f"{location} is no Hudi table: it has no .hoodie/{FILES[0]} with table name and version")
 
 
@@ -123,7 +132,8 @@ def _character(found: re.Match[str]) -> str:
     return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _CONTROLS.get(escaped, escaped)
 
 
-def _table(location: str, found: Mapping[str, str]) -> HudiTable:
+def table_of(location: str, found: Mapping[str, str]) -> HudiTable:
+    """Return a table by its location and properties. Raises NotHudiError for a version that is no number."""
     get, version = found.get, found["hoodie.table.version"]
     if not version.isascii() or not version.isdecimal():
         raise NotHudiError(f"{location}/.hoodie/{FILES[0]}: hoodie.table.version is {version!r}, not a number")
@@ -134,9 +144,13 @@ def _table(location: str, found: Mapping[str, str]) -> HudiTable:
         is_merge_on_read=get("hoodie.table.type") == "MERGE_ON_READ",
         ordering_fields=_listed(get(NEW_ORDERING) or get(OLD_ORDERING)),
         has_new_ordering=bool(get(NEW_ORDERING)) and not get(OLD_ORDERING),
+        is_from_1_0=any(key in found for key in NAMES_OF_1_0),
         merge_mode=get("hoodie.record.merge.mode"),
         merge_strategy=get("hoodie.record.merge.strategy.id", get("hoodie.compaction.record.merger.strategy")),
         payload_class=get("hoodie.compaction.payload.class"),
+        legacy_payload_class=get("hoodie.table.legacy.payload.class"),
+        partial_update_mode=get("hoodie.table.partial.update.mode"),
+        merge_properties=tuple(sorted(key for key in found if key.startswith("hoodie.record.merge.property."))),
         metadata_partitions=_listed(get("hoodie.table.metadata.partitions")),
     )
 

@@ -1,6 +1,7 @@
 """Which log files are merged: runs of small, consecutive blocks, and nothing that would change what readers see."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,9 +23,12 @@ def run(
     limit: int | None = 20,
     pending: tuple[int, ...] = (),
     newest_only: bool = False,
+    keeps_deletes: bool = True,
 ) -> list[str]:
     names = [f"{instant:03}" for instant in pending]
-    found = best_run(files, threshold=threshold, limit=limit, pending=names, newest_only=newest_only)
+    found = best_run(
+        files, threshold=threshold, limit=limit, pending=names, newest_only=newest_only, keeps_deletes=keeps_deletes
+    )
     return [file.instants[0] for block in found for file in block.files]
 
 
@@ -37,6 +41,12 @@ def test_a_block_beyond_the_limit_is_left_alone_and_ends_a_run() -> None:
     """With a gap the merged block would stand after the large one, and put older values over its newer ones."""
     assert run(file(1), file(2), file(3, 21), file(4), file(5), file(6)) == ["004", "005", "006"]
     assert run(file(1), file(2), file(3, 20)) == ["001", "002", "003"]
+
+
+def test_a_block_with_deletes_ends_a_run_where_the_compactor_would_lose_them() -> None:
+    files = [file(1), file(2), replace(file(3), deletes=True), file(4), file(5)]
+    assert run(*files) == ["001", "002", "003", "004", "005"]
+    assert run(*files, keeps_deletes=False) == ["004", "005"]
 
 
 def test_the_longest_run_is_taken_and_of_several_the_newest() -> None:
@@ -135,7 +145,9 @@ def test_whatever_is_merged_no_readers_answer_changes(
     """Blocks in the order of the scanner, before and after the pending commits are there too: the order stays."""
     files = [file(10 * number, size) for number, (size, _) in enumerate(history, 1)]
     pending = [f"{10 * gap + 5:03}" for gap in gaps]
-    found = best_run(files, threshold=threshold, limit=limit, pending=pending, newest_only=newest_only)
+    found = best_run(
+        files, threshold=threshold, limit=limit, pending=pending, newest_only=newest_only, keeps_deletes=True
+    )
     if not found:
         return
     assert len(found) >= threshold
@@ -150,7 +162,6 @@ def test_whatever_is_merged_no_readers_answer_changes(
 
 def test_a_run_is_never_longer_than_what_is_there() -> None:
     assert run() == []
-    assert all(
-        isinstance(block, Block) for block in best_run([file(1)], threshold=1, limit=None, pending=(), newest_only=True)
-    )
+    (block,) = best_run([file(1)], threshold=1, limit=None, pending=(), newest_only=True, keeps_deletes=False)
+    assert isinstance(block, Block)
     assert [len(run(*files)) for files in itertools.combinations([file(1), file(2), file(3)], 2)] == [2, 2, 2]

@@ -96,23 +96,16 @@ def test_the_client_gets_the_ordering_of_the_tables_records() -> None:
 
 
 def test_a_table_without_an_ordering_field_is_given_none() -> None:
-    table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
+    table = HudiTable(
+        location="/t", name="t", table_version=9, is_merge_on_read=True, merge_mode="COMMIT_TIME_ORDERING"
+    )
     assert "hoodie.payload.ordering.field" not in options(table)
 
 
-def test_a_table_that_merges_by_a_class_of_its_own_is_left_to_its_writers() -> None:
-    """Hudi 1.0 would merge its records in its own way instead, and say nothing."""
-    table = replace(TABLE, merge_strategy="1897ef5f-18bc-4557-939c-9d6a8afd1519")
-    with pytest.raises(HudiError, match="strategy of its own") as caught:
-        options(table)
-    assert caught.value.reason is Reason.UNSUPPORTED_TABLE
-    assert options(replace(TABLE, merge_strategy="eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"))
-
-
-def test_a_table_that_merges_by_a_payload_class_of_its_own_is_left_to_its_writers() -> None:
-    """Its strategy is one of Hudi's, but the class is not here: the plan would stay pending, and fail each time."""
-    with pytest.raises(HudiError, match=r"com\.acme\.Payload"):
+def test_a_table_that_releases_merge_differently_gets_no_client() -> None:
+    with pytest.raises(HudiError, match=r"com\.acme\.Payload") as caught:
         options(replace(TABLE, payload_class="com.acme.Payload"))
+    assert caught.value.reason is Reason.UNSUPPORTED_TABLE
 
 
 def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:
@@ -125,7 +118,9 @@ def test_the_metadata_table_keeps_exactly_the_indexes_that_it_has() -> None:
 
 
 def test_a_table_without_a_metadata_table_gets_none() -> None:
-    table = HudiTable(location="/t", name="t", table_version=9, is_merge_on_read=True)
+    table = HudiTable(
+        location="/t", name="t", table_version=9, is_merge_on_read=True, merge_mode="COMMIT_TIME_ORDERING"
+    )
     assert options(table)["hoodie.metadata.enable"] == "false"
     with pytest.raises(RefusedOptionError, match="/t has no metadata table"):
         options(table, metadataTable=True)

@@ -177,6 +177,8 @@ class HudiCompaction:
         self._report.update(before, at_once=True)
         if plan.partial:
             raise HudiError(f"{plan.action} {plan.instant} has records with changed columns only and would lose them")
+        if plan.deletes and not self._choice.keeps_deletes:
+            raise HudiError(f"{plan.action} {plan.instant} would lose deletes under Hudi 1.0: set hudi.bundle: 1.2.0")
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
         except (HudiError, OvertakenError):

@@ -20,6 +20,7 @@ from compaction_operator.hudi import (
     RefusedOptionError,
     UnsupportedVersionError,
     bundle_for,
+    keeps_deletes,
     lies_in,
     read_table,
     threshold,
@@ -123,6 +124,7 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         limit=own.max_log_file_size_to_merge,
         partitions=request.partitions,
         newest_only=job.table.replays_merged_blocks_last,
+        keeps_deletes=own.metadata_table or keeps_deletes(job.table, job.bundle),
     )
     status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
     return HudiCompaction(
@@ -144,7 +146,7 @@ def _require_same_clock(skew: float, location: str) -> None:
     if CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
         raise JobError(
             Reason.UNSUPPORTED_TABLE,
-            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writer: set the same "
+            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writers: set the same "
             "time zone for both (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
             "hoodie.table.timeline.timezone=UTC) and correct the clocks; write to a copied table once before",
         )

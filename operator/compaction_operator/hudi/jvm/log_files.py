@@ -11,6 +11,7 @@ _NAME = re.compile(r"\..+_([0-9]+)\.log\.[0-9]+(_.+)?")
 """FSUtils.LOG_FILE_PATTERN. From table version 8 on, the number before `.log.` is the delta commit's instant."""
 
 _COMMAND = "COMMAND_BLOCK"
+_DELETE = "DELETE_BLOCK"
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,6 @@ class LogFiles:
         """Whether a base or log file exists."""
         return bool(self._storage.exists(self._path(partition, name)))
 
-    def blocks(self, name: str) -> int:
-        """Return the number of blocks that contain records, of a log file by its path in the table."""
-        return sum(1 for header in self._headers("", name) if header.kind != _COMMAND)
-
     def _read(self, partition: str, name: str, size: int) -> LogFile:
         if (partition, name, size) not in self._known:
             headers = self._headers(partition, name)
@@ -72,6 +69,7 @@ class LogFiles:
                 size=size,
                 replaces=frozenset().union(*(header.replaces for header in found)),
                 partial=any(header.partial for header in found),
+                deletes=any(header.kind == _DELETE for header in found),
                 rolls_back=frozenset(header.target for header in headers if header.target),
             )
         return self._known[partition, name, size]

@@ -51,9 +51,10 @@ class Repairs(Timeline):
         with self.locked():
             meta = self._meta()
             found = _empty_plans(file_sizes(meta))
-            for name in found.values():
+            empty = {time: name for time, name in found.items() if is_empty(self._path(meta, name), meta)}
+            for name in empty.values():
                 self._delete_file(meta, name)
-            return tuple(sorted(found))
+            return tuple(sorted(empty))
 
     @hudi_errors("looking for commits that were cut short")
     def cut_short(self) -> tuple[Instant, ...]:
@@ -83,6 +84,8 @@ class Repairs(Timeline):
             name = _empty_commits(file_sizes(meta)).get(instant.time)
             if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
+            if not is_empty(self._path(meta, name), meta):
+                return False
             self._delete_file(meta, name)
             return True
 
@@ -103,7 +106,20 @@ class Repairs(Timeline):
 
     def _delete_file(self, meta: Any, name: str) -> None:
         """Delete a file of the active timeline."""
-        meta.getStorage().deleteFile(self._hudi.storage.StoragePath(meta.getTimelinePath(), name))
+        meta.getStorage().deleteFile(self._path(meta, name))
+
+    def _path(self, meta: Any, name: str) -> Any:
+        """Return the StoragePath of a file of the active timeline."""
+        return self._hudi.storage.StoragePath(meta.getTimelinePath(), name)
+
+
+def is_empty(path: Any, meta: Any) -> bool:
+    """Whether a file has no content. NB: the size in a listing may be old, as NFS keeps attributes for a while."""
+    stream = meta.getStorage().open(path)
+    try:
+        return int(stream.read()) < 0
+    finally:
+        stream.close()
 
 
 def _empty_plans(sizes: Mapping[str, int]) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
+from compaction_operator.hudi.clocks import instant_seconds, writers_offset
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import hudi_errors, items
 from compaction_operator.hudi.jvm.table import JavaTable
@@ -20,18 +20,17 @@ class Timeline(JavaTable):
 
     @hudi_errors("comparing clocks")
     def clock_skew(self) -> float:
-        """Return by how many seconds this JVM's instants are ahead of those of the timeline's last writer.
+        """Return by how many seconds this JVM's instants are ahead of those of the timeline's last writers.
 
         A table's instants are in local time by default, so a wrong time zone shows here as well as a wrong clock.
         """
         entries = _files(self._meta())
-        requested = [entry for entry in entries if str(entry.getPath().getName()).endswith(".requested")]
-        if not requested:
+        changed = ((str(entry.getPath().getName()), int(entry.getModificationTime())) for entry in entries)
+        theirs = writers_offset(changed)
+        if theirs is None:
             return 0.0
-        newest = max(requested, key=lambda entry: int(entry.getModificationTime()))
-        theirs = _millis(str(newest.getPath().getName())) - int(newest.getModificationTime())
         now = str(self._client.createNewInstantTime(False))
-        return (_millis(now) - int(self._jvm.System.currentTimeMillis()) - theirs) / 1000
+        return instant_seconds(now) - int(self._jvm.System.currentTimeMillis()) / 1000 - theirs
 
     @hudi_errors("reading the timeline")
     def instants(self) -> tuple[Instant, ...]:
@@ -109,10 +108,3 @@ def plain_commits(meta: Any) -> frozenset[str]:
 
 def _files(meta: Any) -> list[Any]:
     return items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
-
-
-def _millis(instant: str) -> int:
-    """Return an instant in milliseconds since the epoch, as if it were in UTC."""
-    digits = instant.partition(".")[0]
-    parsed = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    return round(parsed.timestamp() * 1000)

@@ -62,10 +62,8 @@ class Writes(JavaTable):
         timeline = self._meta().getActiveTimeline()
         done = next(one for one in _completed(timeline) if str(one.requestedTime()) == plan.instant)
         stats = items(self._commit_metadata(done, timeline).getWriteStats())
-        blocks = 0
-        if plan.action is Action.LOG_COMPACTION:
-            blocks = sum(self._logs.blocks(str(stat.getPath())) for stat in stats)
-        return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), blocks)
+        merged = {str(stat.getFileId()) for stat in stats} if plan.action is Action.LOG_COMPACTION else ()
+        return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), len(merged))
 
     def _commit_metadata(self, java: Any, timeline: Any) -> Any:
         return self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(java, timeline)
