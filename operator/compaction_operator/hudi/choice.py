@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from compaction_operator.api.model import counted
-from compaction_operator.hudi.log_blocks import Block, best_run
+from compaction_operator.hudi.log_blocks import Block, LogFile, best_run
 from compaction_operator.hudi.plans import Operation
 
 
@@ -29,7 +29,7 @@ class Choice:
         self._limit = limit
         self._partitions = tuple(partitions)
         self.newest_only = newest_only
-        self.keeps_deletes = keeps_deletes
+        self._keeps_deletes = keeps_deletes
         self.forget()
 
     def forget(self) -> None:
@@ -42,13 +42,14 @@ class Choice:
         """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
-        runs = partial(best_run, operation.files, limit=self._limit, keeps_deletes=self.keeps_deletes)
+        runs = partial(best_run, operation.files, limit=self._limit, keeps_deletes=self._keeps_deletes)
         chosen = partial(runs, threshold=self.threshold, newest_only=self.newest_only)
         if found := chosen(pending=pending):
             return found
         if chosen(pending=()):
             self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        self._left_alone = self._why_left_alone(operation) or self._left_alone
+        if why := self.obstacle(operation.files):
+            self._left_alone = f"file group {operation.file_id}: {why}"
         longest = runs(threshold=1, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))
         return ()
@@ -57,15 +58,13 @@ class Choice:
         """Whether a partition is among the requested ones."""
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
-    def _why_left_alone(self, operation: Operation) -> str | None:
-        """Return that the newest file that Hudi cannot merge is in the way, None if it can merge all."""
-        for file in reversed(operation.files):
+    def obstacle(self, files: Sequence[LogFile]) -> str | None:
+        """Return the newest of some files that Hudi cannot merge, and why; None if it can merge all."""
+        for file in reversed(files):
             if file.partial:
-                why = "its records contain changed columns only, and Hudi cannot merge such records"
-                return f"file group {operation.file_id}: {file.name}: {why}"
-            if file.deletes and not self.keeps_deletes:
-                why = "its deletes would be lost by Hudi 1.0; hudi.bundle: 1.2.0 merges them"
-                return f"file group {operation.file_id}: {file.name}: {why}"
+                return f"{file.name}: its records contain changed columns only, and Hudi cannot merge such records"
+            if file.deletes and not self._keeps_deletes:
+                return f"{file.name}: its deletes would be lost by Hudi 1.0; hudi.bundle: 1.2.0 merges them"
         return None
 
     def why_nothing(self, blocks: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ Whatever is not on it is refused: a compaction writes down what its own release 
 """
 
 from compaction_operator.hudi.errors import HudiError
-from compaction_operator.hudi.properties import HudiTable
+from compaction_operator.hudi.properties import HudiTable, is_1_0
 
 EVENT_TIME = "EVENT_TIME_ORDERING"
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
@@ -50,7 +50,7 @@ def keeps_deletes(table: HudiTable, bundle: str) -> bool:
     NB: 1.0 does not write the delete of a key whose later record has a smaller ordering. 1.0's own readers open the
     originals as well and do not show it. Others see the record again, and their full compactions make it permanent.
     """
-    return not bundle.startswith("1.0.") or merge_mode_of(table) == COMMIT_TIME
+    return not is_1_0(bundle) or merge_mode_of(table) == COMMIT_TIME
 
 
 def _implied_mode(table: HudiTable) -> str:

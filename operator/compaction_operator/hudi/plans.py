@@ -37,16 +37,9 @@ class Plan:
     seen: frozenset[str] = frozenset()
 
     @property
-    def partial(self) -> bool:
-        """Whether this log compaction merges blocks with partial records. Only other clients make such plans."""
-        files = (file for operation in self.operations for file in operation.files)
-        return self.action is Action.LOG_COMPACTION and any(file.partial for file in files)
-
-    @property
-    def deletes(self) -> bool:
-        """Whether this log compaction merges blocks with deletes."""
-        files = (file for operation in self.operations for file in operation.files)
-        return self.action is Action.LOG_COMPACTION and any(file.deletes for file in files)
+    def log_files(self) -> tuple[LogFile, ...]:
+        """The log files of all operations."""
+        return tuple(file for operation in self.operations for file in operation.files)
 
 
 @dataclass(frozen=True)

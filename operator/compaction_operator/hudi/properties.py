@@ -22,7 +22,7 @@ OLD_ORDERING = "hoodie.table.precombine.field"
 """The ordering fields of tables that clients of 1.1 and later, or of earlier releases, made, whatever the version."""
 
 NAMES_OF_1_0 = ("hoodie.record.merge.mode", "hoodie.record.merge.strategy.id")
-"""Properties of which releases from 1.0 on write one into each new table. Of version 6 it is the second alone."""
+"""Each table that a release from 1.0 on made has one of these properties. A table of version 6 has the second alone."""
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -110,12 +110,17 @@ def bundle_for(table: HudiTable, wanted: str | None) -> str:
     raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 
+def is_1_0(bundle: str) -> bool:
+    """Whether a bundle is of a release 1.0, whose classes and merging differ from the later ones'."""
+    return bundle.startswith("1.0.")
+
+
 def _supports(bundle: str, table: HudiTable) -> bool:
     """Whether a bundle of BUNDLES reads the table right.
 
     NB: 1.0 does not know the new name of the ordering field. It would let late records win, for good.
     """
-    knows_ordering = not (table.has_new_ordering and bundle.startswith("1.0."))
+    knows_ordering = not (table.has_new_ordering and is_1_0(bundle))
     return knows_ordering and table.table_version in BUNDLES[bundle]
 
 

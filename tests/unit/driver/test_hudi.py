@@ -1,6 +1,7 @@
 """The flow of a compaction of a Hudi table, on a timeline in memory."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class Timeline(HudiClient):
         self.before_commit: Callable[[], None] = lambda: None
         self.next = "90"
         self.partial = False
+        self.deletes = False
         self.cleaner_fails = False
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
@@ -109,7 +111,8 @@ class Timeline(HudiClient):
         return 100, 250
 
     def _operation(self) -> Operation:
-        files = tuple(LogFile(f"log.{n}", (f"{n:02}",), 10, partial=self.partial) for n in range(1, self.blocks + 1))
+        made = partial(LogFile, size=10, partial=self.partial, deletes=self.deletes)
+        files = tuple(made(f"log.{n}", (f"{n:02}",)) for n in range(1, self.blocks + 1))
         return Operation("", "f1", files)
 
     def _planned(self, action: Action, owner: str) -> Plan:
@@ -143,11 +146,13 @@ def compact(
     pause: Callable[[float], None] = lambda _: None,
     cleaner_held: bool = False,
     numbered: bool = False,
+    keeps_deletes: bool = True,
     **own: Any,
 ) -> DriverResult:
     hudi = HudiOptions(**own)
     request = REQUEST.model_copy(update={"type": type_, "hudi": hudi, "cleaner_held": cleaner_held})
-    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=timeline.first_scanner)
+    newest_only = timeline.first_scanner
+    choice = Choice(threshold=5, limit=None, partitions=(), newest_only=newest_only, keeps_deletes=keeps_deletes)
     status = HudiStatus(table_version=9, bundle="1.2.0")
     flow = HudiCompaction(
         timeline,
@@ -376,6 +381,15 @@ def test_a_foreign_plan_that_would_lose_records_is_never_run() -> None:
     timeline.partial = True
     with pytest.raises(HudiError, match="changed columns"):
         compact(timeline, all_instants=True)
+    assert not timeline.calls
+
+
+def test_a_plan_that_would_lose_deletes_is_never_run() -> None:
+    """A driver of an earlier version may have made it."""
+    timeline = Timeline(log_compaction(State.REQUESTED))
+    timeline.deletes = True
+    with pytest.raises(HudiError, match=r"log\.5: its deletes would be lost by Hudi 1\.0"):
+        compact(timeline, keeps_deletes=False)
     assert not timeline.calls
 
 

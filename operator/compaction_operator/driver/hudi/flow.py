@@ -175,10 +175,9 @@ class HudiCompaction:
         size = sum(operation.size for operation in plan.operations)
         before = Progress(partitions_total=1, bytes_total=size)
         self._report.update(before, at_once=True)
-        if plan.partial:
-            raise HudiError(f"{plan.action} {plan.instant} has records with changed columns only and would lose them")
-        if plan.deletes and not self._choice.keeps_deletes:
-            raise HudiError(f"{plan.action} {plan.instant} would lose deletes under Hudi 1.0: set hudi.bundle: 1.2.0")
+        if plan.action is Action.LOG_COMPACTION and (why := self._choice.obstacle(plan.log_files)):
+            # Only other clients, and earlier versions of this operator, make such plans.
+            raise HudiError(f"{plan.action} {plan.instant} must not run: {why}")
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
         except (HudiError, OvertakenError):

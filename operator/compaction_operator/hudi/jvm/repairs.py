@@ -51,10 +51,7 @@ class Repairs(Timeline):
         with self.locked():
             meta = self._meta()
             found = _empty_plans(file_sizes(meta))
-            empty = {time: name for time, name in found.items() if is_empty(self._path(meta, name), meta)}
-            for name in empty.values():
-                self._delete_file(meta, name)
-            return tuple(sorted(empty))
+            return tuple(sorted(time for time, name in found.items() if self._delete_if_empty(meta, name)))
 
     @hudi_errors("looking for commits that were cut short")
     def cut_short(self) -> tuple[Instant, ...]:
@@ -84,10 +81,7 @@ class Repairs(Timeline):
             name = _empty_commits(file_sizes(meta)).get(instant.time)
             if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
-            if not is_empty(self._path(meta, name), meta):
-                return False
-            self._delete_file(meta, name)
-            return True
+            return self._delete_if_empty(meta, name)
 
     def remove(self, instant: Instant) -> None:
         """Remove a plan of a log compaction that can never run."""
@@ -104,13 +98,13 @@ class Repairs(Timeline):
                 return False
         return True
 
-    def _delete_file(self, meta: Any, name: str) -> None:
-        """Delete a file of the active timeline."""
-        meta.getStorage().deleteFile(self._path(meta, name))
-
-    def _path(self, meta: Any, name: str) -> Any:
-        """Return the StoragePath of a file of the active timeline."""
-        return self._hudi.storage.StoragePath(meta.getTimelinePath(), name)
+    def _delete_if_empty(self, meta: Any, name: str) -> bool:
+        """Delete a file of the active timeline if it has no content, and return whether it had none."""
+        path = self._hudi.storage.StoragePath(meta.getTimelinePath(), name)
+        if not is_empty(path, meta):
+            return False
+        meta.getStorage().deleteFile(path)
+        return True
 
 
 def is_empty(path: Any, meta: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from compaction_operator.hudi.jvm.java import hudi_errors
 from compaction_operator.hudi.jvm.log_files import LogFiles
+from compaction_operator.hudi.properties import is_1_0
 
 
 class JavaTable:
@@ -23,7 +24,7 @@ class JavaTable:
         self._hudi = jvm.org.apache.hudi
         self._client = client
         self._bundle = bundle
-        self._is_1_0 = bundle.startswith("1.0.")
+        self._is_1_0 = is_1_0(bundle)
         self._replays_last = replays_last
         self._config = client.getConfig()
         self._context = client.getEngineContext()
