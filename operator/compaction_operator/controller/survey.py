@@ -45,7 +45,8 @@ UNREADABLE = (UnsupportedLayout, NotEnoughHistory)
 class Surveyor:
     """One look: the metastore and the stores of a warehouse, the policy's spec, and the time.
 
-    `silent` are the stores that did not answer in this look: they are not asked again.
+    `silent` are the stores that did not answer in this look: they are not asked again. `databases` has the properties
+    of those asked for in this look.
     """
 
     client: MetastoreClient
@@ -54,6 +55,7 @@ class Surveyor:
     spec: CompactionPolicySpec
     now: datetime
     silent: set[int] = field(default_factory=set)
+    databases: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def look(self, memory: Memory, ended: Mapping[str, datetime], due: Iterable[str]) -> Memory:
         """Return the memory after a look; the given one stays as it is.
@@ -125,10 +127,15 @@ class Surveyor:
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""
         require_compactable(table)
-        require_complete(self.client, table)
+        require_complete(table, self._database(table.database))
         require_reachable(table, self.warehouse)
         require_allowed(table, self.warehouse)
         require_one_compactor(self.client, table, allowed=self.spec.template.allow_auto_compaction)
+
+    def _database(self, name: str) -> Mapping[str, str]:
+        if name not in self.databases:
+            self.databases[name] = self.client.get_database(name)
+        return self.databases[name]
 
     def _partitions(
         self, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None

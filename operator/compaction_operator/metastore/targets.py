@@ -3,7 +3,7 @@
 It runs twice: before a Job is created, so that a mistake costs no pod, and again in the driver.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compaction_operator.api.compaction import TableRef
@@ -62,7 +62,7 @@ def compactable_table(client: MetastoreClient, ref: TableRef) -> Table:
     """Return the table. Raises Refused if it does not exist, is not a full ACID table of ORC, or is half replicated."""
     table = _table(client, ref)
     require_compactable(table)
-    require_complete(client, table)
+    require_complete(table, client.get_database(table.database))
     return table
 
 
@@ -81,14 +81,14 @@ def require_compactable(table: Table) -> None:
         raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
 
 
-def require_complete(client: MetastoreClient, table: Table) -> None:
-    """Raise Refused (UnsupportedTable) for a replica before its first incremental load.
+def require_complete(table: Table, of_database: Mapping[str, str]) -> None:
+    """Raise Refused (UnsupportedTable) for a replica before its first incremental load, by both's properties.
 
     That load may still bring writes below those that are there (HIVE-21197). Hive's Initiator leaves out such tables
     (TableOptimizer.replIsCompactionDisabledForTable and -Database).
     """
     ref = f"{table.database}.{table.name}"
-    owners = ((f"table {ref}", table.parameters), (f"database {table.database}", client.get_database(table.database)))
+    owners = ((f"table {ref}", table.parameters), (f"database {table.database}", of_database))
     for owner, parameters in owners:
         if parameters.get(REPLICA_INCOMPLETE, "").lower() == "true":
             raise Refused(
