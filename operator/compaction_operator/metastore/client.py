@@ -63,11 +63,7 @@ class MetastoreClient(CompactorCalls):
         NB: for a database that does not exist, the metastore returns no tables instead of an error.
         """
         names: list[str] = self._call(lambda client: client.get_all_tables(database.lower()))
-        return {name: place for batch in _batches(names) for name, place in self._locations(database, batch)}
-
-    def _locations(self, database: str, names: list[str]) -> list[tuple[str, str]]:
-        request = ttypes.GetTablesRequest(dbName=database.lower(), tblNames=names, capabilities=_CAPABILITIES)
-        return self._call(lambda client: replies.locations_of(client.get_table_objects_by_name_req(request)))
+        return {table.name: table.location for table in self.get_tables(database, names) if table.location}
 
     def managed_tables(self) -> tuple[tuple[str, str], ...]:
         """Return database and name of each managed table of all databases, by one call: ACID tables are managed."""

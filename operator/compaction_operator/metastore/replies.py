@@ -69,13 +69,6 @@ def database_of(reply: Any) -> dict[str, str]:
     return dict(reply.parameters or {})
 
 
-def locations_of(reply: Any) -> list[tuple[str, str]]:
-    """Return the name and location of each table with a location in a get_table_objects_by_name_req reply."""
-    tables = required(reply, "tables", "get_table_objects_by_name_req")
-    found = [(required(table, "tableName", "table"), required(table, "sd", "table").location) for table in tables]
-    return [(name.lower(), location) for name, location in found if location]
-
-
 def partitions_of(reply: Any, names: Iterable[str]) -> list[Partition]:
     """Return the partitions of a get_partitions_by_names reply in the order of the requested names."""
     if not isinstance(reply, list):
