@@ -67,6 +67,11 @@ Duration = Annotated[
 """A duration: float seconds in Python, a string such as ``2s`` in JSON."""
 
 
+def backed_off(base: float, failures: int, *, cap: float) -> float:
+    """Return base * 2^(failures - 1) seconds, at most `cap`; failures count from one."""
+    return min(cap, base * 2.0 ** min(max(failures, 1) - 1, 32))
+
+
 def parse_size(text: object) -> int:
     """Return the bytes of a size such as ``512MiB`` or, as Kubernetes writes it, ``2Gi``.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.model import backed_off
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
@@ -17,7 +18,7 @@ from compaction_operator.controller.kube.client import ConflictError, GoneError,
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
 from compaction_operator.controller.kube.resources import Cleanup, Key, ResourceKind, TableKey
-from compaction_operator.controller.kube.times import Clock, backed_off
+from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.policies import PolicyRunner

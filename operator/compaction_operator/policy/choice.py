@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.model import backed_off
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.ranking import overdue, score
@@ -83,7 +84,7 @@ def choose(
     `max_concurrent`.
     """
     max_delay = timedelta(seconds=spec.max_delay)
-    slots, used, taken = spec.max_concurrent - standing.running, standing.used, set(standing.unfinished)
+    slots, used, taken = spec.max_concurrent - standing.running, standing.used, set[str]()
     verdicts = []
     for ranked in _ordered(candidates, standing, max_delay, now):
         one = ranked
@@ -141,9 +142,8 @@ def _back_off(past: Sequence[Past], pause: timedelta) -> timedelta:
         if one.outcome is not Outcome.FAILED:
             break
         failures += 1
-    base = max(pause, timedelta(minutes=1))
-    doubled: timedelta = base * 2 ** min(failures - 1, 20)
-    return min(doubled, max(BACK_OFF_CAP, base))
+    base = max(pause, timedelta(minutes=1)).total_seconds()
+    return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 
 
 def _within(one: Verdict, used: int, budget: int) -> tuple[Verdict, Hold | None]:

@@ -21,7 +21,7 @@ from compaction_operator.api.cleanup import (
 from compaction_operator.api.compaction import CleanupMode
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
-from compaction_operator.api.model import counted, format_duration
+from compaction_operator.api.model import backed_off, counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
 from compaction_operator.cleanup.readers import grace_left
 from compaction_operator.cleanup.settle import STORAGE_ERROR
@@ -33,7 +33,7 @@ from compaction_operator.controller.cleanup.reader_watch import identities
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.resources import Cleanup
-from compaction_operator.controller.kube.times import backed_off, parse_time, rfc3339, seconds_until
+from compaction_operator.controller.kube.times import parse_time, rfc3339, seconds_until
 
 PUBLISHED = "Published"
 READERS_GONE = "ReadersGone"

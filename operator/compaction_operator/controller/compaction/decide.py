@@ -23,6 +23,7 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.model import backed_off
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
@@ -31,7 +32,7 @@ from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
 from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.job import JobState, JobView, current_job
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
-from compaction_operator.controller.kube.times import backed_off, parse_time, rfc3339, seconds_until
+from compaction_operator.controller.kube.times import parse_time, rfc3339, seconds_until
 from compaction_operator.controller.permissions import may_use, refusal
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"

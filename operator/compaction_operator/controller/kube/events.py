@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.kube.times import rfc3339_seconds
 
 COMPONENT = "compaction-operator"
 MESSAGE_LIMIT = 1024
@@ -31,7 +31,7 @@ class Event:
 
 def event_manifest(event: Event, about: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
     """Return the core/v1 Event about an object in its API form."""
-    metadata, time = about["metadata"], rfc3339(now.replace(microsecond=0))
+    metadata, time = about["metadata"], rfc3339_seconds(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",

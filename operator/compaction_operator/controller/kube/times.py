@@ -18,6 +18,11 @@ def rfc3339(moment: datetime) -> str:
     return text.replace("+00:00", "Z")
 
 
+def rfc3339_seconds(moment: datetime) -> str:
+    """Return a time as RFC 3339 in UTC, without the fraction of its second."""
+    return rfc3339(moment.replace(microsecond=0))
+
+
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 time, whose letters may be in any case. Raises ValueError if it is invalid."""
     moment = datetime.fromisoformat(text.upper())
@@ -27,8 +32,3 @@ def parse_time(text: str) -> datetime:
 def seconds_until(moment: datetime, now: datetime) -> float:
     """Return the seconds until a time, 0 if it has passed."""
     return max(0.0, (moment - now) / timedelta(seconds=1))
-
-
-def backed_off(base: float, failures: int, *, cap: float) -> float:
-    """Return base * 2^(failures - 1) seconds, at most `cap`; failures count from one."""
-    return min(cap, base * 2.0 ** min(max(failures, 1) - 1, 32))

@@ -18,7 +18,7 @@ from compaction_operator.api.policy import (
 )
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.resources import Policy
-from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.kube.times import rfc3339, rfc3339_seconds
 from compaction_operator.controller.policies.decide import Hours, Plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import Hold, Outcome, Verdict
@@ -63,7 +63,7 @@ def looked(
     draft = Draft(policy, now)
     counts = _counts(memory, known, plan)
     draft.update(
-        last_look_time=rfc3339(now.replace(microsecond=0)),
+        last_look_time=rfc3339_seconds(now),
         tables=counts,
         kept_back=_kept_back(plan),
         next=_next(plan.verdicts),
@@ -117,7 +117,7 @@ def _line(one: Verdict) -> NextTable:
         partitions=len(found.parts),
         score=f"{one.score:.2f}",
         reason=found.reason,
-        due_since=rfc3339(one.due_since.replace(microsecond=0)),
+        due_since=rfc3339_seconds(one.due_since),
         files_saved=found.files_saved,
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
@@ -129,7 +129,7 @@ def _budget(spec: CompactionPolicySpec, plan: Plan, when: Hours) -> Budget | Non
     if spec.bytes_per_window is None:
         return None
     used = plan.used + sum(one.candidate.bytes for one in plan.starting)
-    return Budget(since=rfc3339(when.budget_since.replace(microsecond=0)), bytes_used=used)
+    return Budget(since=rfc3339_seconds(when.budget_since), bytes_used=used)
 
 
 def _ready(
