@@ -1,4 +1,4 @@
-"""A policy on a real cluster: from `kubectl apply` to the compaction of a table that nobody asked for by name."""
+"""A policy on a real cluster: from `kubectl apply` to the compaction of a table that it selected."""
 
 import json
 from collections.abc import Iterator

@@ -18,8 +18,8 @@ class Known:
     """All compactions, as one policy sees them. Tables are `database.table` in lower case.
 
     - `mine` are those that the policy created; `past` those of them that ended, by table, oldest first.
-    - `unfinished` are the tables with an unfinished compaction, whoever created it.
-    - `ended` is when the last compaction of a table ended, whoever created it.
+    - `unfinished` are the tables with an unfinished compaction, of this policy or not.
+    - `ended` is when the last compaction of a table ended, of this policy or not.
     """
 
     mine: Sequence[Compaction]
