@@ -12,7 +12,8 @@ MADE_OF="$ROOT $LIBRARY $(content_hash sandbox/python.sh operator/kernels)"
 KERNELS=$ROOT/operator/compaction_operator/orc
 
 download_wheels() { # output folder
-  nice "$HOST_PYTHON" -m pip wheel -q --require-hashes -r "$ROOT/requirements.lock" -w "$1"
+  # NB: --no-deps, as the lock is complete. Without it pip 23 tries the newest `coverage` for `coverage[toml]` first and refuses it.
+  nice "$HOST_PYTHON" -m pip wheel -q --no-deps --require-hashes -r "$ROOT/requirements.lock" -w "$1"
   # NB: a wheel that was built here has no hash in the lock; the image installs by these names alone.
   sed -n 's/^\([a-zA-Z0-9._-]*==[^ ]*\).*/\1/p' "$ROOT/operator/requirements.lock" > "$1/requirements.txt"
 }
