@@ -54,7 +54,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[InputFile]:
 
 def windows(files: list[InputFile], memory: int) -> Iterator[tuple[KeyRange, Keys]]:
     sources = [open_source(file) for file in files]
-    return delete_windows(sources, KeyRange(), ValidWriteIdList.parse(ALL_VALID), memory=memory)
+    for range_, events in delete_windows(sources, KeyRange(), ValidWriteIdList.parse(ALL_VALID), memory=memory):
+        yield range_, events.all()
 
 
 def test_memory_does_not_grow_with_the_events_of_a_stripe(files: list[InputFile]):

@@ -23,7 +23,7 @@ from compaction_operator.orc.encoding.integer_runs import integer_runs
 from compaction_operator.orc.encoding.rle import decode_booleans, decode_bytes, decode_integers, split_varints
 from compaction_operator.orc.encoding.rle_encode import encode_booleans, encode_bytes, encode_integers
 from compaction_operator.orc.file.statistics import column_statistics
-from compaction_operator.orc.merge.keys import Keys, hit_by
+from compaction_operator.orc.merge.keys import Keys, SortedKeys, hit_by
 from compaction_operator.orc.spec import Integers, Kind, Type
 from compaction_operator.orc.spec.physical import DECIMAL, TIMESTAMP
 from tests.unit.orc.test_rle import deltas, directs, patched_bases, short_repeats, stream, varint, version_1
@@ -202,7 +202,7 @@ def test_where_keys_do_not_ascend(events: list[tuple[int, ...]], in_order: bool)
 def test_which_rows_are_hit(rows: list[tuple[int, ...]], deletes: list[tuple[int, ...]], in_order: bool):
     both = (sorted(rows) if in_order else rows), sorted(deletes)
     found, gone = (Keys(*np.array(events, np.int64).reshape(-1, 4).T) for events in both)
-    check_same(lambda: hit_by(found, gone))
+    check_same(lambda: hit_by(found, SortedKeys.of([gone])))
 
 
 @given(st.lists(st.binary(max_size=40) | st.none(), max_size=50), st.sampled_from([0.5, 0.05, 1e-300]))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.merge.keys import Keys, counted, hit_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, SortedKeys, counted, hit_by, valid_write_ids
 
 SMALL = st.integers(min_value=-2, max_value=3)
 ROWS = st.lists(st.tuples(SMALL, SMALL, SMALL, SMALL), max_size=30)
@@ -43,9 +43,20 @@ def test_no_keys_are_in_order():
 
 @given(ROWS, ROWS)
 def test_a_row_is_hit_when_some_delete_event_has_its_row_id(rows, deletes):
-    hit = hit_by(keys(rows), keys(deletes).distinct())
+    hit = hit_by(keys(rows), SortedKeys.of([keys(deletes)]))
     gone = {delete[:3] for delete in deletes}
     assert hit.tolist() == [row[:3] in gone for row in rows]
+
+
+@given(ROWS, st.sampled_from([1, 2**60]), st.tuples(SMALL, SMALL, SMALL), st.tuples(SMALL, SMALL, SMALL))
+def test_sorted_keys_between_two_row_ids_are_those_of_a_plain_search(rows, factor: int, one, other):
+    """Whether one number holds a key or not, and bounds that lie outside all keys too."""
+    low, high = sorted((bound[0] * factor, *bound[1:]) for bound in (one, other))
+    far = [(row[0] * factor, *row[1:]) for row in rows]
+    expected = [row for row in sorted(set(far), key=lambda row: (*row[:3], -row[3])) if low <= row[:3] <= high]
+    found = SortedKeys.of([keys(far)])
+    assert tuples(found.between(low, high)) == expected
+    assert found.touch(low, high) == bool(expected)
 
 
 @given(ROWS)

@@ -27,34 +27,13 @@ def delete_windows(
     *,
     memory: int,
     check: Check = unchecked,
-) -> Iterator[tuple[KeyRange, Keys]]:
+) -> Iterator[tuple[KeyRange, SortedKeys]]:
     """Yield ranges that cover `keys`, in order, each with its valid delete events, sorted and without duplicates.
 
     The events of a range take at most about `memory` bytes. Their size on disk is no estimate, as regular keys take
     almost no space there. Raises OrcError for a file that cannot be read or holds other events, and what `check`
     raises.
     """
-    for range_, events in _windows(sources, keys, write_ids, memory=memory, check=check):
-        yield range_, events.all()
-
-
-def delete_events(
-    sources: Sequence[Source],
-    keys: KeyRange,
-    write_ids: ValidWriteIdList,
-    *,
-    memory: int,
-    size: int,
-    check: Check = unchecked,
-) -> Iterator[Keys]:
-    """Yield the events of `delete_windows` without their ranges, at most `size` at a time; raises the same."""
-    for _, events in _windows(sources, keys, write_ids, memory=memory, check=check):
-        yield from events.slices(size)
-
-
-def _windows(
-    sources: Sequence[Source], keys: KeyRange, write_ids: ValidWriteIdList, *, memory: int, check: Check
-) -> Iterator[tuple[KeyRange, SortedKeys]]:
     stripes = [stripe for source in sources for stripe in source.stripes() if stripe.rows and stripe.touches(keys)]
     limit = max(1, memory // _MEMORY_PER_EVENT)
     for range_ in _ranges(stripes, keys, limit=limit, check=check):

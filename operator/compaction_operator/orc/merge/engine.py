@@ -12,7 +12,7 @@ import numpy as np
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.orc.file import OrcWriter, Tail, can_copy
-from compaction_operator.orc.merge.deletes import delete_events, delete_windows
+from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import (
     Check,
     EventKind,
@@ -24,7 +24,7 @@ from compaction_operator.orc.merge.events import (
     unchecked,
 )
 from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, forecast_deletes
-from compaction_operator.orc.merge.keys import Keys, changes, counted, hit_by, in_range, touched_by, valid_write_ids
+from compaction_operator.orc.merge.keys import Keys, SortedKeys, changes, counted, hit_by, in_range, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import (
     DELETES_PER_STRIPE,
@@ -47,7 +47,7 @@ _KEYS_SHARE = 4
 
 NO_TAILS: Mapping[str, Tail] = MappingProxyType({})
 
-Window = tuple[KeyRange, Keys]
+Window = tuple[KeyRange, SortedKeys]
 """A key range and its delete events."""
 
 
@@ -160,7 +160,7 @@ class _Merge:
     def _copied(self, stripe: Stripe, window: Window, file: InsertStripes) -> bool:
         """Copy a stripe if its statistics and the key index prove that no row goes; return whether it was copied."""
         keys, deletes = window
-        if not self._may_copy(stripe, keys) or touched_by(deletes, *stripe.bounds):
+        if not self._may_copy(stripe, keys) or deletes.touch(*stripe.bounds):
             return False
         if not stripe.all_valid(self._write_ids, operation=INSERT):
             return False
@@ -177,13 +177,15 @@ class _Merge:
     def _keep(self, stripes: Sequence[Stripe], window: Window, file: InsertStripes) -> None:
         """Copy each stripe, or write its remaining rows if some go."""
         for stripe in checked(stripes, self._check):
-            if self._copied(stripe, window, file):
-                continue
-            (run,) = self._runs([stripe], window)
-            if len(run.rows) == stripe.rows and self._may_copy(stripe, window[0]):
-                file.copy(stripe, counted(run.keys.write_id))
-            elif len(run.rows):
-                file.add([run])
+            if not self._copied(stripe, window, file):
+                self._read_and_keep(stripe, window, file)
+
+    def _read_and_keep(self, stripe: Stripe, window: Window, file: InsertStripes) -> None:
+        (run,) = self._runs([stripe], window)
+        if len(run.rows) == stripe.rows and self._may_copy(stripe, window[0]):
+            file.copy(stripe, counted(run.keys.write_id))
+        elif len(run.rows):
+            file.add([run])
 
     def _join(self, groups: Sequence[Sequence[Stripe]], window: Window, file: InsertStripes) -> None:
         """Write the remaining rows of groups of stripes, each sorted."""
@@ -285,11 +287,11 @@ class _DeleteMerge:
     def _own_events(self) -> Iterator[Keys]:
         """Yield the delete events of the task's bucket, in order."""
         task = self._task
-        memory, size = task.memory, DELETES_PER_STRIPE
-        found = delete_events(self._sources, task.keys, self._write_ids, memory=memory, size=size, check=self._check)
-        for events in found:
-            self._events += len(events)
-            yield events.where(_bucket_of(events) == task.bucket)
+        windows = delete_windows(self._sources, task.keys, self._write_ids, memory=task.memory, check=self._check)
+        for _, window in windows:
+            for events in window.slices(DELETES_PER_STRIPE):
+                self._events += len(events)
+                yield events.where(_bucket_of(events) == task.bucket)
 
     def _forecast(self, events: int) -> MergeForecast:
         return forecast_deletes(

@@ -1,5 +1,6 @@
 """Vectorised ROW__IDs: order, equality and write-id validity of many keys at once. Pure, numpy and kernels only."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -130,6 +131,19 @@ class SortedKeys:
         """Return the keys, 32 bytes each."""
         return _unpacked(self._keys)
 
+    def between(self, low: RowId, high: RowId) -> Keys:
+        """Return the keys with ROW__IDs from `low` to `high`, inclusive."""
+        return _unpacked(self._keys[self._places(low, high)])
+
+    def touch(self, low: RowId, high: RowId) -> bool:
+        """Return whether a key has a ROW__ID from `low` to `high`, inclusive."""
+        places = self._places(low, high)
+        return bool(places.start < places.stop)
+
+    def _places(self, low: RowId, high: RowId) -> slice:
+        every = range(len(self))
+        return slice(bisect_left(every, low, key=self._keys.row), bisect_right(every, high, key=self._keys.row))
+
     def slices(self, size: int) -> Iterator[Keys]:
         """Yield the keys, at most `size` at a time."""
         for start in range(0, len(self), size):
@@ -213,6 +227,10 @@ class _Packed:
     def __getitem__(self, which: slice) -> "_Packed":
         return _Packed(self.packing, self.numbers[which])
 
+    def row(self, index: int) -> RowId:
+        """Return the ROW__ID of one key."""
+        return self.packing.unpack(self.numbers[index : index + 1]).row(0)
+
 
 def _unpacked(keys: Keys | _Packed) -> Keys:
     return keys if isinstance(keys, Keys) else keys.packing.unpack(keys.numbers)
@@ -270,25 +288,11 @@ def _compared(keys: Keys, limit: RowId) -> tuple[Booleans, Booleans]:
     return above, equal
 
 
-def touched_by(deletes: Keys, low: RowId, high: RowId) -> bool:
-    """Return whether a delete event has a ROW__ID from `low` to `high`; `deletes` is sorted."""
-    left = np.searchsorted(deletes.write_id, low[0], "left")
-    right = np.searchsorted(deletes.write_id, high[0], "right")
-    near = deletes[slice(int(left), int(right))]
-    above, equal = _compared(near, low)
-    return bool((~_compared(near, high)[0] & (above | equal)).any())
-
-
-def hit_by(rows: Keys, deletes: Keys) -> Booleans:
-    """Return, for each row, whether a delete event has its ROW__ID; `deletes` is sorted."""
-    hit = np.zeros(len(rows), np.bool_)
-    if not len(rows):
-        return hit
-    low = np.searchsorted(deletes.write_id, rows.write_id.min(), "left")
-    high = np.searchsorted(deletes.write_id, rows.write_id.max(), "right")
-    near = deletes[slice(int(low), int(high))]
-    if not len(near):
-        return hit
+def hit_by(rows: Keys, deletes: SortedKeys) -> Booleans:
+    """Return, for each row, whether a delete event has its ROW__ID."""
+    near = deletes.between(*rows.extremes()) if len(rows) and len(deletes) else None
+    if near is None or not len(near):
+        return np.zeros(len(rows), np.bool_)
     found = kernels.compiled.find_hits(*_row_ids(rows), *_row_ids(near)) if kernels.compiled else None
     return _hit_by_sorting(rows, near) if found is None else np.frombuffer(found, np.bool_)
 

@@ -91,6 +91,8 @@ class InsertStripes:
                 self.flush()
             self._pending += group
             self._pending_size += size
+            if self._pending_size >= 1:
+                self.flush()  # before the keys of what follows are read
 
     def flush(self) -> None:
         """Decide the last stripe: nothing that follows is joined to it."""
