@@ -10,6 +10,9 @@ from compaction_operator.orc.spec import Compression
 CODECS = [Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 TEXT = b"".join(b"line %d\n" % number for number in range(500))
 NOISE = random.Random(1).randbytes(4000)
+BLOCK = 1 << 16
+NEARLY_NOISE = bytes(random.Random(1).choices(range(205), k=4 * BLOCK))
+"""What a perfect code makes 4 % smaller."""
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -29,6 +32,16 @@ def test_a_frame_that_would_not_shrink_is_kept(codec: Compression):
     assert len(stream.data) == len(NOISE) + 4 * 3
     assert stream.data[:3] == (1000 << 1 | 1).to_bytes(3, "little")
     assert len(compress(TEXT, codec=codec, block_size=1000).data) < len(TEXT) / 2
+
+
+@pytest.mark.parametrize("codec", [Compression.ZLIB, Compression.ZSTD])
+def test_frames_that_would_hardly_shrink_are_kept_and_those_after_them_are_compressed(codec: Compression):
+    """A reader would pay for a few bytes; one such frame says nothing of what follows."""
+    assert len(compress(NEARLY_NOISE, codec=codec, block_size=BLOCK).data) == len(NEARLY_NOISE) + 4 * 3
+    text = bytes(1000).join([TEXT] * 12)[:BLOCK]
+    alone = compress(text, codec=codec, block_size=BLOCK).data
+    assert len(alone) < BLOCK / 2
+    assert compress(NEARLY_NOISE + text, codec=codec, block_size=BLOCK).data.endswith(alone)
 
 
 def test_without_codec_the_bytes_are_the_stream():

@@ -25,6 +25,12 @@ _LEVEL = 1
 buffer by an address of its stack (igzip_icf_body_h1_gr_bt.asm: `.write_first_byte` does not set `tmp2`), so it may miss
 a match there. It compares each match that it finds, so the plain bytes are always the same."""
 
+_WORTH = 0.95
+"""A frame is compressed if it becomes smaller than this share: readers would inflate nearly random numbers for nothing."""
+
+_SAMPLE_BYTES = 16 * 1024
+"""So much of a frame says whether the rest is worth it, once the frame before was not."""
+
 _ARROW_NAMES = {Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw", Compression.ZSTD: "zstd"}
 _INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # the type stub declares an instance, not a class
 
@@ -130,8 +136,8 @@ class CompressedStream:
 def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStream:
     """Return `data` as a stream of a file with this codec, in frames of at most `block_size` plain bytes.
 
-    `data` is bytes or another object with the buffer protocol, such as an Arrow buffer. A frame that would not shrink
-    is stored uncompressed. Raises ValueError for LZO.
+    `data` is bytes or another object with the buffer protocol, such as an Arrow buffer. A frame that would hardly
+    shrink is stored uncompressed. Raises ValueError for LZO.
     """
     if codec is Compression.NONE:
         return CompressedStream(bytes(data), (), block_size)
@@ -139,20 +145,28 @@ def compress(data: Any, *, codec: Compression, block_size: int) -> CompressedStr
     plain, length = memoryview(data), 0
     parts: list[bytes | memoryview] = []
     starts = [0]
+    compact = True
     for start in range(0, len(plain), block_size):
-        header, frame = _frame(plain[start : start + block_size], shrink)
-        parts += (header, frame)
+        block = plain[start : start + block_size]
+        small = _shrunk(block, shrink) if compact or _shrunk(_sample(block), shrink) is not None else None
+        compact = small is not None
+        frame = block if small is None else small
+        parts += ((len(frame) << 1 | (not compact)).to_bytes(_HEADER_BYTES, "little"), frame)
         length += _HEADER_BYTES + len(frame)
         starts.append(length)
     return CompressedStream(b"".join(parts), tuple(starts), block_size)
 
 
-def _frame(plain: memoryview, shrink: Callable[[memoryview], bytes]) -> tuple[bytes, bytes | memoryview]:
-    """Return a frame's header and content."""
+def _shrunk(plain: memoryview, shrink: Callable[[memoryview], bytes]) -> bytes | None:
+    """Return a frame's compressed content, or None if that is not worth it."""
     small = shrink(plain)
-    original = len(small) >= len(plain)
-    frame = plain if original else small
-    return (len(frame) << 1 | original).to_bytes(_HEADER_BYTES, "little"), frame
+    return small if len(small) < _WORTH * len(plain) else None
+
+
+def _sample(plain: memoryview) -> memoryview:
+    """Return the middle of a frame."""
+    start = max(0, len(plain) - _SAMPLE_BYTES) // 2
+    return plain[start : start + _SAMPLE_BYTES]
 
 
 @cache
