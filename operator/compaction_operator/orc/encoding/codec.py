@@ -26,7 +26,7 @@ buffer by an address of its stack (igzip_icf_body_h1_gr_bt.asm: `.write_first_by
 a match there. It compares each match that it finds, so the plain bytes are always the same."""
 
 _WORTH = 0.95
-"""A frame is compressed if it becomes smaller than this share: readers would inflate nearly random numbers for nothing."""
+"""A frame is compressed if it becomes smaller than this share: readers inflate nearly random numbers for nothing."""
 
 _SAMPLE_BYTES = 16 * 1024
 """So much of a frame says whether the rest is worth it, once the frame before was not."""
