@@ -243,7 +243,7 @@ class Controller:
     async def _wake_doubtful(self) -> None:
         """Look at compactions that wait for nothing any more: a wait without end is the worst of faults.
 
-        Other work goes on between two tables: the liveness probe must be answered, however many wait.
+        Other work goes on between some tables: the liveness probe must be answered, however many wait.
         """
         try:
             for found in self._turns.doubtful(self._clock(), stale=STALE):

@@ -25,6 +25,8 @@ REPEATED = 1
 PATIENCE = 3.0
 """Seconds for which a slot waits for a preflight. Doubled for a compaction whose preflight was too slow but succeeded,
 so that it gets its slot in the end."""
+SEARCHED = 50
+"""Tables that the safety net looks at between two pauses, in which other work goes on."""
 TOLD = 2
 """Compactions of a table to look at when it is freed: the one that may go on, and the one that waits for it."""
 
@@ -41,6 +43,13 @@ class _Lane(NamedTuple):
 
     warehouse: str
     failed: bool
+
+
+class _Openings(NamedTuple):
+    """How many more preflights each lane can take, and how many slots are neither taken nor offered."""
+
+    rooms: dict[_Lane, int]
+    free: int
 
 
 @dataclass
@@ -93,7 +102,7 @@ class Turns:
             return Turn(blocked)
         if offered:
             return Turn(None, has_come=True)
-        waits_for = self._waits_for(compaction, waited=waited)
+        waits_for = self._waits_for(compaction, self._openings(), waited=waited)
         self._wait_for_slot(compaction, told=waits_for)
         if waits_for is None:
             self._untold.add(compaction.key)
@@ -115,7 +124,7 @@ class Turns:
         self._cache.freed.clear()
         if not len(self._slots):
             return woken
-        for key in self._slots.first_of(self._rooms(), self._free()):
+        for key in self._slots.first_of(*self._openings()):
             compaction, lane = self._cache.compactions.get(key), self._slots.lane(key)
             self._slots.leave(key)
             self._untold.discard(key)
@@ -131,21 +140,31 @@ class Turns:
         return key in self._offers
 
     def doubtful(self, now: datetime, *, stale: int) -> Iterator[list[Key]]:
-        """Yield the safety net's finds, table by table: who waits without being in line, or for what is over.
+        """Yield the safety net's finds, some tables at a time: who waits without being in line, or for what is over.
 
         At most `stale` of them only say what is no longer true: each costs a write. Anything may change between two
-        tables.
+        lists.
         """
-        for table in list(self._cache.candidates.lanes()):
-            occupants, found = self._occupants(table, now), list[Key]()
-            for compaction in filter(None, map(self._cache.compactions.get, self._cache.candidates.all(table))):
-                key, blocked = compaction.key, occupants.before(compaction)
-                if key not in (self._slots if blocked is None else self._tables):
-                    found.append(key)
-                elif stale > 0 and self._says_otherwise(compaction, blocked):
-                    stale -= 1
-                    found.append(key)
+        tables = list(self._cache.candidates.lanes())
+        for start in range(0, len(tables), SEARCHED):
+            openings, found = self._openings(), list[Key]()
+            for table in tables[start : start + SEARCHED]:
+                of_table, wrong = self._search(table, now, openings, stale=stale)
+                found += of_table
+                stale -= wrong
             yield found
+
+    def _search(self, table: TableKey, now: datetime, openings: _Openings, *, stale: int) -> tuple[list[Key], int]:
+        """Return a table's finds, and how many of them only say what is no longer true."""
+        occupants, found, wrong = self._occupants(table, now), list[Key](), 0
+        for compaction in filter(None, map(self._cache.compactions.get, self._cache.candidates.all(table))):
+            key, blocked = compaction.key, occupants.before(compaction)
+            if key not in (self._slots if blocked is None else self._tables):
+                found.append(key)
+            elif wrong < stale and self._says_otherwise(compaction, blocked, openings):
+                wrong += 1
+                found.append(key)
+        return found, wrong
 
     def claim(self, compaction: Compaction, *, ticks: float) -> None:
         """Hold the compaction's table and a slot for it until `release`.
@@ -196,7 +215,8 @@ class Turns:
         if claim is None or claim.key != compaction.key:  # it was deleted meanwhile, and another one took its table
             return "its table"
         if not claim.has_slot:
-            if self._free() <= self._slots.ahead_of(Age.of(compaction), self._rooms()):
+            rooms, free = self._openings()
+            if free <= self._slots.ahead_of(Age.of(compaction), rooms):
                 self._wait_for_slot(compaction, told=self._full)
                 return self._full
             claim.has_slot = True
@@ -262,32 +282,35 @@ class Turns:
     def _lane(self, compaction: Compaction) -> _Lane:
         return _Lane(compaction.spec.warehouse, compaction.preflight_failed)
 
-    def _says_otherwise(self, compaction: Compaction, blocked: str | None) -> bool:
+    def _says_otherwise(self, compaction: Compaction, blocked: str | None, openings: _Openings) -> bool:
         """Whether the status of one that waits names what it does not wait for, or nothing."""
         if blocked is not None:
             return blocked != self._tables.told(compaction.key)
-        waits_for = self._waits_for(compaction, waited=True)
+        waits_for = self._waits_for(compaction, openings, waited=True)
         return waits_for is not None and waits_for != self._slots.told(compaction.key)
 
-    def _waits_for(self, compaction: Compaction, *, waited: bool) -> str | None:
+    def _waits_for(self, compaction: Compaction, openings: _Openings, *, waited: bool) -> str | None:
         """Return why a compaction gets no slot now: those that wait and come before it in line come first.
 
         One that merely waits for other preflights says so only if they are slow or if it has `waited`: its turn may
         come at once.
         """
         age, lane = Age.of(compaction), self._lane(compaction)
-        rooms = self._rooms(lane)
+        rooms, free = openings if lane in openings.rooms else self._openings(lane)
         no_room = self._slots.ahead_in(lane, age) >= rooms[lane]
         preflight = f"a preflight of warehouse {lane.warehouse} to end"
         if no_room and self._is_slow(lane.warehouse):
             return preflight
-        if self._free() <= self._slots.ahead_of(age, rooms):
+        if free <= self._slots.ahead_of(age, rooms):
             return self._full
         return preflight if no_room and waited else None
 
     @property
     def _full(self) -> str:
         return f"one of {self._config.max_concurrent_jobs} running compactions to end (maxConcurrentJobs)"
+
+    def _openings(self, *more: _Lane) -> _Openings:
+        return _Openings(self._rooms(*more), self._free())
 
     def _free(self) -> int:
         """Return how many slots are neither taken nor offered."""
