@@ -31,6 +31,15 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Partitions of a table that no look can decide on: how many, and why one of them."""
+
+    count: int
+    example: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`."""
 
@@ -42,19 +51,21 @@ class TableState:
     thresholds: Thresholds = field(default_factory=Thresholds)
     partitions: tuple[PartitionState, ...] = ()
     problem: Problem | None = None
+    left_alone: LeftAlone | None = None
 
 
 @dataclass
 class Memory:
     """What is known of one policy's tables. It is rebuilt after a restart, some tables at each look.
 
-    `unread` counts the selected tables that are not listed yet, and `matched` all that the globs select.
+    `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
+    select.
     `due_since` is when a table became due.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
     due_since: dict[str, datetime] = field(default_factory=dict)
-    unread: int = 0
+    unread: frozenset[str] = frozenset()
     matched: int = 0
 
 

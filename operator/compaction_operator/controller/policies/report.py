@@ -142,7 +142,7 @@ def _ready(
         return ConditionStatus.FALSE, "NothingMatches", message
     if _too_small(plan.verdicts):
         return ConditionStatus.FALSE, "BudgetTooSmall", "bytesPerWindow is too small for any table that is due"
-    unread = f"; {memory.unread} more are read in the next looks" if memory.unread else ""
+    unread = f"; {len(memory.unread)} more are read in the next looks" if memory.unread else ""
     message = f"{counted(counts.seen, 'table')}, {counts.due} due, {counts.running} running{unread}"
     return ConditionStatus.TRUE, "Looked", message
 
