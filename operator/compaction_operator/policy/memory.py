@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure
@@ -19,6 +19,10 @@ class PartitionState:
     created: int
     measure: Measure
     aborted_since: datetime | None = None
+
+    def aborted_for(self, now: datetime) -> timedelta:
+        """Return how long its aborted writes are known."""
+        return now - self.aborted_since if self.aborted_since else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
