@@ -40,12 +40,14 @@ and UnknownWarehouse, and the names of other exceptions.
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
         NoExecutorError
+        NoPolicyError
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
             RepeatedRowError
             RowTypeError                RowTypesDiffer
         PartitionSpecError (ValueError) PartitionNotFound
+        QuestionError (ValueError)
         ReadersBusyError
         ReceiptNotWrittenError
         Refused                         (its own)

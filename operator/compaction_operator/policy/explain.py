@@ -36,12 +36,13 @@ NOT_CREATED = "NotCreated"
 
 @dataclass(frozen=True)
 class Look:
-    """The last look of a policy: what it decided on, and what it decided.
+    """The last look of a policy, with the spec of a generation: what it decided on, and what it decided.
 
     `past` are the policy's ended compactions by table, oldest first. `created` are the compactions that followed, by
     table; it grows while they are created. `refusal` is what the API server said to one that it did not accept.
     """
 
+    generation: int
     at: datetime
     memory: Memory
     verdicts: Sequence[Verdict]

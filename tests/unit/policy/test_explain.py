@@ -58,7 +58,7 @@ def looked(
     earlier = {NAME: past}
     plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True, "changed": {}}
     on = Standing(past=earlier, **{**plain, "due_since": {}, **standing})
-    return Look(NOON, memory, choose(found, on, policy, NOON), earlier)
+    return Look(1, NOON, memory, choose(found, on, policy, NOON), earlier)
 
 
 def why(look: Look | None, of: CompactionPolicySpec | None = None, *, allowed: bool = True) -> Explanation:
