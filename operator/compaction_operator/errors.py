@@ -6,6 +6,7 @@ StorageError is StorageUnavailable. A CompactionCleanup's condition shows the re
 and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
+        AskError
         DamagedReceiptError (ValueError)
         FilterError (ValueError)
         HudiError                       UnsupportedTable
