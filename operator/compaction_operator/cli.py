@@ -1,4 +1,7 @@
-"""Command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory), `history`."""
+"""Command line: `run` (the controller), `job` (in the driver pod), `plan` and `compact` (one directory).
+
+`history` reads receipts, and `why` asks a running controller.
+"""
 
 import json
 import logging
@@ -154,6 +157,39 @@ def job() -> None:
     # NB: a call to a store that was given up may return while Python shuts down, and abort the process. The driver has
     # said how it ended, so nothing may change its exit code.
     os._exit(code)
+
+
+@cli.command()
+@click.argument("table")
+@click.option("-n", "--namespace", help="Ask the policies of this namespace. Default: of all namespaces.")
+@click.option("--policy", help="Ask the policies of this name.")
+@click.option("--warehouse", help="Ask the policies of this warehouse.")
+@click.option(
+    "--operator",
+    metavar="NAMESPACE/SERVICE",
+    envvar="COMPACTION_OPERATOR",
+    default="compaction-system/compaction-operator",
+    show_default=True,
+    help="The operator's Service. Also from the environment variable COMPACTION_OPERATOR.",
+)
+@click.option("--url", help="Ask the controller at this address, such as http://localhost:8081, and no API server.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format.")
+def why(table: str, *, operator: str, url: str | None, output: str, **which: str | None) -> None:
+    """Say why policies picked a table (database.name), or did not, at their last look."""
+    from compaction_operator.controller.kube.ask import AskError, ask  # noqa: PLC0415 - Kubernetes
+
+    query = {"table": table, **{name: value for name, value in which.items() if value is not None}}
+    try:
+        answers = ask(query, operator=operator, url=url)
+    except AskError as error:
+        _fail(str(error), 1)
+    if output == "json":
+        click.echo(json.dumps([one.to_json() for one in answers], indent=2))
+        return
+    from compaction_operator.policy.text import lines_of  # noqa: PLC0415 - this verb's
+
+    for line in lines_of(answers):
+        click.echo(line)
 
 
 @cli.command()

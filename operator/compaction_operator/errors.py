@@ -6,6 +6,7 @@ StorageError is StorageUnavailable. A CompactionCleanup's condition shows the re
 and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
+        AskError
         DamagedReceiptError (ValueError)
         FilterError (ValueError)
         HudiError                       UnsupportedTable
@@ -40,12 +41,14 @@ and UnknownWarehouse, and the names of other exceptions.
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
         NoExecutorError
+        NoPolicyError
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
         OrcError                        UnreadableFile
             RepeatedRowError
             RowTypeError                RowTypesDiffer
         PartitionSpecError (ValueError) PartitionNotFound
+        QuestionError (ValueError)
         ReadersBusyError
         ReceiptNotWrittenError
         Refused                         (its own)

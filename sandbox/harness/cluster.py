@@ -1,8 +1,9 @@
-"""kubectl and helm as functions: each call answers or raises with what the command said."""
+"""kubectl, helm and our own command as functions: each call answers or raises with what the command said."""
 
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ class Cluster:
     def helm(self, *arguments: str, stdin: str | None = None, timeout: float = CALL_TIMEOUT) -> str:
         """Return what helm prints; raises CommandError, and subprocess.TimeoutExpired."""
         return self._run(["helm", *arguments], stdin, timeout)
+
+    def operator(self, *arguments: str) -> str:
+        """Return what `compaction-operator` prints; raises CommandError, and subprocess.TimeoutExpired."""
+        program = [sys.executable, "-c", "from compaction_operator.cli import main; main()"]
+        return self._run([*program, *arguments], None, CALL_TIMEOUT)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a kubectl that stays; its standard output is a pipe."""

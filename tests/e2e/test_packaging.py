@@ -264,6 +264,9 @@ def test_metrics_can_be_left_out(cluster: Cluster) -> None:
 
     assert pod() == ({"checksum/config", "prometheus.io/scrape", "prometheus.io/port"}, ["health", "metrics"])
     assert pod("--set", "metrics.enabled=false") == ({"checksum/config"}, ["health"])
+    own = {("Service", RELEASE, RELEASE), ("Role", RELEASE, f"{RELEASE}-why")}
+    assert own <= cluster.render().keys()
+    assert not own & cluster.render("--set", "metrics.enabled=false").keys()
     monitor = ("PodMonitor", RELEASE, RELEASE)
     assert monitor not in cluster.render()
     rendered = cluster.render("--set", "metrics.podMonitor.enabled=true", "--set", "metrics.podMonitor.labels.team=x")

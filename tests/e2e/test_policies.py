@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sandbox.harness.chart import RELEASE
+from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import SMALL_SPARK
 from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.tables import TABLE_TXN_001
@@ -47,15 +49,43 @@ def compactions(scene: Scene) -> list[str]:
     ]
 
 
+def why(scene: Scene, table: str) -> tuple[str, str, str | None, str | None]:
+    """Return verdict, reason, why it is due, and the unfinished compaction, as a person gets them from the operator."""
+    service = f"{scene.stage.operator.namespace}/{RELEASE}"
+    said = scene.cluster.operator("why", table, "-n", scene.namespace, "--operator", service, "--output", "json")
+    (found,) = json.loads(said)
+    nearest = found.get("partitions", {}).get("nearest") or [{}]
+    unfinished = [one["name"] for one in found["unfinished"]]
+    return found["verdict"], found["reason"], nearest[0].get("reason"), unfinished[0] if unfinished else None
+
+
+def test_only_the_role_lets_a_user_ask_why(scene: Scene) -> None:
+    namespace = scene.stage.operator.namespace
+    path = f"/api/v1/namespaces/{namespace}/services/{RELEASE}:metrics/proxy/why?table=a.b&policy=none"
+    with pytest.raises(CommandError, match="Forbidden"):
+        scene.cluster.kubectl("get", "--raw", path, "--as", "analyst")
+    role, binding = f"--role={RELEASE}-why", ("rolebinding", "analyst-why", "-n", namespace)
+    scene.cluster.kubectl("create", *binding, role, "--user=analyst")
+    try:
+        with pytest.raises(CommandError, match="there is no CompactionPolicy with policy none"):
+            scene.cluster.kubectl("get", "--raw", path, "--as", "analyst")
+    finally:
+        scene.cluster.kubectl("delete", *binding)
+
+
 def test_a_policy_says_what_it_would_do_and_then_does_it(scene: Scene, policy: dict[str, Any]) -> None:
     table = scene.table(TABLE_TXN_001)
     scene.compactions.apply(policy)
     (line,) = wait_until(lambda: status(scene).get("next"), timeout=120, what="a table that is due")
-    assert (line["table"], line["type"], line["keptBackBy"]) == (f"{table.database}.{table.name}", "Major", "DryRun")
+    full = f"{table.database}.{table.name}"
+    assert (line["table"], line["type"], line["keptBackBy"]) == (full, "Major", "DryRun")
     assert compactions(scene) == []
+    assert why(scene, full)[:3] == ("KeptBack", "DryRun", "3 deltas > 1")
+    assert why(scene, f"{table.database}.none")[0] == "NotFound"
     live = {**policy, "spec": {**policy["spec"], "dryRun": False}}
     scene.compactions.apply(live)
     (name,) = wait_until(lambda: compactions(scene), timeout=120, what="a compaction of the policy")
+    assert why(scene, full)[3] == name
     scene.compactions.wait_succeeded(name)
     done = wait_until(
         lambda: (status(scene).get("tables") or {}).get("done"), timeout=120, what="the policy to see that it is done"

@@ -18,12 +18,13 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.compaction import PREFLIGHTS
-from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect
+from compaction_operator.controller.kube.client import PAGE, THREADS, Kube, KubeError, connect
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.web import serve
 from compaction_operator.controller.work import Work
 
 log = logging.getLogger(__name__)
@@ -41,16 +42,21 @@ def run(config_path: str) -> None:
     Exits with code 2, after one line on standard error, if the configuration file is unusable, no cluster is
     configured, or the metrics port is taken.
     """
-    metrics = Metrics()
     try:
         config = load_config(Path(config_path))
-        kube = connect()
-        if config.metrics.enabled:
-            metrics.serve(config.metrics.port)
+        controller, pools = _controller(config, connect())
     except (ValueError, OSError, KubeError) as error:
         sys.stderr.write(f"compaction-operator run: {error}\n")
         sys.exit(BAD_CONFIGURATION)
     registry, settings = kopf.OperatorRegistry(), operator_settings()
+    register(registry, controller, pools)
+    _quieten()
+    kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)
+
+
+def _controller(config: OperatorConfig, kube: Kube) -> tuple[Controller, Pools]:
+    """Return the controller with its threads; metrics and answers are served already. Raises OSError."""
+    metrics = Metrics()
     pools = Pools.of(
         (warehouse.name for warehouse in config.warehouses),
         kube=THREADS,
@@ -63,9 +69,9 @@ def run(config_path: str) -> None:
     controller = Controller(
         config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic, metrics=metrics
     )
-    register(registry, controller, pools)
-    _quieten()
-    kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)
+    if config.metrics.enabled:
+        serve(config.metrics.port, registry=metrics.registry, why=controller.why)
+    return controller, pools
 
 
 def load_config(path: Path) -> OperatorConfig:

@@ -9,6 +9,7 @@ from typing import Any
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import backed_off
+from compaction_operator.api.why import Explanation
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
@@ -21,7 +22,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Key, Resource
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.policies import PolicyRunner
+from compaction_operator.controller.policies import PolicyRunner, Question
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
@@ -80,6 +81,7 @@ class Controller:
         self._sweep_due = ticks() + SWEEP
         self._sweeping: set[str] = set()
         self._searching = False
+        self._loaded = False
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,6 +97,14 @@ class Controller:
                 self.on_event(kind, "ADDED", raw)
         for raw in await run_in(self._pools.kube, self._list_policies):
             self.on_event(ResourceKind.POLICY, "ADDED", raw)
+        self._loaded = True
+
+    def why(self, question: Question) -> list[Explanation] | None:
+        """Say what the last looks of policies decided about a table, from any thread; None before `load` has ended.
+
+        Raises NoPolicyError.
+        """
+        return self._policies.why(question) if self._loaded else None
 
     def _list_policies(self) -> list[dict[str, Any]]:
         try:

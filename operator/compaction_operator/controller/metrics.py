@@ -1,13 +1,11 @@
 """Prometheus metrics of the controller: counters updated as things happen, and gauges computed on each scrape."""
 
-import logging
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -18,8 +16,6 @@ from compaction_operator.controller.answers import OVERDUE, STILL_NEEDED
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import Clock
-
-log = logging.getLogger(__name__)
 
 PREFIX = "compaction_operator"
 RATIO_BUCKETS = (0.5, 0.65, 0.85, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02, 1.05, 1.15, 1.35, 2.0)
@@ -67,18 +63,6 @@ class Metrics:
     def watch(self, cache: Cache, clock: Clock) -> None:
         """Register gauges over that cache's cleanups and compactions."""
         self.registry.register(_Known(cache, clock))
-
-    def serve(self, port: int) -> WSGIServer:
-        """Serve the metrics at that port, at any path, in a thread; return the server.
-
-        Raises OSError, naming the port.
-        """
-        try:
-            server, _ = start_http_server(port, registry=self.registry)
-        except OSError as error:
-            raise OSError(f"metrics at port {port}: {error}") from error
-        log.info("metrics at port %s", server.server_port)
-        return server
 
     @contextmanager
     def looking(self, warehouse: str, *, tables: int) -> Iterator[None]:

@@ -28,7 +28,7 @@ from compaction_operator.metastore import (
     require_one_compactor,
 )
 from compaction_operator.policy.measure import measure
-from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState, stale
+from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState, stale
 from compaction_operator.policy.selection import opted_out, selected
 from compaction_operator.policy.thresholds import ThresholdError, overridden
 from compaction_operator.storage import Listed, Storage, StorageError, is_passing
@@ -75,8 +75,8 @@ class Surveyor:
             known[name] = self._state(name, tables.get(name), ids[name], txns, known.get(name))
         for name in tables.keys() - listed:
             known[name] = self._owners_word(known[name], tables[name])
-        unread = [name for name in changed if name not in listed and not _waits(known.get(name))]
-        return replace(memory, tables=known, unread=len(unread), matched=len(names))
+        unread = frozenset(name for name in changed if name not in listed and not _waits(known.get(name)))
+        return replace(memory, tables=known, unread=unread, matched=len(names))
 
     def _names(self) -> list[str]:
         found = self.client.managed_tables()
@@ -117,12 +117,12 @@ class Surveyor:
         try:
             thresholds = overridden(self.spec.thresholds, table.parameters)
             self._require_fit(table)
-            parts = self._partitions(table, ids, txns, old)
+            parts, left_alone = self._partitions(table, ids, txns, old)
         except MetastoreUnavailable:
             raise
         except (ThresholdError, Refused, StorageError, MetastoreError) as error:
             return replace(state, problem=_problem(name, error))
-        return replace(state, keys=table.partition_keys, thresholds=thresholds, partitions=parts)
+        return replace(state, keys=table.partition_keys, thresholds=thresholds, partitions=parts, left_alone=left_alone)
 
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""
@@ -139,27 +139,28 @@ class Surveyor:
 
     def _partitions(
         self, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
-    ) -> tuple[PartitionState, ...]:
-        """Return the partitions that have something to merge; one that is not understood is left alone.
+    ) -> tuple[tuple[PartitionState, ...], LeftAlone | None]:
+        """Return the partitions that have something to merge, and those that are left alone.
 
         Raises StorageError if the store does not answer for one: what is half known is not decided on.
         """
         before = {one.name: one for one in old.partitions} if old else {}
-        found = []
+        found, left_alone = [], None
         for one, listed in self._listed(table):
             try:
                 got = measure(_listing(listed), ids, txns)
             except UNREADABLE as error:
                 log.info("partition %r of %s.%s is left alone: %s", one.name, table.database, table.name, error)
+                left_alone = LeftAlone(left_alone.count + 1 if left_alone else 1, one.name, str(error))
                 continue
             if not got.is_clean:
                 earlier = before.get(one.name)
                 since = (earlier.aborted_since if earlier else None) or self.now
                 found.append(PartitionState(one.name, one.create_time, got, since if got.aborted else None))
-        return tuple(found)
+        return tuple(found), left_alone
 
     def _listed(self, table: Table) -> Iterator[tuple[Partition, Listed]]:
-        """Yield the partitions that the warehouse allows with their listings, store by store."""
+        """Yield the partitions with their listings, store by store. One that lies elsewhere is not listed."""
         if table.partition_keys:
             names = self.client.get_partition_names(table.database, table.name)
             parts: Sequence[Partition] = self.client.get_partitions(table.database, table.name, names)
@@ -167,9 +168,11 @@ class Surveyor:
             parts = [Partition("", (), table.location, table.create_time)]
         by_store: dict[int, tuple[Storage, list[Partition]]] = {}
         for one in parts:
-            if self._is_allowed(table, one):
-                storage = self.open_storage(one.location)
-                by_store.setdefault(id(storage), (storage, []))[1].append(one)
+            if refused := self._refusal(table, one):
+                yield one, StorageError(str(refused))
+                continue
+            storage = self.open_storage(one.location)
+            by_store.setdefault(id(storage), (storage, []))[1].append(one)
         for number, (storage, there) in by_store.items():
             if number in self.silent:
                 raise StorageError("its store did not answer in this look", passing=True)
@@ -178,13 +181,13 @@ class Surveyor:
                 self.silent.add(number)
             yield from ((one, listings[one.location]) for one in there)
 
-    def _is_allowed(self, table: Table, one: Partition) -> bool:
-        """Whether a partition lies where the warehouse allows it; its compaction would be refused elsewhere."""
+    def _refusal(self, table: Table, one: Partition) -> Refused | None:
+        """Return why the warehouse does not allow a partition where it lies: its compaction would be refused."""
         try:
             require_allowed(replace(table, location=one.location), self.warehouse)
-        except Refused:
-            return False
-        return True
+        except Refused as refused:
+            return refused
+        return None
 
 
 def _waits(state: TableState | None) -> bool:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Partitions
@@ -63,8 +63,7 @@ def candidates_of(
         return ()
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
-        aborted_for = now - one.aborted_since if one.aborted_since else timedelta()
-        if needed := due(one.measure, table.thresholds, aborted_for=aborted_for):
+        if needed := due(one.measure, table.thresholds, aborted_for=one.aborted_for(now)):
             found[needed.type].append((needed.reason, _part(one, table.keys, needed.type)))
     return tuple(_candidate(table.name, type_, parts) for type_, parts in found.items())
 

@@ -36,6 +36,20 @@ class Hold(StrEnum):
     DRY_RUN = "DryRun"
 
 
+MEANING = {
+    Hold.WINDOW_CLOSED: "no window is open",
+    Hold.UNFINISHED: "a compaction of the table has not ended, or another type goes first",
+    Hold.BACKING_OFF: "the last compaction failed; the pause doubles with each failure",
+    Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
+    Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
+    Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
+    Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
+    Hold.BUDGET_TOO_SMALL: "each due partition is larger than the whole bytesPerWindow; it starts after maxDelay",
+    Hold.DRY_RUN: "dryRun is set",
+}
+"""Each hold as a sentence for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """An ended compaction of a policy. `started` is when it was created, `bytes` what it was expected to read."""
@@ -108,7 +122,7 @@ def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: tim
     found = []
     for one in candidates:
         since = standing.due_since.get(one.table, now)
-        found.append(Verdict(one, score(one, waited=now - since, max_delay=max_delay), since))
+        found.append(Verdict(one, score(one, waited=now - since, max_delay=max_delay).value, since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
         late = overdue(one.due_since, max_delay=max_delay, now=now)
@@ -124,15 +138,33 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
         return Hold.UNFINISHED
     if not standing.window_open:
         return Hold.WINDOW_CLOSED
-    past = [earlier for earlier in standing.past.get(one.table, ()) if earlier.type is one.type]
-    if not past:
+    past = standing.past.get(one.table, ())
+    resting = rest(past, one.type, spec)
+    if resting is None:
         return None
-    last, pause = past[-1], timedelta(seconds=spec.min_interval)
-    if last.outcome is Outcome.FAILED:
-        return Hold.BACKING_OFF if now < last.ended + _back_off(past, pause) else None
+    last = _of_type(past, one.type)[-1]
     if last.outcome is Outcome.NOTHING and standing.changed.get(one.table, now) <= last.started:
         return Hold.NOTHING_GAINED
-    return Hold.MIN_INTERVAL if now < last.ended + pause else None
+    hold, until = resting
+    return hold if now < until else None
+
+
+def rest(past: Sequence[Past], type_: CompactionType, spec: CompactionPolicySpec) -> tuple[Hold, datetime] | None:
+    """Return until when a table rests after its last compaction of a type, and why; None if it had none.
+
+    `past` are the table's ended compactions, oldest first.
+    """
+    same = _of_type(past, type_)
+    if not same:
+        return None
+    last, pause = same[-1], timedelta(seconds=spec.min_interval)
+    if last.outcome is Outcome.FAILED:
+        return Hold.BACKING_OFF, last.ended + _back_off(same, pause)
+    return Hold.MIN_INTERVAL, last.ended + pause
+
+
+def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
+    return [one for one in past if one.type is type_]
 
 
 def _back_off(past: Sequence[Past], pause: timedelta) -> timedelta:

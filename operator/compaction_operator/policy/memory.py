@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure
@@ -20,6 +20,10 @@ class PartitionState:
     measure: Measure
     aborted_since: datetime | None = None
 
+    def aborted_for(self, now: datetime) -> timedelta:
+        """Return how long its aborted writes are known."""
+        return now - self.aborted_since if self.aborted_since else timedelta()
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -28,6 +32,15 @@ class Problem:
     reason: str
     message: str
     passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Partitions of a table that no look can decide on: how many, and why one of them."""
+
+    count: int
+    example: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +55,21 @@ class TableState:
     thresholds: Thresholds = field(default_factory=Thresholds)
     partitions: tuple[PartitionState, ...] = ()
     problem: Problem | None = None
+    left_alone: LeftAlone | None = None
 
 
 @dataclass
 class Memory:
     """What is known of one policy's tables. It is rebuilt after a restart, some tables at each look.
 
-    `unread` counts the selected tables that are not listed yet, and `matched` all that the globs select.
+    `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
+    select.
     `due_since` is when a table became due.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
     due_since: dict[str, datetime] = field(default_factory=dict)
-    unread: int = 0
+    unread: frozenset[str] = frozenset()
     matched: int = 0
 
 

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+from compaction_operator.api.model import format_duration
 from compaction_operator.api.policy import Partitions
 from compaction_operator.errors import OperatorError
 
@@ -30,6 +31,9 @@ class Filter:
     operator: str
     value: str
     days: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.operator} {self.value}"
 
     def accepts(self, value: str, today: date) -> bool:
         """Whether a partition's value meets the condition. One that cannot be compared does not.
@@ -76,13 +80,25 @@ def wanted(
 
     `filters` are those of `partitions`, parsed. NB: `today` is that of UTC.
     """
+    return unwanted_by(partitions, filters, values=values, created=created, now=now) is None
+
+
+def unwanted_by(
+    partitions: Partitions,
+    filters: Sequence[Filter],
+    *,
+    values: Mapping[str, str],
+    created: int,
+    now: datetime,
+) -> str | None:
+    """Return the filter or the age that keeps a policy away from a partition, None if none does. See `wanted`."""
     age = now.timestamp() - created
     if partitions.min_age is not None and age < partitions.min_age:
-        return False
+        return f"minAge {format_duration(partitions.min_age)}"
     if partitions.max_age is not None and age > partitions.max_age:
-        return False
+        return f"maxAge {format_duration(partitions.max_age)}"
     today = now.date()
-    return all(one.accepts(values[one.key], today) for one in filters)
+    return next((str(one) for one in filters if not one.accepts(values[one.key], today)), None)
 
 
 def _date(text: str) -> date | None:

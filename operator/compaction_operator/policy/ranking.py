@@ -8,6 +8,7 @@ A file that need not be opened and a MiB of delete events that need not be merge
 request of a reader. The cost begins at 1 for the start of a Job. The last factor lets what waits overtake what is new.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compaction_operator.policy.candidates import Candidate
@@ -16,11 +17,27 @@ DELETE_UNIT = 1024**2
 COST_UNIT = 256 * 1024**2
 
 
-def score(candidate: Candidate, *, waited: timedelta, max_delay: timedelta) -> float:
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score with its terms; `wait` is the last factor."""
+
+    benefit: float
+    cost: float
+    wait: float
+
+    @property
+    def value(self) -> float:
+        """The score."""
+        return self.benefit / self.cost * self.wait
+
+
+def score(candidate: Candidate, *, waited: timedelta, max_delay: timedelta) -> Score:
     """Return the score of a candidate that has been due for some time."""
-    benefit = candidate.files_saved + candidate.delete_bytes / DELETE_UNIT
-    cost = 1.0 + candidate.bytes / COST_UNIT
-    return benefit / cost * (1.0 + waited / max_delay)
+    return Score(
+        benefit=candidate.files_saved + candidate.delete_bytes / DELETE_UNIT,
+        cost=1.0 + candidate.bytes / COST_UNIT,
+        wait=1.0 + waited / max_delay,
+    )
 
 
 def overdue(due_since: datetime, *, max_delay: timedelta, now: datetime) -> bool:

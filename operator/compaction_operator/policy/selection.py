@@ -21,6 +21,11 @@ def selected(tables: Iterable[tuple[str, str]], wanted: Tables) -> Iterator[str]
             yield full
 
 
+def matching(table: str, patterns: Iterable[str]) -> str | None:
+    """Return the first of some globs that matches `database.table` in lower case, None if none does."""
+    return next((pattern for pattern in patterns if _joined((pattern,)).match(table)), None)
+
+
 def opted_out(parameters: Mapping[str, str]) -> bool:
     """Whether a table's properties keep all policies away from it."""
     return parameters.get(OPT_OUT, "").strip().lower() == OFF

@@ -58,6 +58,33 @@ def due(found: Measure, thresholds: Thresholds, *, aborted_for: timedelta) -> Du
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One threshold, as `spec.thresholds` names it, and what a partition has of it. A time is in seconds.
+
+    `value` is None where the threshold does not apply: there is no base to compare with.
+    """
+
+    threshold: str
+    value: float | None
+    limit: float
+    exceeded: bool
+
+
+def checks(found: Measure, thresholds: Thresholds, *, aborted_for: timedelta) -> tuple[Check, ...]:
+    """Return the numbers behind `due`, for people: the first check that is exceeded is its reason."""
+    age = aborted_for.total_seconds() if found.aborted else 0.0
+    share = round(found.delta_bytes * 100 / found.base_bytes, 1) if found.base_bytes else None
+    too_many = found.deltas > max(1, thresholds.deltas)
+    above = bool(found.base_bytes) and found.delta_bytes * 100 > found.base_bytes * thresholds.delta_percent
+    return (
+        Check("abortedWrites", found.aborted, thresholds.aborted_writes, found.aborted > thresholds.aborted_writes),
+        Check("abortedAge", age, thresholds.aborted_age, age > thresholds.aborted_age),
+        Check("deltaPercent", share, thresholds.delta_percent, above),
+        Check("deltas", found.deltas, thresholds.deltas, too_many),
+    )
+
+
 def _number(parameters: Mapping[str, str], option: str, *, factor: int = 1) -> int | None:
     text = parameters.get(PREFIX + option)
     if text is None:

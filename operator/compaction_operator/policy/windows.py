@@ -30,6 +30,16 @@ def next_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
     return min((start for window in windows for start in _starts(window, now) if start > now), default=None)
 
 
+def open_from(windows: Sequence[Window], moment: datetime) -> datetime | None:
+    """Return the first time from a moment on at which a window is open; without windows that is the moment.
+
+    None if no window opens in the eight days after it. Raises UnknownTimeZoneError.
+    """
+    if not windows or opened(windows, moment):
+        return moment
+    return next_opening(windows, moment)
+
+
 def _end(window: Window, start: datetime) -> datetime:
     return start + timedelta(seconds=window.duration)
 

@@ -1,13 +1,8 @@
 """The metrics for Prometheus: each number once, and the same after a restart for what still exists."""
 
-from urllib.request import urlopen
-
-import pytest
-
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.kube.resources import ResourceKind
-from compaction_operator.controller.metrics import Metrics
 from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, condition, entry_json, runs
 
 
@@ -120,26 +115,3 @@ async def test_bytes_that_were_published_are_counted_once() -> None:
     assert value(box, "forecast_ratio_count", warehouse="lake", what="Bytes") == 1
     assert value(box, "forecast_ratio_sum", warehouse="lake", what="Bytes") == 81 / 80
     assert value(box, "forecast_ratio_sum", warehouse="lake", what="CPU") == 30 / 40
-
-
-def test_they_are_served() -> None:
-    metrics = Metrics()
-    metrics.errors.labels("lake", "look").inc()
-    server = metrics.serve(0)
-    try:
-        with urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
-            said = answer.read().decode()
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert 'compaction_operator_errors_total{operation="look",warehouse="lake"} 1.0' in said
-
-
-def test_a_port_that_is_taken_is_named() -> None:
-    server = Metrics().serve(0)
-    try:
-        with pytest.raises(OSError, match=f"metrics at port {server.server_port}: "):
-            Metrics().serve(server.server_port)
-    finally:
-        server.shutdown()
-        server.server_close()

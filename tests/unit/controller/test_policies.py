@@ -23,7 +23,7 @@ def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = Non
     return TableState(name, "1", NOON, NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
 
 
-def memory(*states: TableState, unread: int = 0) -> Memory:
+def memory(*states: TableState, unread: frozenset[str] = frozenset()) -> Memory:
     return Memory({one.name: one for one in states}, matched=len(states), unread=unread)
 
 
@@ -229,7 +229,7 @@ async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() 
 
 @runs
 async def test_the_rest_of_the_tables_is_read_at_once() -> None:
-    box = await started(memory(state("sales.orders"), unread=100))
+    box = await started(memory(state("sales.orders"), unread=frozenset(f"sales.t{number}" for number in range(100))))
     assert "100 more are read" in condition(status(box), "Ready")["message"]
     await box.pass_time(2)
     assert box.work.surveys == 3

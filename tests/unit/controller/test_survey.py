@@ -87,7 +87,7 @@ def test_a_look_at_many_tables_makes_few_calls(tmp_path: Path) -> None:
     for name in names[:19]:
         lake.metastore.set_write_ids(f"{name}:7:{2**63 - 1}::")
     lake.metastore.calls.clear()
-    assert lake.look(memory).unread == 0
+    assert not lake.look(memory).unread
     calls = Counter(call.name for call in lake.metastore.calls)
     of_all = {"managed_tables": 1, "valid_txns": 1, "valid_write_ids_of": 1, "get_tables": 1}
     assert calls == of_all | {"get_database": 1, "generation": 20}
@@ -97,10 +97,11 @@ def test_after_a_restart_tables_are_read_some_at_a_time(tmp_path: Path, monkeypa
     monkeypatch.setattr(survey, "LISTED_AT_ONCE", 2)
     lake = Lake(tmp_path, "a", "b", "c")
     first, listed = lake.listed()
-    assert (len(listed), first.unread, first.matched) == (2, 1, 3)
+    assert (len(listed), len(first.unread), first.matched) == (2, 1, 3)
+    assert not listed & first.unread
     lake.now += HOUR
     second, more = lake.listed(first)
-    assert (listed | more, second.unread) == ({"sales.a", "sales.b", "sales.c"}, 0)
+    assert (listed | more, second.unread) == ({"sales.a", "sales.b", "sales.c"}, frozenset())
 
 
 def test_partitions_with_nothing_to_merge_are_not_kept(tmp_path: Path) -> None:
@@ -171,7 +172,31 @@ def test_a_directory_that_is_not_understood_is_left_alone(tmp_path: Path) -> Non
     """An empty base would hide two deltas."""
     lake = Lake(tmp_path, "a")
     (tmp_path / "a" / "base_0000002").mkdir()
-    assert lake.look().tables["sales.a"].partitions == ()
+    state = lake.look().tables["sales.a"]
+    assert state.partitions == ()
+    assert state.left_alone
+    assert (state.left_alone.count, state.left_alone.example) == (1, "")
+    assert "base_0000002" in state.left_alone.message
+
+
+def test_a_partition_outside_the_warehouse_is_left_alone(tmp_path: Path) -> None:
+    """A compaction of it would be refused. It is not even listed."""
+    (narrow,) = CONFIG.warehouses
+    places = (str(tmp_path / "p"),)
+    lake = Lake(tmp_path)
+    config = CONFIG.model_copy(update={"warehouses": (narrow.model_copy(update={"locations": places}),)})
+    lake.work = Work(config, clock=lambda: lake.now, connect=lambda _: lake.metastore.client())
+    lake.add("p", partition_keys=("day",))
+    places_of = {"1": tmp_path / "p" / "day=1", "2": tmp_path / "elsewhere", "3": tmp_path / "nowhere"}
+    parts = [Partition(f"day={day}", (day,), str(place), 100) for day, place in places_of.items()]
+    lake.metastore.partitions["sales.p"] = {one.name: one for one in parts}
+    lake.write("p", 2, partition="day=1")
+    lake.write("p", 2, partition="../elsewhere")
+    state = lake.look().tables["sales.p"]
+    assert [one.name for one in state.partitions] == ["day=1"]
+    assert state.left_alone
+    assert (state.left_alone.count, state.left_alone.example) == (2, "day=3")
+    assert str(tmp_path / "nowhere") in state.left_alone.message
 
 
 def test_a_metastore_that_does_not_answer_is_no_empty_warehouse(tmp_path: Path) -> None:
@@ -199,7 +224,7 @@ def test_a_store_that_does_not_answer_is_asked_once_in_a_look(tmp_path: Path, mo
     assert len(asked) == 1
     assert {state.problem and state.problem.reason for state in first.tables.values()} == {"StorageUnavailable"}
     monkeypatch.setattr(survey, "LISTED_AT_ONCE", 1)
-    assert (first.unread, lake.look(first).unread) == (0, 0)
+    assert not first.unread | lake.look(first).unread
 
 
 def test_the_age_of_aborted_writes_counts_from_when_they_were_first_seen(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class Kube:
         self._custom = client.CustomObjectsApi(api)
         self._batch = client.BatchV1Api(api)
         self._core = client.CoreV1Api(api)
+        self._api = api
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every object of a kind of ours in the cluster, fetched in pages. Raises GoneError without its CRD."""
@@ -177,6 +178,24 @@ class Kube:
         """Create a core/v1 Event."""
         _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
 
+    def ask_service(self, namespace: str, service: str, path: str, query: Mapping[str, str]) -> bytes:
+        """Return what a service answers, through the API server; `service` is its name and port, as `name:port`.
+
+        What the service itself says to a bad request has the form of the API server's errors, or is quoted.
+        """
+        answer = _call(
+            self._api.call_api,
+            "/api/v1/namespaces/{namespace}/services/{service}/proxy" + path,
+            "GET",
+            path_params={"namespace": namespace, "service": service},
+            query_params=list(query.items()),
+            auth_settings=["BearerToken"],
+            _return_http_data_only=True,
+            _preload_content=False,
+        )
+        body: bytes = answer.data
+        return body
+
 
 def connect() -> Kube:
     """Connect to the cluster that this process runs in, or else to the one that kubeconfig names.
@@ -211,7 +230,7 @@ def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _translated(error: ApiException) -> KubeError:
-    message = f"{error.status} {error.reason}: {_message(error.body)}"
+    message = f"{error.status} {error.reason}: {message_of(error.body)}"
     if error.status == 404:
         return GoneError(message)
     if error.status == 409:
@@ -219,7 +238,8 @@ def _translated(error: ApiException) -> KubeError:
     return KubeError(message)
 
 
-def _message(body: Any) -> str:
+def message_of(body: Any) -> str:
+    """Return the message in the body of an error, or the beginning of a body that has none."""
     try:
         return str(json.loads(body)["message"])
     except (TypeError, ValueError, KeyError):

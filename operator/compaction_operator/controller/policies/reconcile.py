@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
+from compaction_operator.api.why import Explanation
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError
 from compaction_operator.controller.kube.cluster import run_in
@@ -17,8 +18,10 @@ from compaction_operator.controller.policies.decide import Plan, filters_of, hou
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.report import looked, not_ready, suspended
 from compaction_operator.controller.policies.standing import Known, known_of
+from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
 from compaction_operator.policy.choice import Verdict
+from compaction_operator.policy.explain import Look
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.naming import compaction_name
 from compaction_operator.policy.partitions import FilterError
@@ -37,13 +40,15 @@ SEEN_AFTER = 300.0
 class _Upkeep:
     """One policy, when its next look is due, and what its looks have found.
 
-    `created` are compactions that the watch has not brought yet: their tables, and when they were created.
+    `created` are compactions that the watch has not brought yet: their tables, and when they were created. `look` is
+    the last look, for those who ask.
     """
 
     policy: Policy
     due: float
     memory: Memory
     created: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    look: Look | None = None
     busy: bool = False
 
 
@@ -77,6 +82,17 @@ class PolicyRunner:
         if _what_listing_reads(old) != _what_listing_reads(new):
             known.memory = replace(known.memory, tables={})
         known.policy = policy
+
+    def why(self, question: Question) -> list[Explanation]:
+        """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError."""
+        services, now = self._services, self._services.clock()
+        ticks = services.ticks()
+        asked = [
+            Asked(one.policy, one.look, None if one.busy else now + timedelta(seconds=max(0.0, one.due - ticks)))
+            for one in list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
+        ]
+        cache = services.cache
+        return answers(question, asked, cache.compactions.all(), config=services.config, place=cache.place)
 
     def start_due(self, now: float) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the looks that are due now."""
@@ -174,11 +190,13 @@ class PolicyRunner:
         memory = replace(memory, due_since=dict(decision.due_since))
         await self._write(upkeep, policy, looked(policy, memory, known, decision, when=when, now=now))
         upkeep.memory = memory
+        upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
         try:
             for verdict in decision.starting:
-                await self._create(upkeep, policy, known, verdict)
+                look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict)
         except KubeError as error:
             # People do not see the log. Examples: a quota, an admission policy.
+            upkeep.look = replace(look, refusal=str(error))
             await self._not_ready(upkeep, ConditionStatus.FALSE, "NotCreated", str(error))
             return
         await self._prune(known, decision)
@@ -196,7 +214,8 @@ class PolicyRunner:
         if upkeep.policy is policy:
             upkeep.policy = written
 
-    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict) -> None:
+    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict) -> str:
+        """Create a compaction and return its name."""
         found, past = verdict.candidate, known.past.get(verdict.candidate.table, ())
         previous = past[-1].name if past else None
         name = compaction_name(policy_uid=policy.meta.uid, table=found.table, type_=found.type, previous=previous)
@@ -204,6 +223,7 @@ class PolicyRunner:
         await self._services.cluster.create_compaction(compaction_manifest(policy, found, name=name))
         key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
         upkeep.created[key] = found.table, self._services.ticks()
+        return name
 
     async def _prune(self, known: Known, decision: Plan) -> None:
         by_name: Mapping[str, Compaction] = {one.meta.name: one for one in known.mine}

@@ -21,23 +21,11 @@ from compaction_operator.controller.kube.resources import Policy
 from compaction_operator.controller.kube.times import rfc3339, rfc3339_seconds
 from compaction_operator.controller.policies.decide import Hours, Plan
 from compaction_operator.controller.policies.standing import Known
-from compaction_operator.policy.choice import Hold, Outcome, Verdict
+from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
 
 READY = "Ready"
 ACTIVE = "Active"
-
-_SAYS = {
-    Hold.WINDOW_CLOSED: "no window is open",
-    Hold.UNFINISHED: "a compaction of the table has not ended, or another type goes first",
-    Hold.BACKING_OFF: "the last compaction failed; the pause doubles with each failure",
-    Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
-    Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
-    Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
-    Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
-    Hold.BUDGET_TOO_SMALL: "each due partition is larger than the whole bytesPerWindow; it starts after maxDelay",
-    Hold.DRY_RUN: "dryRun is set",
-}
 
 
 def not_ready(
@@ -94,7 +82,7 @@ def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
     tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts)}
     for table, hold in sorted(tables.items()):
         if hold is not None:
-            why[hold.value].append((table, _SAYS[hold]))
+            why[hold.value].append((table, MEANING[hold]))
     for table, problem in sorted(plan.problems.items()):
         why[problem.reason].append((table, problem.message))
     ordered = sorted(why.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -142,7 +130,7 @@ def _ready(
         return ConditionStatus.FALSE, "NothingMatches", message
     if _too_small(plan.verdicts):
         return ConditionStatus.FALSE, "BudgetTooSmall", "bytesPerWindow is too small for any table that is due"
-    unread = f"; {memory.unread} more are read in the next looks" if memory.unread else ""
+    unread = f"; {len(memory.unread)} more are read in the next looks" if memory.unread else ""
     message = f"{counted(counts.seen, 'table')}, {counts.due} due, {counts.running} running{unread}"
     return ConditionStatus.TRUE, "Looked", message
 

@@ -1,0 +1,86 @@
+"""The controller's HTTP server: metrics, and at /why the answers to questions about tables. It changes nothing."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from socketserver import ThreadingMixIn
+from typing import Any
+from urllib.parse import parse_qs
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from compaction_operator.api.why import PATH, Explanation
+from compaction_operator.controller.policies import NoPolicyError, Question
+
+log = logging.getLogger(__name__)
+
+Why = Callable[[Question], list[Explanation] | None]
+"""Answers a question, in any thread. None: the policies are not known yet. Raises NoPolicyError."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """One thread for each request: a slow client holds up no scrape."""
+
+    daemon_threads = True
+
+
+class _Handler(WSGIRequestHandler):
+    """Does not log each request."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def serve(port: int, *, registry: CollectorRegistry, why: Why) -> WSGIServer:
+    """Serve metrics and answers at that port, in a thread; return the server. Raises OSError, naming the port."""
+    try:
+        server = make_server("0.0.0.0", port, _application(registry, why), _Server, _Handler)  # noqa: S104 - a pod's
+    except OSError as error:
+        raise OSError(f"metrics at port {port}: {error}") from error
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    log.info("metrics at port %s", server.server_port)
+    return server
+
+
+def _application(registry: CollectorRegistry, why: Why) -> WSGIApplication:
+    """Return what answers a request. Metrics are at any other path."""
+    metrics = make_wsgi_app(registry)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != PATH:
+            answer: Iterable[bytes] = metrics(environ, start_response)
+            return answer
+        status, body = _reply(environ, why)
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [json.dumps(body).encode() + b"\n"]
+
+    return application
+
+
+def _reply(environ: WSGIEnvironment, why: Why) -> tuple[HTTPStatus, Any]:
+    if environ["REQUEST_METHOD"] != "GET":
+        return HTTPStatus.METHOD_NOT_ALLOWED, _message("use GET")
+    try:
+        question = Question.parse(parse_qs(environ["QUERY_STRING"], keep_blank_values=True, max_num_fields=10))
+    except ValueError as error:
+        return HTTPStatus.BAD_REQUEST, _message(error)
+    try:
+        found = why(question)
+    except NoPolicyError as error:
+        return HTTPStatus.NOT_FOUND, _message(error)
+    except Exception:
+        log.exception("a question could not be answered: %r", question)
+        return HTTPStatus.INTERNAL_SERVER_ERROR, _message("the controller's log says what failed")
+    if found is None:
+        return HTTPStatus.SERVICE_UNAVAILABLE, _message("the controller has not read the policies yet; ask again")
+    return HTTPStatus.OK, [one.to_json() for one in found]
+
+
+def _message(text: object) -> dict[str, str]:
+    """Return an error as the API server shapes its own, so that clients read both alike."""
+    return {"message": str(text)}
