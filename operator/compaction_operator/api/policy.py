@@ -17,6 +17,9 @@ LABEL_POLICY_UID = "compaction.dev/policy-uid"
 ANNOTATION_BYTES = "compaction.dev/policy-bytes"
 """Annotation of such a TableCompaction: the bytes that its files had when it was decided on."""
 
+ANNOTATION_FAILURES = "compaction.dev/policy-failures"
+"""Annotation of such a TableCompaction: how many of its table and type failed in a row before it."""
+
 MAX_NEXT = 20
 MAX_KEPT_BACK = 30
 

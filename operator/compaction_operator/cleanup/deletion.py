@@ -91,7 +91,7 @@ class JournalPass:
                 return _skip(entry, Change("NotPublished", not_published(entry)))
             if changed := now.what_changed(entry):
                 return _skip(entry, changed)
-            storage, place = self.open_storage(entry.location), volume_of(entry, now.today.location)
+            storage, place = self.open_storage(entry.location), volume_of(entry.location, now.today.location)
             if not storage.exists(place):
                 raise StorageError(f"{place} does not exist: is its volume there?")
             if worker := next((one for one in at_work if one.concerns([entry.partition])), None):

@@ -29,9 +29,9 @@ class Place(Protocol):
         ...
 
 
-def volume_of(entry: Place, table_location: str) -> str:
-    """Return the directory without which a partition's content is unknown: the table's, or its own if outside."""
-    return table_location if is_below(entry.location, table_location) else entry.location
+def volume_of(location: str, table_location: str) -> str:
+    """Return the directory without which what a partition holds is unknown: the table's, or its own if outside."""
+    return table_location if is_below(location, table_location) else location
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,16 +86,20 @@ class ReceiptBook:
         with _as_not_written():
             self._chain.append_end(receipt, since=since)
 
-    def recorded(self, draft: Draft, delete: Callable[[JournalPass], Deletions]) -> Deletions:
+    def recorded(self, make_draft: Callable[[], Draft], delete: Callable[[JournalPass], Deletions]) -> Deletions:
         """Do what deletes between the notice and the receipt. Nothing is deleted if the notice cannot be written.
 
         A receipt that cannot be written afterwards is written before the cleanup ends: its status needs the results.
+        NB: the chain is read before the draft: a receipt that another cleanup writes in between has what is gone then.
         """
+        with _as_not_written():
+            after = self._chain.head().number
+        draft = make_draft()
         if not draft.receipt.parts:
             return (*delete(draft.given), *draft.skipped)
         with _as_not_written():
             self._settle_left()
-            path = self._announce(draft)
+            path = self._announced(draft) or self._announce(draft, after=after)
         over = False
         try:
             results = delete(draft.given)
@@ -116,8 +120,15 @@ class ReceiptBook:
                 if notice.receipt.cleanup_uid == cleanup_uid:
                     self._settle(path, notice, over=True, dropped=dropped)
 
-    def _announce(self, draft: Draft) -> str:
-        notice = Notice(after=self._chain.head().number, receipt=draft.receipt, volumes=draft.volumes)
+    def _announced(self, draft: Draft) -> str | None:
+        """Return the notice of an earlier pass that meant to delete the same and could not, None without one."""
+        meant = draft.receipt.cleanup_uid, draft.receipt.parts
+        with self._lock:
+            known = list(self._open.items())
+        return next((path for path, one in known if (one.receipt.cleanup_uid, one.receipt.parts) == meant), None)
+
+    def _announce(self, draft: Draft, *, after: int) -> str:
+        notice = Notice(after=after, receipt=draft.receipt, volumes=draft.volumes)
         path = join(self._pending, f"{draft.receipt.cleanup_uid}.{uuid.uuid4().hex}.json")
         self._storage.make_directory(self._location)
         self._storage.make_directory(self._pending)
@@ -139,9 +150,10 @@ class ReceiptBook:
     def _stored(self) -> Iterator[tuple[str, Notice]]:
         with suppress(NotFoundError):
             for entry in self._storage.list(self._pending):
-                if not entry.name.startswith("."):
-                    path = join(self._pending, entry.name)
-                    yield path, _read_notice(path, self._storage.read(path))
+                path = join(self._pending, entry.name)
+                with suppress(NotFoundError):  # another controller has just settled it
+                    if not entry.name.startswith("."):
+                        yield path, _read_notice(path, self._storage.read(path))
 
     def _try_to_settle(self, path: str, *, over: bool) -> None:
         notice = self._open.get(path)
@@ -204,7 +216,7 @@ def draft_of(given: JournalPass, *, receipt: Receipt, purge: bool) -> Draft:
     meant = [entry for entry in entries if found[entry.partition].deleted]
     return Draft(
         receipt=receipt.with_parts(tuple(found[entry.partition] for entry in meant)),
-        volumes=tuple(volume_of(entry, given.spec.table.location) for entry in meant),
+        volumes=tuple(volume_of(entry.location, given.spec.table.location) for entry in meant),
         given=replace(given, spec=given.spec.model_copy(update={"partitions": entries})),
         skipped=skipped,
     )

@@ -116,7 +116,7 @@ def _is_volume_there(
     open_storage: Callable[[str], Storage], spec: CompactionCleanupSpec, entry: PartitionEntry
 ) -> bool:
     try:
-        return open_storage(entry.location).exists(volume_of(entry, spec.table.location))
+        return open_storage(entry.location).exists(volume_of(entry.location, spec.table.location))
     except StorageError:
         return False
 
@@ -202,6 +202,6 @@ def _names(storage: Storage, spec: CompactionCleanupSpec, entry: PartitionEntry)
     try:
         return [child.name for child in storage.list(entry.location)]
     except NotFoundError:
-        if storage.exists(volume_of(entry, spec.table.location)):
+        if storage.exists(volume_of(entry.location, spec.table.location)):
             return []
         raise

@@ -403,8 +403,8 @@ class Work:
         given, book = self._given(cleanup, partitions), self._book(cleanup.spec.warehouse)
         if book is None:
             return visit(given)
-        draft = draft_of(given, receipt=deletion_facts(cleanup, self._clock()), purge=purge)
-        return book.recorded(draft, visit)
+        facts = deletion_facts(cleanup, self._clock())
+        return book.recorded(partial(draft_of, given, receipt=facts, purge=purge), visit)
 
     def _given(self, cleanup: Cleanup, partitions: Sequence[PartitionEntry]) -> JournalPass:
         part = cleanup.spec.model_copy(update={"partitions": tuple(_without_kept(cleanup, partitions))})

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
@@ -52,7 +53,11 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An ended compaction of a policy. `started` is when it was created, `bytes` what it was expected to read."""
+    """An ended compaction of a policy.
+
+    `started` is when it was created, `bytes` what it was expected to read. `failures` of the same table and type failed
+    in a row before it: they may not be kept any more.
+    """
 
     name: str
     table: str
@@ -61,6 +66,7 @@ class Past:
     ended: datetime
     outcome: Outcome
     bytes: int
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +165,22 @@ def rest(past: Sequence[Past], type_: CompactionType, spec: CompactionPolicySpec
         return None
     last, pause = same[-1], timedelta(seconds=spec.min_interval)
     if last.outcome is Outcome.FAILED:
-        return Hold.BACKING_OFF, last.ended + _back_off(same, pause)
+        return Hold.BACKING_OFF, last.ended + _back_off(failures(past, type_), pause)
     return Hold.MIN_INTERVAL, last.ended + pause
+
+
+def failures(past: Sequence[Past], type_: CompactionType) -> int:
+    """Return how many of a table's compactions of a type failed in a row up to now. `past` is as for `rest`."""
+    streak = [*takewhile(lambda one: one.outcome is Outcome.FAILED, reversed(_of_type(past, type_)))]
+    return len(streak) + streak[-1].failures if streak else 0
 
 
 def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
     return [one for one in past if one.type is type_]
 
 
-def _back_off(past: Sequence[Past], pause: timedelta) -> timedelta:
+def _back_off(failures: int, pause: timedelta) -> timedelta:
     """Return the pause after failures in a row: it doubles with each, up to a day, or `min_interval` if longer."""
-    failures = 0
-    for one in reversed(past):
-        if one.outcome is not Outcome.FAILED:
-            break
-        failures += 1
     base = max(pause, timedelta(minutes=1)).total_seconds()
     return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 

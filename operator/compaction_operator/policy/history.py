@@ -10,14 +10,18 @@ from compaction_operator.policy.choice import Outcome, Past
 def expired(past: Iterable[Past], spec: CompactionPolicySpec, *, budget_since: datetime, now: datetime) -> list[Past]:
     """Return the compactions to delete: those beyond the limits, the newest being kept.
 
-    NB: decisions read the history. What ended within `min_interval` stays, and so does what counts for the budget.
+    NB: decisions read the history. What ended within `min_interval` stays, and so does what counts for the budget. The
+    last one of a table and type stays if it failed or gained nothing: it says when the next one may start.
     """
     since = now - timedelta(seconds=spec.min_interval)
     newest = sorted(past, key=lambda one: (one.ended, one.name), reverse=True)
     failed = [one for one in newest if one.outcome is Outcome.FAILED]
     others = [one for one in newest if one.outcome is not Outcome.FAILED]
+    last = {(one.table, one.type): one for one in reversed(newest)}.values()
+    needed = {one.name for one in last if one.outcome is not Outcome.SUCCEEDED}
     beyond = [*others[spec.history.succeeded :], *failed[spec.history.failed :]]
-    return [one for one in beyond if one.ended < since and not _counts(one, spec, budget_since)]
+    old = (one for one in beyond if one.ended < since and one.name not in needed)
+    return [one for one in old if not _counts(one, spec, budget_since)]
 
 
 def _counts(one: Past, spec: CompactionPolicySpec, budget_since: datetime) -> bool:

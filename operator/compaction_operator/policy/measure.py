@@ -15,7 +15,8 @@ class Measure:
 
     `base_files` and `base_bytes` count the original files where there is no base. `delta_bytes` and `delta_files`
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
-    after a major compaction, at most. `aborted` counts directories of aborted writes alone.
+    after a major compaction, at most. `aborted` counts directories of aborted writes alone, without those that the base
+    covers: no compaction could do more about them, and their cleanup may have to wait.
     """
 
     base_files: int
@@ -49,7 +50,7 @@ def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnL
         delta_bytes=_size(in_deltas),
         delete_bytes=_size(deletes),
         buckets=len({_bucket(file.name) for file in (*base, *in_deltas)}),
-        aborted=len(found.aborted),
+        aborted=sum(found.base is None or one.max_write_id > found.base.max_write_id for one in found.aborted),
     )
 
 

@@ -72,6 +72,13 @@ class Memory:
     unread: frozenset[str] = frozenset()
     matched: int = 0
 
+    def lacks(self, table: str) -> bool:
+        """Whether a table must still be read before anything is decided on it."""
+        state = self.tables.get(table)
+        if state is None:
+            return table in self.unread
+        return state.problem is not None and state.problem.passing
+
 
 def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
     """Whether a table must be listed again: written to, compacted since it was listed, or not read then.

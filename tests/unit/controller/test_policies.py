@@ -246,10 +246,28 @@ async def test_a_problem_of_a_table_is_counted_with_an_example() -> None:
 
 @runs
 async def test_the_history_keeps_what_is_asked_for() -> None:
-    box = await started(memory(state("sales.a"), state("sales.b")), history={"succeeded": 1}, minInterval="1m")
-    await end(box)
-    box.work.memory = memory(state("sales.a", CLEAN), state("sales.b", CLEAN))
+    box = await started(memory(state("sales.a")), history={"failed": 1}, minInterval="1m")
+    await end(box, ok=False)
     await box.pass_time(180)
+    await end(box, ok=False)
+    first, second = (one["metadata"]["name"] for one in sorted(created(box), key=lambda one: one["metadata"]["uid"]))
+    box.work.memory = memory(state("sales.a", CLEAN))
+    await box.pass_time(180)
+    (kept,) = created(box)
+    assert kept["metadata"]["name"] in (first, second)
+    assert kept["metadata"]["annotations"]["compaction.dev/policy-failures"] == "1"
+
+
+@runs
+async def test_two_policies_make_one_compaction_of_a_table() -> None:
+    """Both decided before either created one."""
+    box = Sandbox()
+    box.work.memory = memory(state("sales.a"))
+    for name in ("keep", "other"):
+        raw = policy_raw()
+        raw["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+        box.kube.apply(ResourceKind.POLICY, raw)
+    await box.start()
     assert len(created(box)) == 1
 
 

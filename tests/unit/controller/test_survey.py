@@ -1,7 +1,9 @@
 """A look at a warehouse for a policy: real directories, and a metastore that counts what it is asked."""
 
+import errno
+import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,6 +25,13 @@ from tests.unit.controller.test_work import table
 
 SPEC = CompactionPolicySpec(warehouse="lake", tables=Tables(include=("*.*",)))
 HOUR = timedelta(hours=1)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
 
 
 class Lake:
@@ -236,3 +245,56 @@ def test_the_age_of_aborted_writes_counts_from_when_they_were_first_seen(tmp_pat
         one.aborted_since for one in lake.look(memory, ended={"sales.a": NOON}).tables["sales.a"].partitions
     ]
     assert since == [NOON]
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EACCES, errno.ESTALE])
+def test_a_directory_that_cannot_be_read_is_no_clean_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """It is read again at each look, and what was known of it stays."""
+    lake = Lake(tmp_path, "a")
+    known = lake.look()
+    lake.write("a", 3)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "scandir", raising(OSError(error, os.strerror(error))))
+        missing = lake.look(known)
+    problem = missing.tables["sales.a"].problem
+    assert problem and (problem.reason, problem.passing) == ("StorageUnavailable", True)
+    assert missing.tables["sales.a"].partitions == known.tables["sales.a"].partitions
+    assert missing.lacks("sales.a")
+    lake.now += HOUR
+    assert [one.measure.deltas for one in lake.look(missing).tables["sales.a"].partitions] == [3]
+
+
+def test_a_volume_that_is_not_there_is_no_empty_table(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "a")
+    lake.add("p", partition_keys=("day",))
+    lake.metastore.partitions["sales.p"] = {"day=1": Partition("day=1", ("1",), str(tmp_path / "p" / "day=1"), 0)}
+    (tmp_path / "a").rename(tmp_path / "gone")
+    first = lake.look()
+    problem = first.tables["sales.a"].problem
+    assert problem and problem.passing
+    assert "is its volume there?" in problem.message
+    assert first.tables["sales.p"].problem is None  # its partition alone is missing
+    (tmp_path / "gone").rename(tmp_path / "a")
+    assert lake.look(first).tables["sales.a"].partitions
+
+
+def test_one_table_that_the_metastore_cannot_answer_for_does_not_end_the_look(tmp_path: Path) -> None:
+    """Two in a row do: then it does not answer at all."""
+    lake = Lake(tmp_path, "a", "b", "c")
+    bad = {"b"}
+
+    def hang_up(_: str, names: Collection[str]) -> None:
+        if bad & set(names):
+            raise MetastoreUnavailable("it hung up")
+
+    lake.metastore.on("get_tables", hang_up)
+    first = lake.look()
+    assert {name for name, state in first.tables.items() if state.partitions} == {"sales.a", "sales.c"}
+    problem = first.tables["sales.b"].problem
+    assert problem and (problem.reason, problem.passing) == ("MetastoreError", True)
+    bad.add("c")
+    assert isinstance(lake.work.survey("lake", SPEC, first, ended={"sales.c": lake.now}, due=()), Trouble)
+    bad.clear()
+    assert lake.look(first).tables["sales.b"].partitions

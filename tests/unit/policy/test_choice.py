@@ -1,5 +1,6 @@
 """What comes first, what is kept back and by what, and what is deleted from the history."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, choose
+from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, choose, failures
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
 
@@ -89,6 +90,23 @@ def test_failures_in_a_row_double_the_pause() -> None:
     failed = [past(str(n), ago=n * HOUR, outcome=Outcome.FAILED) for n in (9, 5, 3)]
     assert holds(candidate("a.b"), on=standing(*failed)) == {"a.b": Hold.BACKING_OFF}
     assert holds(candidate("a.b"), on=standing(past("0", ago=5 * HOUR), *failed[2:])) == {"a.b": None}
+
+
+def test_failures_that_are_not_kept_any_more_count_too() -> None:
+    last = replace(past("9", ago=9 * HOUR, outcome=Outcome.FAILED), failures=4)
+    assert holds(candidate("a.b"), on=standing(last)) == {"a.b": Hold.BACKING_OFF}
+    assert failures([last, past("10", ago=HOUR, outcome=Outcome.FAILED)], CompactionType.MINOR) == 6
+    assert failures([last, past("10", ago=HOUR)], CompactionType.MINOR) == 0
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.NOTHING])
+def test_what_keeps_a_table_back_is_kept(outcome: Outcome) -> None:
+    """Whatever the limits say; of the others, as many as they say."""
+    old = [past(f"{table}{n}", table=table, ago=(9 - n) * HOUR, outcome=outcome) for table in "ab" for n in (1, 2)]
+    fine = [past(f"c{n}", table=f"c{n}", ago=9 * HOUR) for n in range(3)]
+    limits = spec(history=History(succeeded=0, failed=0))
+    gone = expired([*old, *fine], limits, budget_since=NOON, now=NOON)
+    assert {one.name for one in gone} == {"a1", "b1", "c0", "c1", "c2"}
 
 
 def test_what_found_nothing_to_merge_is_not_tried_again_until_something_is_written() -> None:

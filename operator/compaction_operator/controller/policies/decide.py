@@ -106,6 +106,10 @@ def _problems(memory: Memory, filters: Sequence[Filter]) -> dict[str, Problem]:
 
 
 def _due_since(candidates: Sequence[Candidate], memory: Memory, known: Known, now: datetime) -> dict[str, datetime]:
-    """Return since when each candidate's table is due; a compaction that ended meanwhile begins the wait again."""
-    earlier = {one.table: memory.due_since.get(one.table, now) for one in candidates}
+    """Return since when each candidate's table is due; a compaction that ended meanwhile begins the wait again.
+
+    A table that was due and could not be read since keeps its time.
+    """
+    earlier = {table: since for table, since in memory.due_since.items() if memory.lacks(table)}
+    earlier |= {one.table: memory.due_since.get(one.table, now) for one in candidates}
     return {table: max(since, known.ended.get(table, since)) for table, since in earlier.items()}

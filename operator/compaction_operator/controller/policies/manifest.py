@@ -6,7 +6,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.compaction import TableCompactionSpec, TableRef
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.api.policy import ANNOTATION_BYTES, LABEL_POLICY_UID
+from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, LABEL_POLICY_UID
 from compaction_operator.controller.kube.resources import Policy
 from compaction_operator.policy.candidates import Candidate
 
@@ -14,8 +14,8 @@ API_VERSION = f"{GROUP}/{VERSION}"
 ANNOTATION_WHY = "compaction.dev/policy-reason"
 
 
-def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str) -> dict[str, Any]:
-    """Return the TableCompaction for a candidate. It is deleted with its policy."""
+def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str, failures: int) -> dict[str, Any]:
+    """Return the TableCompaction for a candidate, after failures in a row. It is deleted with its policy."""
     database, _, table = candidate.table.partition(".")
     template = policy.spec.template
     spec = TableCompactionSpec(
@@ -36,7 +36,11 @@ def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str) -> d
             "name": name,
             "namespace": policy.meta.namespace,
             "labels": {LABEL_POLICY_UID: policy.meta.uid},
-            "annotations": {ANNOTATION_BYTES: str(candidate.bytes), ANNOTATION_WHY: candidate.reason},
+            "annotations": {
+                ANNOTATION_BYTES: str(candidate.bytes),
+                ANNOTATION_FAILURES: str(failures),
+                ANNOTATION_WHY: candidate.reason,
+            },
             "ownerReferences": [_owner(policy)],
         },
         "spec": spec.to_json(),

@@ -20,7 +20,7 @@ from compaction_operator.controller.policies.report import looked, not_ready, su
 from compaction_operator.controller.policies.standing import Known, known_of
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
-from compaction_operator.policy.choice import Verdict
+from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.naming import compaction_name
@@ -135,7 +135,7 @@ class PolicyRunner:
             await self._not_ready(upkeep, ConditionStatus.UNKNOWN, memory.reason, memory.message)
             return policy.spec.interval
         await self._act(upkeep, policy, memory)
-        return AGAIN if memory.unread else policy.spec.interval
+        return AGAIN if memory.unread - memory.tables.keys() else policy.spec.interval
 
     def _known(self, policy: Policy) -> Known:
         cache = self._services.cache
@@ -193,6 +193,8 @@ class PolicyRunner:
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
         try:
             for verdict in decision.starting:
+                if not self._may_still_start(upkeep, policy, verdict.candidate.table):
+                    break
                 look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict)
         except KubeError as error:
             # People do not see the log. Examples: a quota, an admission policy.
@@ -200,6 +202,17 @@ class PolicyRunner:
             await self._not_ready(upkeep, ConditionStatus.FALSE, "NotCreated", str(error))
             return
         await self._prune(known, decision)
+
+    def _may_still_start(self, upkeep: _Upkeep, policy: Policy, table: str) -> bool:
+        """Whether nothing has happened since the decision that keeps a table back; the next look decides again.
+
+        Other policies and people create compactions too, a policy may be suspended or deleted, and windows close.
+        """
+        if self._upkeeps.get(policy.key) is not upkeep or upkeep.policy.meta.generation != policy.meta.generation:
+            return False
+        others = (one for one in self._upkeeps.values() if one.policy.spec.warehouse == policy.spec.warehouse)
+        taken = self._known(policy).unfinished.union(*map(self._created, others))
+        return table not in taken and hours(policy.spec, self._services.clock()).open
 
     def _created(self, upkeep: _Upkeep) -> set[str]:
         """Return the tables with a compaction that was created and has not come by the watch yet."""
@@ -220,7 +233,8 @@ class PolicyRunner:
         previous = past[-1].name if past else None
         name = compaction_name(policy_uid=policy.meta.uid, table=found.table, type_=found.type, previous=previous)
         log.info("policy %s: compaction %s of %s: %s", policy.key, name, found.table, found.reason)
-        await self._services.cluster.create_compaction(compaction_manifest(policy, found, name=name))
+        manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type))
+        await self._services.cluster.create_compaction(manifest)
         key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
         upkeep.created[key] = found.table, self._services.ticks()
         return name

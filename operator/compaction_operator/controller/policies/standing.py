@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
-from compaction_operator.api.policy import ANNOTATION_BYTES
+from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
@@ -74,6 +74,7 @@ def past_of(compaction: Compaction) -> Past:
         ended=ended_at(compaction),
         outcome=_outcome(compaction),
         bytes=bytes_of(compaction),
+        failures=_number(compaction, ANNOTATION_FAILURES),
     )
 
 
@@ -87,7 +88,11 @@ def ended_at(compaction: Compaction) -> datetime:
 
 def bytes_of(compaction: Compaction) -> int:
     """Return the bytes that a compaction was expected to read, 0 if nothing says so."""
-    text = (compaction.raw["metadata"].get("annotations") or {}).get(ANNOTATION_BYTES, "")
+    return _number(compaction, ANNOTATION_BYTES)
+
+
+def _number(compaction: Compaction, annotation: str) -> int:
+    text = (compaction.raw["metadata"].get("annotations") or {}).get(annotation, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
