@@ -85,7 +85,7 @@ def test_a_policy_says_what_it_would_do_and_then_does_it(scene: Scene, policy: d
     live = {**policy, "spec": {**policy["spec"], "dryRun": False}}
     scene.compactions.apply(live)
     (name,) = wait_until(lambda: compactions(scene), timeout=120, what="a compaction of the policy")
-    assert why(scene, full)[3] == name
+    wait_until(lambda: why(scene, full)[3] == name, timeout=60, what="the operator to name the compaction")
     scene.compactions.wait_succeeded(name)
     done = wait_until(
         lambda: (status(scene).get("tables") or {}).get("done"), timeout=120, what="the policy to see that it is done"

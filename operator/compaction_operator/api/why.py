@@ -77,8 +77,8 @@ class Number(ReadModel):
     """
 
     threshold: str
-    value: float | None = None
-    limit: float
+    value: int | float | None = None
+    limit: int | float
     exceeded: bool
     from_table: bool = False
 

@@ -87,9 +87,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A candidate with its score; it starts unless something keeps it back."""
+    """A candidate with its score; it starts unless something keeps it back.
+
+    `whole` is the candidate that the score is about. `candidate` has those of its partitions that the budget allows.
+    """
 
     candidate: Candidate
+    whole: Candidate
     score: float
     due_since: datetime
     hold: Hold | None = None
@@ -128,7 +132,7 @@ def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: tim
     found = []
     for one in candidates:
         since = standing.due_since.get(one.table, now)
-        found.append(Verdict(one, score(one, waited=now - since, max_delay=max_delay).value, since))
+        found.append(Verdict(one, one, score(one, waited=now - since, max_delay=max_delay).value, since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
         late = overdue(one.due_since, max_delay=max_delay, now=now)

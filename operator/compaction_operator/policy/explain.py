@@ -19,7 +19,7 @@ from compaction_operator.api.why import (
 )
 from compaction_operator.api.why import Verdict as Word
 from compaction_operator.metastore.partition_specs import values_of
-from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem
+from compaction_operator.policy.candidates import key_problem
 from compaction_operator.policy.choice import MEANING, Hold, Past, Verdict, rest
 from compaction_operator.policy.memory import Memory, PartitionState, TableState
 from compaction_operator.policy.partitions import Filter, parse_filter, unwanted_by
@@ -79,7 +79,7 @@ def explain(
     if problem := state.problem or key_problem(state, filters):
         return says(Word.LEFT_ALONE, problem.reason, problem.message, read_at=state.looked)
     seen = _partitions(state, spec, filters, look.at)
-    candidates = _due(state, spec, filters, look)
+    candidates = _due(state.name, spec, look)
     verdict, reason, message = _decision(state, candidates, seen, look)
     if subject.table in look.memory.unread:
         message += "; the table has changed since it was read, and is read again in the next looks"
@@ -135,19 +135,14 @@ def _first(candidates: Sequence[DueCompaction]) -> DueCompaction:
     return min(candidates, key=lambda one: (one.kept_back_by is not None, one.place))
 
 
-def _due(
-    state: TableState, spec: CompactionPolicySpec, filters: Sequence[Filter], look: Look
-) -> tuple[DueCompaction, ...]:
-    whole = {one.type: one for one in candidates_of(state, spec.partitions, filters, look.at)}
-    mine = ((place, one) for place, one in enumerate(look.verdicts, 1) if one.candidate.table == state.name)
-    return tuple(_due_compaction(place, one, whole[one.candidate.type], spec, look) for place, one in mine)
+def _due(table: str, spec: CompactionPolicySpec, look: Look) -> tuple[DueCompaction, ...]:
+    mine = ((place, one) for place, one in enumerate(look.verdicts, 1) if one.candidate.table == table)
+    return tuple(_due_compaction(place, one, spec, look) for place, one in mine)
 
 
-def _due_compaction(
-    place: int, one: Verdict, whole: Candidate, spec: CompactionPolicySpec, look: Look
-) -> DueCompaction:
-    """Return a verdict for people. `whole` is its candidate with all partitions, which the score is about."""
-    max_delay = timedelta(seconds=spec.max_delay)
+def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: Look) -> DueCompaction:
+    """Return a verdict for people."""
+    whole, max_delay = one.whole, timedelta(seconds=spec.max_delay)
     found = score(whole, waited=look.at - one.due_since, max_delay=max_delay)
     terms = Terms(
         files_saved=whole.files_saved,
@@ -213,7 +208,7 @@ def _partitions(
 def _looked(
     one: PartitionState, table: TableState, spec: CompactionPolicySpec, filters: Sequence[Filter], now: datetime
 ) -> _Looked:
-    values = dict(zip((key.lower() for key in table.keys), values_of(one.name), strict=True)) if table.keys else {}
+    values = dict(zip((key.lower() for key in table.keys), values_of(one.name), strict=True)) if filters else {}
     unwanted = unwanted_by(spec.partitions, filters, values=values, created=one.created, now=now)
     age = one.aborted_for(now)
     needed = None if unwanted else due(one.measure, table.thresholds, aborted_for=age)

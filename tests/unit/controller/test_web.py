@@ -18,7 +18,7 @@ from compaction_operator.controller.policies import Question
 from compaction_operator.controller.web import Why, serve
 from compaction_operator.policy.memory import Problem
 from tests.unit.controller.sandbox import NOON, Sandbox, compaction_raw, runs
-from tests.unit.controller.test_policies import CLEAN, change, created, memory, policy_raw, started, state
+from tests.unit.controller.test_policies import CLEAN, change, created, end, memory, policy_raw, started, state
 
 DUE = "sales.orders"
 
@@ -140,15 +140,18 @@ async def test_a_due_table_from_its_pick_to_its_compaction() -> None:
     assert verdict(box, "sales.none") == ("NotFound", "TableNotFound")
     await box.pass_time(60)
     assert verdict(box) == ("KeptBack", "UnfinishedCompaction")
+    await end(box)
+    assert one(box)["unfinished"] == []
 
 
 @runs
 async def test_a_hand_made_compaction_is_named() -> None:
-    """Though it came after the look. One of another table is not."""
+    """Though it came after the look. One of another table is not, nor one of another warehouse's table."""
     box = await started(memory(state(DUE)), dryRun=True)
     assert (verdict(box), one(box).get("unfinished")) == (("KeptBack", "DryRun"), [])
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("by-hand", suspend=True))
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("of-another", table={"database": "sales", "name": "x"}))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("elsewhere", warehouse="pond", suspend=True))
     assert [unfinished["name"] for unfinished in one(box)["unfinished"]] == ["by-hand"]
 
 
