@@ -291,7 +291,7 @@ class FakeMetastore(Recorded):
     def take_any_compaction(self, *, pool: str, worker: str) -> int | None:
         self._need_hive4()
         taken = self._take(pool, worker)
-        return taken and taken.queue_id
+        return taken.queue_id if taken else None
 
     @call
     def set_job(self, queue_id: int, job: str, /) -> None:

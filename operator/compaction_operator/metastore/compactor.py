@@ -87,7 +87,7 @@ class CompactorCalls(Caller):
         )
 
     def take_any_compaction(self, *, pool: str, worker: str) -> int | None:
-        """Take an entry as `take_compaction` does, whatever its type. Returns its id, or None if there is no such entry.
+        """Take an entry as `take_compaction` does, whatever its type. Returns its id, or None if there is none.
 
         NB: after MetastoreUnavailable an entry may be taken: `pool_compactions` shows it with the worker.
         """
@@ -205,7 +205,7 @@ class CompactorCalls(Caller):
             tablename=job.table,
             partitionname=job.partition,
             type=_TYPES[job.type],
-            runas=job.run_as,
+            runas=job.run_as or self._user,
             workerId=job.worker,
             highestWriteId=job.highest_write_id,
             errorMessage=message,
