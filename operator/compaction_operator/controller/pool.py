@@ -39,6 +39,10 @@ class Pool:
             return None
         return next((one for one in self._client.pool_compactions(self._settings.pool) if one.queue_id == taken), None)
 
+    def name(self, entry: QueueEntry, name: str) -> None:
+        """Record in an entry the TableCompaction that works on it: SHOW COMPACTIONS shows it as the job."""
+        self._client.set_job(entry.queue_id, name)
+
     def end(self, entry: QueueEntry, *, refused: bool, message: str) -> None:
         """End an entry as refused or failed, with the reason that SHOW COMPACTIONS shows, if it is still held.
 

@@ -168,10 +168,12 @@ class Work:
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
-            automatic = _automatic(client, table)
+            # NB: who puts a table into the pool wants Hive's Initiator to go on.
+            automatic = _automatic(client, table) if compaction.spec.queue_id is None else None
             require_reachable(table, self._warehouse(compaction.spec.warehouse))
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
-            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=automatic.found)
+            found = automatic.found if automatic else None
+            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=found)
             self._require_publishable(compaction.spec.warehouse, client, table)
             names = partition_names(client, table, ref, specs)
             storage = self._open_storage(compaction.spec.warehouse)
@@ -330,7 +332,7 @@ class Work:
     @_answering
     def name_in_queue(self, warehouse: str, entry: QueueEntry, name: str) -> None:
         """Record in an entry the TableCompaction that works on it; return the obstacle, if any."""
-        self._client(warehouse).set_job(entry.queue_id, name)
+        self._pool(warehouse).name(entry, name)
 
     @_answering
     def end_in_queue(self, warehouse: str, entry: QueueEntry, *, refused: bool, message: str) -> None:

@@ -32,7 +32,10 @@ def hive4_metastore() -> FakeMetastore:
 
 
 def claimed(metastore: FakeMetastore, partition: str | None = "prt=p1") -> Claim:
-    attempt = DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY)
+    return _claim(DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY), partition)
+
+
+def _claim(attempt: DriverContext, partition: str | None) -> Claim:
     locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
     try:
         return Claims(attempt, locks).take(partition)
@@ -52,8 +55,7 @@ def taken_metastore(*, type_: CompactionType = CompactionType.MINOR) -> FakeMeta
 
 
 def borrowed(metastore: FakeMetastore, partition: str | None = "prt=p1", pod: str = "pod1") -> Claim:
-    attempt = DriverContext(metastore.client(), TAKEN, pod, IDENTITY)
-    return Claims(attempt, Locks(attempt.client, attempt.table, agent=attempt.agent)).take(partition)
+    return _claim(DriverContext(metastore.client(), TAKEN, pod, IDENTITY), partition)
 
 
 def beating() -> list[str]:
