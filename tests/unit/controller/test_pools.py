@@ -233,19 +233,23 @@ async def test_an_entry_of_another_worker_in_the_pool_is_left_alone() -> None:
     assert (states(box), created(box)) == ([QueueState.WORKING, QueueState.READY_FOR_CLEANING], [])
 
 
-@runs
-async def test_hive_3_has_no_pools() -> None:
-    box = sandbox()
-    box.work.pool.queue = (
-        QueueEntry(queue_id=1, database="sales", table="orders", state=QueueState.INITIATED, pool=POOL),
-    )
-    box.work.pool.hive = Generation.HIVE3
-    await box.start()
-    assert states(box) == [QueueState.INITIATED]
-    failed = box.metrics.registry.get_sample_value(
-        "compaction_operator_errors_total", {"warehouse": "lake", "operation": "queue"}
-    )
-    assert failed == 1
+def test_hive_3_has_no_pools(caplog: pytest.LogCaptureFixture) -> None:
+    """The setting is refused: the log says it once, and the metric goes on counting."""
+
+    @runs
+    async def scenario() -> None:
+        box = sandbox()
+        entry = QueueEntry(queue_id=1, database="sales", table="orders", state=QueueState.INITIATED, pool=POOL)
+        box.work.pool.queue, box.work.pool.hive = (entry,), Generation.HIVE3
+        await box.start()
+        await box.pass_time(60)
+        assert (states(box), created(box)) == ([QueueState.INITIATED], [])
+        labels = {"warehouse": "lake", "operation": "queue"}
+        assert box.metrics.registry.get_sample_value("compaction_operator_errors_total", labels) == 5
+
+    scenario()
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said.startswith("warehouse lake: its compaction queue: queue.pool k8s is refused: ")
 
 
 @runs
