@@ -1,8 +1,10 @@
 """A plane with a pool of the queue, for all tests of this folder."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from sandbox.metastore.server import CLEANER
 
 from tests.soak.queue.runner import QueueRunner
 
@@ -13,8 +15,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.crash)
 
 
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueRunner]:
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[QueueRunner]:
     """A runner on Hive 4.0.1."""
-    with QueueRunner(tmp_path_factory.mktemp("queue") / "runner") as runner:
+    with QueueRunner(tmp_path / "runner") as runner:
+        yield runner
+
+
+@pytest.fixture
+def runner_with_cleaner(tmp_path: Path) -> Iterator[QueueRunner]:
+    """The same with Hive's own Cleaner."""
+    with QueueRunner(tmp_path / "runner", overrides=CLEANER) as runner:
         yield runner
