@@ -10,7 +10,7 @@ import click
 from tests.soak.queue.faults import at_random, each_once
 from tests.soak.queue.runner import QueueRunner
 
-SECONDS_PER_ENTRY = 30.0
+SECONDS_PER_ENTRY = 10.0
 
 
 @click.command()

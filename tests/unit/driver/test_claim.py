@@ -220,6 +220,7 @@ def test_the_entry_that_the_controller_took_is_worked_on_and_no_other_is_made() 
     claim = borrowed(metastore)
     claim.begin(highest_write_id=3)
     assert (metastore.queue[0].txn, metastore.queue[0].worker) == (claim.txn, queue_worker("main"))
+    assert metastore.queue[0].job == TAKEN.name  # also where the controller died before it recorded that
     claim.commit()
     (entry,) = metastore.queue
     assert (entry.state, entry.committed is not None) == (QueueState.READY_FOR_CLEANING, True)

@@ -192,7 +192,11 @@ class Claims:
         return claim
 
     def _borrow(self, taken: Taken, partition: str | None) -> QueueJob:
-        """Return the entry that the controller took for this compaction."""
+        """Return the entry that the controller took for this compaction, once it names the compaction as its job.
+
+        NB: the controller records that, too, and may have been killed before. An entry that is marked as compacted has
+        no worker any more: by the name alone it is found to be ended.
+        """
         table, kind, queue = self._attempt.table, self._attempt.job.type, self._attempt.queue()
         try:
             entry = taken.find(table, queue, type_=kind, partitions=[partition] if partition else [])
@@ -200,6 +204,8 @@ class Claims:
             raise JobError(refused.reason, str(refused)) from refused
         if not taken.is_held(entry):
             raise in_queue(table, [entry])
+        if entry.job != self._attempt.job.name:
+            self._client.set_job(entry.queue_id, self._attempt.job.name)
         return QueueJob(
             queue_id=entry.queue_id,
             database=entry.database,
