@@ -8,6 +8,12 @@ from sandbox.metastore.server import CLEANER
 
 from tests.soak.queue.runner import QueueRunner
 
+INITIATOR = {
+    "metastore.compactor.initiator.on": "true",
+    "hive.compactor.check.interval": "1s",
+    "hive.compactor.delta.num.threshold": "2",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -22,8 +28,9 @@ def runner(tmp_path: Path) -> Iterator[QueueRunner]:
         yield runner
 
 
-@pytest.fixture
-def runner_with_cleaner(tmp_path: Path) -> Iterator[QueueRunner]:
-    """The same with Hive's own Cleaner."""
-    with QueueRunner(tmp_path / "runner", overrides=CLEANER) as runner:
+@pytest.fixture(scope="module")
+def runner_with_hives_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueRunner]:
+    """The same with Hive's own Initiator and Cleaner."""
+    overrides = {**CLEANER, **INITIATOR}
+    with QueueRunner(tmp_path_factory.mktemp("queue") / "runner", overrides=overrides) as runner:
         yield runner

@@ -7,12 +7,12 @@ from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
 from sandbox.harness.places import location_of
-from sandbox.metastore.admin import MetastoreAdmin
+from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
 from sandbox.metastore.server import MetastoreServer
 
 from compaction_operator.metastore import QueueEntry, QueueState
 from compaction_operator.metastore import hive4_calls as hive4
-from tests.integration.metastore.fixture_table import FixtureTable, make_table
+from tests.integration.metastore.fixture_table import FixtureTable, fixtures_of, make_table
 
 POOL = "k8s"
 MINOR, MAJOR, REBALANCE = ttypes.CompactionType.MINOR, ttypes.CompactionType.MAJOR, 3
@@ -26,22 +26,34 @@ STEPS = (QueueState.INITIATED, QueueState.WORKING, QueueState.READY_FOR_CLEANING
 class Kind:
     """A table by its fixture, what is asked for, and how the entry ends.
 
-    `names` are those of the place in the end, without transactions. With `error` the entry is refused with it.
+    With `error` the entry is refused with it. `deltas` are how many of an unpartitioned table's three deltas are there.
     """
 
     fixture: str
     type: int
     partition: str | None = None
-    names: tuple[str, ...] = ()
     error: str = ""
     parameters: dict[str, str] | None = None
     deltas: int = 3
 
+    @property
+    def place(self) -> str:
+        """The directory that is compacted."""
+        return self.partition or ""
+
+    @property
+    def names(self) -> list[str]:
+        """What real Hive's Worker published there, without its transaction."""
+        root = fixtures_of("4.0.1") / self.fixture
+        after = root / ("after-major" if self.type == MAJOR else "after-minor") / self.place
+        before = {path.name for path in (root / "before" / self.place).iterdir()}
+        return sorted(path.name.rpartition("_v")[0] for path in after.iterdir() if path.name not in before)
+
 
 KINDS = {
-    "major": Kind("table_txn_001", MAJOR, names=("base_0000003",)),
-    "minor": Kind("table_txn_001", MINOR, names=("delta_0000001_0000003",)),
-    "partition": Kind("try_it", MAJOR, "prt=p1", names=("base_0000005",)),
+    "major": Kind("table_txn_001", MAJOR),
+    "minor": Kind("table_txn_001", MINOR),
+    "partition": Kind("try_it", MAJOR, "prt=p1"),
     "nothing to do": Kind("table_txn_001", MINOR, deltas=1, error="nothing to compact"),
     "rebalance": Kind("table_txn_001", REBALANCE, error="REBALANCE is not supported"),
     "insert-only": Kind("table_txn_001", MAJOR, parameters=INSERT_ONLY, error="InsertOnlyTable"),
@@ -60,11 +72,6 @@ class Enqueued:
     queue_id: int
     before: Sequence[str]
 
-    @property
-    def place(self) -> str:
-        """The directory that is compacted."""
-        return self.kind.partition or ""
-
     def problems(self, lines: Sequence[QueueEntry]) -> Iterator[str]:
         """Yield what is wrong in the end with the lines of this entry, and with its files."""
         if len(lines) != 1:
@@ -80,13 +87,13 @@ class Enqueued:
                 yield f"{said}: not as before: {self._visible()}"
         elif line.state is not QueueState.SUCCEEDED:
             yield f"{said}: expected succeeded"
-        elif self.table.visible(self.place) != list(self.kind.names):
-            yield f"{said}: {self.table.names(self.place)}"
+        elif self.table.visible(self.kind.place) != self.kind.names:
+            yield f"{said}: {self.table.names(self.kind.place)}, expected {self.kind.names}"
 
     def _visible(self) -> list[str]:
         """Return the names of the place that its readers use, and what they do not know of."""
         known = self.table.admin.valid_txns()
-        return [name for name in self.table.names(self.place) if _is_seen(name, known.is_valid)]
+        return [name for name in self.table.names(self.kind.place) if _is_seen(name, known.is_valid)]
 
 
 def _is_seen(name: str, is_valid: Callable[[int], bool]) -> bool:
@@ -111,14 +118,39 @@ def _enqueue(admin: MetastoreAdmin, server: MetastoreServer, kind: Kind, databas
             _remove(table.directory / f"delta_{number:07}_{number:07}_0000")
     for _ in range(WRITES[kind.fixture]):
         table.write()
-    place = kind.partition or ""
-    before = [] if kind.error else [name for name in table.names(place) if not name.startswith("_")]
+    before = [] if kind.error else [name for name in table.names(kind.place) if not name.startswith("_")]
     request = hive4.CompactionRequest(
         dbname=database, tablename=table.name, partitionname=kind.partition, type=kind.type, runas="hive", poolName=POOL
     )
     reply = admin._call(lambda client: hive4.compact2(client, request))
     assert reply.accepted
     return Enqueued(kind, table, reply.id, before)
+
+
+def watched_by_initiator(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> FixtureTable:
+    """Make a table of the pool with three inserts that Hive's Initiator learns of, by their locks."""
+    admin.create_database(database, location=location_of(server.warehouse / f"{database}.db"))
+    parameters = {**FULL_ACID, "hive.compactor.worker.pool": POOL}
+    table = make_table(admin, server, database, "table_txn_001", parameters)
+    for _ in range(WRITES[table.name]):
+        _insert(admin, table)
+    return table
+
+
+def _insert(admin: MetastoreAdmin, table: FixtureTable) -> None:
+    txn = admin.open_txn(user="writer", agent="test")
+    admin.allocate_write_id(txn, table.database, table.name)
+    component = ttypes.LockComponent(
+        type=ttypes.LockType.SHARED_READ,
+        level=ttypes.LockLevel.TABLE,
+        dbname=table.database,
+        tablename=table.name,
+        operationType=ttypes.DataOperationType.INSERT,
+        isTransactional=True,
+    )
+    request = ttypes.LockRequest(component=[component], txnid=txn, user="writer", hostname="desk", agentInfo="test")
+    admin._call(lambda client: client.lock(request))
+    admin.commit_txn(txn)
 
 
 def _remove(directory: Any) -> None:

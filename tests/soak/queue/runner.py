@@ -11,7 +11,7 @@ from sandbox.harness.wait import WaitTimeoutError, wait_until
 from sandbox.plane import Plane
 from sandbox.plane.install import NAMESPACE
 
-from compaction_operator.api.request import queue_compaction_name, queue_worker
+from compaction_operator.api.request import queue_worker
 from compaction_operator.metastore import QueueEntry
 from tests.soak.crash import entry
 from tests.soak.crash.plan import Action, Fault, Role
@@ -85,15 +85,6 @@ class QueueRunner:
                     self.plane.metastore.kill()
                     self._signals.allow(run, report.fault)
                     self.plane.restart_metastore()
-
-    def compaction(self, one: Enqueued) -> str:
-        """Return the name of an entry's TableCompaction."""
-        return queue_compaction_name(WAREHOUSE, one.queue_id)
-
-    def line(self, one: Enqueued) -> QueueEntry:
-        """Return the line of SHOW COMPACTIONS for an entry."""
-        (line,) = self._lines([one])
-        return line
 
     def _lines(self, enqueued: Sequence[Enqueued]) -> list[QueueEntry]:
         ids = {one.queue_id for one in enqueued}
