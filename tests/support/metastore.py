@@ -283,15 +283,28 @@ class FakeMetastore(Recorded):
         return entry
 
     @call
+    def pool_compactions(self, pool: str, /) -> tuple[QueueEntry, ...]:
+        self._need_hive4()
+        return tuple(one for one in self.queue if one.pool == pool)
+
+    @call
+    def take_any_compaction(self, *, pool: str, worker: str) -> int | None:
+        self._need_hive4()
+        taken = self._take(pool, worker)
+        return taken.queue_id if taken else None
+
+    @call
+    def set_job(self, queue_id: int, job: str, /) -> None:
+        if not any(one.queue_id == queue_id and not one.is_ended for one in self.queue):
+            raise MetastoreError("Internal error processing set_hadoop_jobid")
+        self.change_entries(queue_id, job=job)
+
+    @call
     def take_compaction(self, *, pool: str, worker: str) -> QueueJob | None:
-        if not pool.strip():
-            raise ValueError("an entry can only be taken from a named pool")
-        initiated = [one for one in self.queue if (one.pool, one.state) == (pool, QueueState.INITIATED)]
-        if not initiated:
+        taken = self._take(pool, worker)
+        if taken is None:
             return None
-        taken = initiated[0]
         assert taken.type
-        self.change_entries(taken.queue_id, state=QueueState.WORKING, worker=worker, started=datetime.now(UTC))
         return QueueJob(
             queue_id=taken.queue_id,
             database=taken.database,
@@ -339,6 +352,15 @@ class FakeMetastore(Recorded):
             self.change_entries(job.queue_id, state=QueueState.SUCCEEDED)
 
     # --- How it is done
+
+    def _take(self, pool: str, worker: str) -> QueueEntry | None:
+        if not pool.strip():
+            raise ValueError("an entry can only be taken from a named pool")
+        initiated = [one for one in self.queue if (one.pool, one.state) == (pool, QueueState.INITIATED)]
+        for taken in initiated[:1]:
+            self.change_entries(taken.queue_id, state=QueueState.WORKING, worker=worker, started=datetime.now(UTC))
+            return taken
+        return None
 
     def _known_table(self, database: str, name: str) -> str:
         if (table := _key(database, name)) not in self.tables:

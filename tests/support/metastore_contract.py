@@ -445,6 +445,28 @@ class QueueContract:
             admin.take_compaction(pool=" ", worker="w")
         assert admin.take_compaction(pool="another-clients", worker="w").queue_id == entry.queue_id
 
+    def test_an_entry_keeps_the_job_that_works_on_it_through_all_states(self, admin, queue):
+        """The name of a TableCompaction: it says whose entry is marked as compacted, which has no worker any more."""
+        entry, seen = queue.enqueue(pool=f"shared-{queue.database}"), []
+        pool, job = entry.pool, "hive-queue-main-of-32-characters"
+        assert admin.pool_compactions(f"other-{queue.database}") == ()
+        assert admin.take_any_compaction(pool=pool, worker="host-thread") == entry.queue_id
+        assert admin.take_any_compaction(pool=pool, worker="host-thread") is None
+        admin.set_job(entry.queue_id, job)
+        working = QueueJob(queue_id=entry.queue_id, database=entry.database, table=entry.table, type=entry.type)
+        for step in (admin.mark_compacted, lambda taken: admin.mark_failed(taken, "its driver died")):
+            (line,) = admin.pool_compactions(pool)
+            seen.append((line.state, line.worker, line.job))
+            step(working)
+        (line,) = admin.pool_compactions(pool)
+        assert [*seen, (line.state, line.job)] == [
+            (QueueState.WORKING, "host-thread", job),
+            (QueueState.READY_FOR_CLEANING, None, job),
+            (QueueState.FAILED, job),
+        ]
+        with pytest.raises(MetastoreError):
+            admin.set_job(entry.queue_id, "of an entry that has ended")
+
     @pytest.mark.parametrize("is_taken", [False, True])
     def test_a_second_entry_is_not_accepted_while_one_is_open(self, admin, queue, is_taken):
         queue.enqueue()

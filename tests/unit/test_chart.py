@@ -19,12 +19,14 @@ from compaction_operator.api.config import (
     Kerberos,
     Metastore,
     OperatorConfig,
+    QueuePool,
     SparkProfile,
     Tls,
     Volume,
     Warehouse,
 )
 from compaction_operator.api.model import DURATION_PATTERN
+from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
     ENDPOINT_PATTERN,
     S3,
@@ -88,6 +90,8 @@ def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], def
         (("metastore",), Metastore),
         (("volume",), Volume),
         (("hudi",), HudiSettings),
+        (("queue",), QueuePool),
+        (("queue", "template"), Template),
         (("metastore", "tls"), Tls),
         (("metastore", "kerberos"), Kerberos),
         (("metastore", "secret"), Secret),

@@ -158,7 +158,11 @@ class RetryOptions(ReadModel):
 
 
 class TableCompactionSpec(ReadModel):
-    """The desired compaction. Immutable except for `suspend`. `deadline` limits the duration of an attempt."""
+    """The desired compaction. Immutable except for `suspend`.
+
+    `deadline` limits the duration of an attempt. `queue_id` is the entry of Hive 4's compaction queue that it works on;
+    only the operator sets it.
+    """
 
     warehouse: str
     table: TableRef
@@ -171,6 +175,7 @@ class TableCompactionSpec(ReadModel):
     retry: RetryOptions = RetryOptions()
     allow_auto_compaction: bool = False
     deadline: Duration | None = None
+    queue_id: int | None = None
     suspend: bool = False
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from compaction_operator.api.compaction import Readers
 from compaction_operator.api.model import Duration, Model, Size
+from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
     HDFS_SCHEMES,
     S3_SCHEMES,
@@ -110,6 +111,21 @@ class Receipts(Model):
     location: str = Field(pattern=LOCATION_PATTERN)
 
 
+class QueuePool(Model):
+    """The pool of Hive 4's compaction queue whose entries the controller takes, as one of Hive's Workers would.
+
+    - `namespace` is where it creates a TableCompaction for each entry; `template` is what each has in its spec.
+    - `interval` is the pause between two looks at the queue.
+    - `ttl` is how long a TableCompaction is kept after it has ended.
+    """
+
+    pool: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$")
+    namespace: str
+    template: Template = Template()
+    interval: Duration = Field(default=5.0, gt=0)
+    ttl: Duration = 86400.0
+
+
 class Warehouse(Model):
     """One Hive warehouse, and the namespaces and databases that may use it.
 
@@ -120,6 +136,7 @@ class Warehouse(Model):
     - `deadline`: the maximum duration of an attempt, unless its compaction sets another.
     - `readers`: the values of `cleanup.readers` that a compaction may choose. LocksAndTransactions is always allowed.
     - `receipts`: where receipts are kept; none are written without it.
+    - `queue`: the pool of Hive 4's compaction queue to work on; without it, the queue is left to Hive's Workers.
     """
 
     name: str
@@ -134,12 +151,15 @@ class Warehouse(Model):
     hiding_lock: HidingLock = HidingLock.EXCLUSIVE
     readers: tuple[Readers, ...] = (Readers.LOCKS_AND_TRANSACTIONS, Readers.LOCKS)
     receipts: Receipts | None = None
+    queue: QueuePool | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         self._require_a_store_for_each_location()
         _require_one_each(self.mounts())
         self._require_files_in_executors()
+        if self.queue and not self.allows_namespace(self.queue.namespace):
+            raise ValueError(f"queue.namespace: {self.queue.namespace} must be one of the warehouse's namespaces")
         return self
 
     def _require_a_store_for_each_location(self) -> None:
@@ -264,7 +284,19 @@ class OperatorConfig(Model):
     def _agree(self) -> Self:
         """The controller's pod mounts what all warehouses need."""
         _require_one_each(mount for warehouse in self.warehouses for mount in warehouse.mounts())
+        self._require_one_warehouse_a_pool()
         return self
+
+    def _require_one_warehouse_a_pool(self) -> None:
+        places, known = self.metastores(), dict[tuple[str, str], str]()
+        for warehouse in self.warehouses:
+            if warehouse.queue:
+                pool = places[warehouse.name], warehouse.queue.pool
+                if other := known.get(pool):
+                    raise ValueError(
+                        f"queue.pool: warehouses {other} and {warehouse.name} cannot both take entries of {pool[1]}"
+                    )
+                known[pool] = warehouse.name
 
     def warehouse(self, name: str) -> Warehouse | None:
         """Return the warehouse of that name, or None."""

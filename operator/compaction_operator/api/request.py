@@ -1,5 +1,6 @@
 """Protocol between controller and driver pod: the request in and the result out, both as JSON."""
 
+import hashlib
 import re
 from enum import StrEnum
 
@@ -32,6 +33,7 @@ class JobRequest(Model):
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     allow_auto_compaction: bool = False
+    queue_id: int | None = None
 
 
 class Reason(StrEnum):
@@ -63,6 +65,7 @@ class Reason(StrEnum):
     WAITING_FOR_OPEN_TRANSACTIONS = "WaitingForOpenTransactions"
     OPEN_WRITE = "WaitingForOpenWrite"
     IN_COMPACTION_QUEUE = "InCompactionQueue"
+    QUEUE_ENTRY_ENDED = "QueueEntryEnded"
     WAITING_FOR_LEASE = "WaitingForLease"
     WAITING_FOR_INSTANT = "WaitingForInstant"
     LOCK_LOST = "LockLost"
@@ -98,6 +101,7 @@ FINAL_REASONS = frozenset(
         Reason.UNKNOWN_WAREHOUSE,
         Reason.UNKNOWN_PROFILE,
         Reason.NOT_ALLOWED,
+        Reason.QUEUE_ENTRY_ENDED,
     }
 )
 """Final failures. A retry cannot help, so no further attempt is made."""
@@ -166,6 +170,32 @@ def queue_pool(*, uid: str, attempt: int, pod_uid: str) -> str:
 def pool_owner(pool: str | None) -> tuple[str, int] | None:
     """Return the compaction's UID and the attempt from a driver's `queue_pool`, or None for any other pool."""
     return _attempt_after(QUEUE_POOL_PREFIX, pool)
+
+
+def queue_worker(warehouse: str) -> str:
+    """Return the worker id with which the controller takes entries of a warehouse's pool.
+
+    SHOW COMPACTIONS shows what is before the last hyphen as the worker's host. It does not contain the name of a host:
+    a metastore takes the entries of its own host back when it starts (Initiator.recoverFailedCompactions).
+    """
+    return f"{AGENT_PREFIX}{warehouse}-kubernetes"
+
+
+QUEUE_NAME_CHARACTERS = 32
+"""The size of CQ_HADOOP_JOB_ID, in which SHOW COMPACTIONS shows the name."""
+_DIGEST = 6
+
+
+def queue_compaction_name(warehouse: str, queue_id: int) -> str:
+    """Return the name of the TableCompaction for an entry of a warehouse's pool, such as `hive-queue-main-17`.
+
+    It has at most 32 characters for ids below 10^13. The name of a long warehouse is shortened and gets a digest.
+    """
+    room = QUEUE_NAME_CHARACTERS - len(f"hive-queue--{queue_id}")
+    if len(warehouse) > room:
+        digest = hashlib.sha256(warehouse.encode()).hexdigest()[:_DIGEST]
+        warehouse = f"{warehouse[: room - _DIGEST]}{digest}"
+    return f"hive-queue-{warehouse}-{queue_id}"
 
 
 def _attempt_after(prefix: str, name: str | None) -> tuple[str, int] | None:

@@ -69,6 +69,15 @@ class Attempt:
         return own and (entry.worker is None or self.holds(entry.worker))
 
 
+def is_taken_for(entry: QueueEntry, compaction: str) -> bool:
+    """Whether the controller took an entry of the metastore's compaction queue for the compaction of that name.
+
+    It records the name in the entry (`queue_compaction_name`). NB: unlike an entry of an attempt's own pool, it proves
+    no attempt: the transaction does.
+    """
+    return entry.job is not None and entry.job == compaction
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """What an attempt had: its lock ids, its queue entries, and the transactions after its own were ended.

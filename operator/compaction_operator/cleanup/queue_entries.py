@@ -8,7 +8,7 @@ from compaction_operator.acid.names import AcidDirectory
 from compaction_operator.acid.snapshot import acid_directories, compacted_bases
 from compaction_operator.acid.write_ids import RangeValidity, ValidTxnList, ValidWriteIdList
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry
-from compaction_operator.cleanup.attempt import Attempt, queue_job
+from compaction_operator.cleanup.attempt import Attempt, is_taken_for, queue_job
 from compaction_operator.cleanup.identity import TableGoneError
 from compaction_operator.cleanup.quarantine import QUARANTINE
 from compaction_operator.cleanup.recorded import Now, list_directory, resolve_now
@@ -35,9 +35,9 @@ def finish(
     first, including its quarantine, and nothing is marked while any such directory is left. Obsolete directories of
     another compaction do not matter: nothing is forgotten about them.
 
-    Only entries that the metastore shows as the attempt's own, committed and ready for cleaning are marked. A missing
-    entry was ended by Hive's own Cleaner, which was faster, or with its table or partition. Raises StillThereError,
-    StorageError and MetastoreError: the call must then be retried.
+    Only entries that the metastore shows as the attempt's own, or as taken for its compaction, committed and ready for
+    cleaning are marked. A missing entry was ended by Hive's own Cleaner, which was faster, or with its table or
+    partition. Raises StillThereError, StorageError and MetastoreError: the call must then be retried.
     """
     queued = [entry for entry in entries if entry.queue_id is not None]
     if not queued or metastore.generation() is Generation.HIVE3:
@@ -61,7 +61,7 @@ def _ready_entries(
     return {
         (one.partition or "", one.queue_id, one.txn): one
         for one in metastore.compactions(spec.table.database, spec.table.name)
-        if attempt.queued(one) and one.awaits_cleaning
+        if one.awaits_cleaning and (attempt.queued(one) or is_taken_for(one, spec.compaction.name))
     }
 
 

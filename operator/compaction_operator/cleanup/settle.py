@@ -2,18 +2,26 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec, PartitionEntry, PublishedState, ReaderBaseline
 from compaction_operator.api.compaction import TableRef
-from compaction_operator.cleanup.attempt import Attempt, Ended, end_attempt, holdings, lasting, revoke_uploads
+from compaction_operator.cleanup.attempt import (
+    Attempt,
+    Ended,
+    end_attempt,
+    holdings,
+    is_taken_for,
+    lasting,
+    revoke_uploads,
+)
 from compaction_operator.cleanup.identity import Change, TableGoneError, volume_of, what_changed
 from compaction_operator.cleanup.publication import Fate, UndecidedError, bears_transaction, fate, published_state
 from compaction_operator.cleanup.reader_lock import DEFAULT_LOCK_POLICY, Holding, HoldOff, LockPolicy, ReadersBusyError
 from compaction_operator.cleanup.readers import look, take_baseline
 from compaction_operator.cleanup.recorded import Now, empty_trash, hide, list_directory, needed_of, resolve_now
-from compaction_operator.metastore import MetastoreCalls
+from compaction_operator.metastore import MetastoreCalls, QueueEntry
 from compaction_operator.storage import NotFoundError, Storage, StorageError, is_passing, join
 
 log = logging.getLogger(__name__)
@@ -61,6 +69,7 @@ def settle(
     gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
+    ended = replace(ended, queue=(*ended.queue, *_taken(metastore, spec)))
     holding = Holding(metastore, spec, policy)
     holding.give_back_left()
     states, errors = _states(open_storage, holding.hold_off, spec, here, ended)
@@ -71,6 +80,14 @@ def settle(
     baseline = take_baseline(world, partitions=names, own_locks=ended.locks, now=clock())
     unreachable = {partition: Change(STORAGE_ERROR, error) for partition, error in errors.items()}
     return Settlement(dict.fromkeys(names, PublishedState.NOT_PUBLISHED) | states, baseline, gone, needed, unreachable)
+
+
+def _taken(metastore: MetastoreCalls, spec: CompactionCleanupSpec) -> Sequence[QueueEntry]:
+    """Return the entries that the controller took for the journal's compaction; none on Hive 3."""
+    if all(entry.queue_id is None for entry in spec.partitions):
+        return ()
+    entries = metastore.compactions(spec.table.database, spec.table.name)
+    return [entry for entry in entries if is_taken_for(entry, spec.compaction.name)]
 
 
 def is_lost(metastore: MetastoreCalls, attempt: Attempt, table: TableRef, now: datetime) -> bool:

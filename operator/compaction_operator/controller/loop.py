@@ -23,6 +23,7 @@ from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.policies import PolicyRunner, Question
+from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
@@ -75,6 +76,7 @@ class Controller:
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
+        self._queues = QueueRunner(services)
         metrics.watch(self._cache, clock)
         self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
@@ -142,6 +144,7 @@ class Controller:
         due += (self._look(name, tables) for name, tables in self._reader_watch.start_due(now).items())
         due += self._store_check.start_due(now)
         due += map(self._then_wake, self._policies.start_due(now))
+        due += map(self._then_wake, self._queues.start_due(now))
         if self._sweep_due <= now:
             self._sweep_due = now + SWEEP
             if not self._searching:
@@ -162,6 +165,7 @@ class Controller:
             self._reader_watch.next_due(),
             self._store_check.next_due(),
             self._policies.next_due(),
+            self._queues.next_due(),
             self._sweep_due,
         )
         return min(due for due in dues if due is not None)

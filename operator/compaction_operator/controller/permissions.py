@@ -2,7 +2,7 @@
 
 from compaction_operator.api.compaction import Format, Readers, TableCompactionSpec
 from compaction_operator.api.config import OperatorConfig, Warehouse
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import DriverResult, Reason, queue_compaction_name
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy
 from compaction_operator.storage import StorageError, is_below
 
@@ -18,7 +18,9 @@ def refusal(compaction: Compaction, config: OperatorConfig) -> DriverResult | No
         readers=spec.cleanup.readers,
     )
     warehouse = config.warehouse(spec.warehouse)
-    return why if why or warehouse is None else _wrong_format(spec) or _table_refusal(spec, warehouse)
+    if why or warehouse is None:
+        return why
+    return _wrong_format(spec) or _table_refusal(spec, warehouse) or _queue_refusal(compaction, warehouse)
 
 
 def policy_refusal(policy: Policy, config: OperatorConfig) -> DriverResult | None:
@@ -90,6 +92,22 @@ def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverRes
     allowed = ", ".join(warehouse.hudi.locations) or "nothing"
     message = f"table.location {location} is not allowed; warehouse {spec.warehouse} allows locations below: {allowed}"
     return _refused(Reason.NOT_ALLOWED, message)
+
+
+def _queue_refusal(compaction: Compaction, warehouse: Warehouse) -> DriverResult | None:
+    """Return why a compaction may not work on the queue's entry that it names: only one name in one namespace may.
+
+    So there is at most one for each entry, whoever creates it.
+    """
+    queue_id, meta = compaction.spec.queue_id, compaction.meta
+    if queue_id is None:
+        return None
+    if warehouse.queue is None:
+        return _refused(Reason.NOT_ALLOWED, f"warehouse {warehouse.name} names no pool of the compaction queue")
+    wanted = f"{warehouse.queue.namespace}/{queue_compaction_name(warehouse.name, queue_id)}"
+    if wanted == f"{meta.namespace}/{meta.name}":
+        return None
+    return _refused(Reason.NOT_ALLOWED, f"only {wanted} may work on entry {queue_id} of the compaction queue")
 
 
 def _refused(reason: Reason, message: str) -> DriverResult:

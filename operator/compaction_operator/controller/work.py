@@ -39,6 +39,7 @@ from compaction_operator.controller.kube.cache import Recent
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
 from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
 from compaction_operator.controller.permissions import may_use, readers_refusal
+from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.survey import Surveyor
 from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
 from compaction_operator.metastore import (
@@ -49,6 +50,7 @@ from compaction_operator.metastore import (
     QueueEntry,
     Refused,
     Table,
+    Taken,
     Target,
     auto_compaction,
     cleaner_runs,
@@ -166,15 +168,17 @@ class Work:
         try:
             client = self._client(compaction.spec.warehouse)
             table = compactable_table(client, ref)
-            automatic = _automatic(client, table)
+            # NB: who puts a table into the pool wants Hive's Initiator to go on.
+            automatic = _automatic(client, table) if compaction.spec.queue_id is None else None
             require_reachable(table, self._warehouse(compaction.spec.warehouse))
             require_allowed(table, self._warehouse(compaction.spec.warehouse))
-            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=automatic.found)
+            found = automatic.found if automatic else None
+            require_one_compactor(client, table, allowed=compaction.spec.allow_auto_compaction, found=found)
             self._require_publishable(compaction.spec.warehouse, client, table)
             names = partition_names(client, table, ref, specs)
             storage = self._open_storage(compaction.spec.warehouse)
             end_dead_entries(storage, client, ref, last=attempt_of(compaction), now=self._clock())
-            busy = self._queued(client, compaction, names)
+            busy = self._queued(client, compaction, names if table.partition_keys else ())
         except Refused as refused:
             return Preflight(refused.reason, str(refused), automatic)
         except StorageError as error:
@@ -215,12 +219,18 @@ class Work:
     def _queued(self, client: MetastoreClient, compaction: Compaction, partitions: Sequence[str]) -> list[QueueEntry]:
         """Return the queue entries of compactions of these partitions, running or about to run (hazard H23).
 
+        The compaction's own entry is not one of them, if it has one; `Taken.find` raises Refused for it.
+
         NB: once an attempt was kept out, entries that only await cleaning count, too. Until one of them is cleaned, or
         something is written, Hive 4 accepts no other entry beside it (CompactFunction), and a Job would be kept out
         again. Before that, a Job may find that there is nothing to do.
         """
-        ref = compaction.spec.table
-        entries = [entry for entry in client.compactions(ref.database, ref.name) if entry.concerns(partitions)]
+        spec, ref = compaction.spec, compaction.spec.table
+        entries = client.compactions(ref.database, ref.name)
+        if taken := Taken.of(spec.warehouse, spec.queue_id):
+            taken.find(ref, entries, type_=spec.type, partitions=partitions)
+            return [one for one in entries if one.is_open and one.concerns(partitions) and not taken.is_held(one)]
+        entries = tuple(entry for entry in entries if entry.concerns(partitions))
         busy = [entry for entry in entries if entry.is_open]
         if busy or not compaction.kept_out:
             return busy
@@ -308,6 +318,29 @@ class Work:
         """Look at a warehouse's tables for a policy; see `Surveyor.look`."""
         client, storage = self._client(warehouse), self._open_storage(warehouse)
         return Surveyor(client, storage, self._warehouse(warehouse), spec, self._clock()).look(memory, ended, due)
+
+    @_answering
+    def held_in_queue(self, warehouse: str) -> tuple[QueueEntry, ...]:
+        """Return the entries of the warehouse's pool that are worked on in the controller's name; see `Pool.held`."""
+        return self._pool(warehouse).held()
+
+    @_answering
+    def take_from_queue(self, warehouse: str) -> QueueEntry | None:
+        """Take the oldest initiated entry of the warehouse's pool, None if there is none; see `Pool.take`."""
+        return self._pool(warehouse).take()
+
+    @_answering
+    def name_in_queue(self, warehouse: str, entry: QueueEntry, name: str) -> None:
+        """Record in an entry the TableCompaction that works on it; return the obstacle, if any."""
+        self._pool(warehouse).name(entry, name)
+
+    @_answering
+    def end_in_queue(self, warehouse: str, entry: QueueEntry, *, refused: bool, message: str) -> None:
+        """End an entry that is worked on in the controller's name; return the obstacle, if any."""
+        self._pool(warehouse).end(entry, refused=refused, message=message)
+
+    def _pool(self, warehouse: str) -> Pool:
+        return Pool(self._client(warehouse), self._warehouse(warehouse))
 
     def look(self, warehouse: str, tables: Sequence[TableKey]) -> Mapping[TableKey, ReaderSnapshot | Trouble]:
         """Return the current readers of each of a warehouse's tables, or why they are unknown.

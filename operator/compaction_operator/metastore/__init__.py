@@ -16,6 +16,7 @@ from compaction_operator.metastore.interface import MetastoreCalls
 from compaction_operator.metastore.locks import LockInfo, LockKind, LockState, LockWish, OpenTransactions, TxnInfo
 from compaction_operator.metastore.partition_specs import lock_name
 from compaction_operator.metastore.tables import ORC_INPUT_FORMAT, ORC_SERDE, Partition, Table
+from compaction_operator.metastore.taken import Taken
 from compaction_operator.metastore.targets import (
     Refused,
     Resolved,
@@ -53,6 +54,7 @@ __all__ = [
     "Resolved",
     "Table",
     "TableNotFound",
+    "Taken",
     "Target",
     "TransactionHeartbeat",
     "TransactionLost",

@@ -31,6 +31,7 @@ _ENDED = frozenset(
 class QueueEntry:
     """One line of SHOW COMPACTIONS. Names are in lower case. Values not reported are 0 (`txn`) or None (all others).
 
+    `type` is None for a type that this project does not know: `type_name` says which. `job` is the column HadoopJobId.
     `committed` is when the compaction's transaction was committed, as reported by the metastore (Hive 4).
     """
 
@@ -39,9 +40,11 @@ class QueueEntry:
     table: str
     partition: str | None = None
     type: CompactionType | None = None
+    type_name: str = ""
     state: QueueState
     worker: str | None = None
     pool: str | None = None
+    job: str | None = None
     txn: int = 0
     highest_write_id: int | None = None
     enqueued: datetime | None = None

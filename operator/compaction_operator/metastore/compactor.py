@@ -26,9 +26,20 @@ class CompactorCalls(Caller):
     def compactions(self, database: str | None = None, table: str | None = None) -> tuple[QueueEntry, ...]:
         """Return SHOW COMPACTIONS for a table, or for all: open entries and the history that Hive keeps."""
         request = hive4.ShowCompactRequest(dbName=database and database.lower(), tbName=table and table.lower())
-        entries = self._call(lambda client: replies.queue_of(hive4.show_compact(client, request)))
+        entries = self._show(request)
         of_database = (entry for entry in entries if request.dbName in (None, entry.database))
         return tuple(entry for entry in of_database if request.tbName in (None, entry.table))
+
+    def pool_compactions(self, pool: str) -> tuple[QueueEntry, ...]:
+        """Return SHOW COMPACTIONS for a pool: open entries and the history that Hive keeps.
+
+        Raises MetastoreError on Hive 3, which has no pools (HIVE-26804).
+        """
+        self._need_hive4()
+        return tuple(one for one in self._show(hive4.ShowCompactRequest(poolName=pool)) if one.pool == pool)
+
+    def _show(self, request: hive4.ShowCompactRequest) -> tuple[QueueEntry, ...]:
+        return self._call(lambda client: replies.queue_of(hive4.show_compact(client, request)))
 
     def enqueue_compaction(
         self, *, database: str, table: str, partition: str | None, type: CompactionType, pool: str
@@ -68,14 +79,28 @@ class CompactorCalls(Caller):
 
         NB: the pool must have a name. Without one, the metastore hands out entries of every client.
         """
-        if not pool.strip():
-            raise ValueError("an entry can only be taken from a named pool")
-        request = hive4.FindNextCompactRequest(workerId=worker, poolName=pool)
+        request = _next(pool, worker)
         return self._call(
             lambda client: replies.queue_job_of(
                 hive4.find_next_compact2(client, request), worker=worker, run_as=self._user
             )
         )
+
+    def take_any_compaction(self, *, pool: str, worker: str) -> int | None:
+        """Take an entry as `take_compaction` does, whatever its type. Returns its id, or None if there is none.
+
+        NB: after MetastoreUnavailable an entry may be taken: `pool_compactions` shows it with the worker.
+        """
+        self._need_hive4()
+        request = _next(pool, worker)
+        return self._call(lambda client: replies.taken_id_of(hive4.find_next_compact2(client, request)))
+
+    def set_job(self, queue_id: int, job: str) -> None:
+        """Record in an entry the job that works on it, in at most 32 characters.
+
+        Raises MetastoreError if the entry is gone.
+        """
+        self._call(lambda client: hive4.set_hadoop_jobid(client, job, queue_id))
 
     def open_compaction_txn(self, *, agent: str) -> int:
         """Open a transaction of type COMPACTION and return its id.
@@ -180,12 +205,19 @@ class CompactorCalls(Caller):
             tablename=job.table,
             partitionname=job.partition,
             type=_TYPES[job.type],
-            runas=job.run_as,
+            runas=job.run_as or self._user,
             workerId=job.worker,
             highestWriteId=job.highest_write_id,
             errorMessage=message,
         )
         self._call(lambda client: call(client, entry, *more))
+
+
+def _next(pool: str, worker: str) -> hive4.FindNextCompactRequest:
+    """Return the request for an entry of a pool. Raises ValueError without one: any client's entry would be taken."""
+    if not pool.strip():
+        raise ValueError("an entry can only be taken from a named pool")
+    return hive4.FindNextCompactRequest(workerId=worker, poolName=pool)
 
 
 def _highest(job: QueueJob) -> int:

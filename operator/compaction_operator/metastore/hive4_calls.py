@@ -93,7 +93,7 @@ class OptionalCompactionInfoStruct(Struct):
 class ShowCompactRequest(Struct):
     """A filter for lines of SHOW COMPACTIONS. Hive 3 ignores it and returns all lines."""
 
-    thrift_spec = spec_of({3: ("dbName", STRING), 4: ("tbName", STRING)})
+    thrift_spec = spec_of({2: ("poolName", STRING), 3: ("dbName", STRING), 4: ("tbName", STRING)})
 
 
 class ShowCompactResponseElement(Struct):
@@ -213,6 +213,7 @@ find_next_compact2 = Call(
 )
 update_compactor_state = Call("update_compactor_state", struct(CompactionInfoStruct), I64)
 add_write_ids_to_min_history = Call("add_write_ids_to_min_history", I64, NUMBERS, errors=(ttypes.MetaException,))
+set_hadoop_jobid = Call("set_hadoop_jobid", STRING, I64)
 mark_compacted = Call("mark_compacted", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_failed = Call("mark_failed", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))
 mark_refused = Call("mark_refused", struct(CompactionInfoStruct), errors=(ttypes.MetaException,))

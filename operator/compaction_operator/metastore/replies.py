@@ -24,6 +24,7 @@ COMPACTION_TYPES = {
     ttypes.CompactionType.MINOR: CompactionType.MINOR,
     ttypes.CompactionType.MAJOR: CompactionType.MAJOR,
 }
+_OTHER_TYPES = {3: "REBALANCE", 4: "ABORT_TXN_CLEANUP", 5: "SMART_OPTIMIZE"}  # of Hive 4; the last one of 4.1
 # Hive 3 says "attempted".
 _QUEUE_STATES = {state.value: state for state in QueueState} | {"attempted": QueueState.DID_NOT_INITIATE}
 
@@ -164,9 +165,11 @@ def _queue_entry(line: Any) -> QueueEntry:
         table=required(line, "tablename", "compaction").lower(),
         partition=line.partitionname or None,
         type=COMPACTION_TYPES.get(line.type),
+        type_name=_type_name(line.type),
         state=_QUEUE_STATES.get(required(line, "state", "compaction"), QueueState.UNKNOWN),
         worker=line.workerid or None,
         pool=line.poolName or None,
+        job=_job(line.hadoopJobId),
         txn=line.txnId or 0,
         # NB: the Thrift field kept its old name, but the metastore fills it with a write id.
         highest_write_id=line.hightestTxnId or None,
@@ -175,6 +178,21 @@ def _queue_entry(line: Any) -> QueueEntry:
         committed=_time(line.commitTime),
         error=line.errorMessage or None,
     )
+
+
+def _type_name(number: int | None) -> str:
+    known = COMPACTION_TYPES.get(number)
+    return known.value.upper() if known else _OTHER_TYPES.get(number or 0, f"type {number}")
+
+
+def _job(text: str | None) -> str | None:
+    """Return the id of an entry's job. NB: the metastore says None as a word (TxnStore's show_compact)."""
+    return None if text in (None, "", "None") else text
+
+
+def taken_id_of(reply: Any) -> int | None:
+    """Return the id of the entry of a find_next_compact2 reply, or None if it has none."""
+    return None if reply.ci is None else int(required(reply.ci, "id", "find_next_compact2"))
 
 
 def queue_job_of(reply: Any, *, worker: str, run_as: str) -> QueueJob | None:

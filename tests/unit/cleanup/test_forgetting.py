@@ -148,17 +148,32 @@ def test_what_is_obsolete_by_a_later_compaction_does_not_matter(table: Path) -> 
     [
         queued(5, pool="default"),
         queued(5, pool="compaction/u/2/p"),
+        queued(5, pool="k8s", job="another-compaction"),
         queued(5, txn=51),
         queued(5, committed=None),
         queued(5, state=QueueState.WORKING),
         queued(5, state=QueueState.SUCCEEDED),
         queued(6),
     ],
-    ids=["Hive's", "another attempt's", "another transaction", "not committed", "working", "cleaned", "gone"],
+    ids=[
+        "Hive's",
+        "another attempt's",
+        "another compaction's",
+        "another transaction",
+        "not committed",
+        "working",
+        "cleaned",
+        "gone",
+    ],
 )
 def test_only_the_attempts_own_entry_is_marked(table: Path, one: object) -> None:
     """A journal may name any number; and Hive's own Cleaner may have been faster."""
     assert _finish(table, _source(table, queue=(one,))) == []
+
+
+def test_the_entry_that_the_controller_took_for_the_compaction_is_marked(table: Path) -> None:
+    """It names the compaction as its job, and no worker any more."""
+    assert _finish(table, _source(table, queue=(queued(5, pool="k8s", job="c"),))) == [(5, 3)]
 
 
 def test_no_more_is_forgotten_than_was_looked_at(table: Path) -> None:

@@ -105,9 +105,10 @@ def test_a_transaction_of_another_client_that_is_open_or_unknown_decides_nothing
     assert OUTPUT in names(table)
 
 
-def test_a_transaction_that_only_seems_committed_has_published_nothing(table: Path) -> None:
+@pytest.mark.parametrize("owner", [{}, {"pool": "k8s", "job": "c"}], ids=["the driver's entry", "a taken entry"])
+def test_a_transaction_that_only_seems_committed_has_published_nothing(table: Path, owner: dict[str, str]) -> None:
     """The metastore has forgotten that it was aborted; the queue remembers that it was never committed."""
-    source = _on_hive_4(table, queue=(queued(5, state=QueueState.FAILED, committed=None),))
+    source = _on_hive_4(table, queue=(queued(5, state=QueueState.FAILED, committed=None, **owner),))
     assert _state(table, source) is PublishedState.NOT_PUBLISHED
     assert OUTPUT in names(table)
 

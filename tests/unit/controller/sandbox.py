@@ -15,6 +15,7 @@ from compaction_operator.api.config import (
     HudiSettings,
     Metastore,
     OperatorConfig,
+    QueuePool,
     SparkProfile,
     Volume,
     Warehouse,
@@ -41,9 +42,11 @@ from compaction_operator.controller.kube.resources import (
 from compaction_operator.controller.kube.times import Clock, rfc3339
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.work import Work, attempt_of
-from compaction_operator.metastore import LockInfo, OpenTransactions
+from compaction_operator.metastore import Generation, LockInfo, OpenTransactions
 from compaction_operator.policy.memory import Memory
+from tests.support.metastore import FakeMetastore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DELTAS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000", "delta_0000003_0000003_0000")
@@ -67,6 +70,12 @@ CONFIG = OperatorConfig(
     max_concurrent_jobs=2,
     job_ttl=600.0,
 )
+
+
+def with_pool(**queue: Any) -> OperatorConfig:
+    """The same with a pool of the compaction queue."""
+    queue_pool = QueuePool(pool="k8s", namespace="default", **queue)
+    return CONFIG.model_copy(update={"warehouses": (CONFIG.warehouses[0].model_copy(update={"queue": queue_pool}),)})
 
 
 def copied(raw: Raw) -> Raw:
@@ -282,6 +291,10 @@ class FakeKube(Kube):
         self._die(with_death)
         return written
 
+    def find_compactions(self, namespace: str, name: str) -> list[Raw]:
+        found = self.objects.get((ResourceKind.COMPACTION, namespace, name))
+        return [copied(found)] if found is not None else []
+
     def _delete(self, kind: ResourceKind, raw: Mapping[str, Any]) -> None:
         with_death = self._change()
         metadata = raw["metadata"]
@@ -400,6 +413,8 @@ class FakeWork(Work):
     store: str | Trouble | None = None
     receipts: Trouble | None = None
     memory: Memory = field(default_factory=Memory)
+    pool: FakeMetastore = field(default_factory=lambda: FakeMetastore(hive=Generation.HIVE4))
+    """What has the pool of the compaction queue of the warehouse, which is `with_pool()`."""
     surveys: int = 0
     during_survey: Callable[[], None] = lambda: None
 
@@ -415,6 +430,9 @@ class FakeWork(Work):
         self.surveys += 1
         self.during_survey()
         return REFUSED if self.metastore_down else replace(self.memory, due_since=memory.due_since)
+
+    def _pool(self, warehouse: str) -> Pool:
+        return Pool(self.pool.client(), with_pool().warehouses[0])
 
     def check_store(self, warehouse: str, location: str) -> str | Trouble | None:
         self.calls.append(f"check {location}")

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.cleanup import PublishedState
-from compaction_operator.api.request import Reason, agent_info
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason, agent_info, queue_worker
 from compaction_operator.cleanup.attempt import Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, TableKey
+from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import (
     ORC_INPUT_FORMAT,
@@ -24,6 +26,7 @@ from compaction_operator.metastore import (
     MetastoreUnavailable,
     OpenTransactions,
     Partition,
+    QueueState,
     Table,
     TxnInfo,
 )
@@ -31,7 +34,17 @@ from compaction_operator.storage import LocalStorage, StorageError
 from tests.support.metastore import FakeMetastore, unavailable
 from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import make_directory, metastore_with, names
-from tests.unit.controller.sandbox import CONFIG, DELTAS, NOON, REFUSED, cleanup, compaction, entry_json, reader
+from tests.unit.controller.sandbox import (
+    CONFIG,
+    DELTAS,
+    NOON,
+    REFUSED,
+    cleanup,
+    compaction,
+    entry_json,
+    reader,
+    with_pool,
+)
 
 OWN = agent_info(uid="uid-default-nightly", attempt=1, pod_uid="pod")
 STAGING = "_compaction_uid-default-nightly-1-pod"
@@ -230,6 +243,48 @@ def test_preflight_says_what_hive_does_by_itself(
     expected, _, named = told.partition(": ")
     assert f"{automatic.outcome} {reason}" == expected
     assert named in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"worker": "hive-host-17"}, Reason.IN_COMPACTION_QUEUE),
+        ({"state": QueueState.INITIATED, "worker": None}, Reason.IN_COMPACTION_QUEUE),
+        ({"state": QueueState.FAILED}, Reason.QUEUE_ENTRY_ENDED),
+        ({"queue_id": 2, "state": QueueState.SUCCEEDED}, Reason.QUEUE_ENTRY_ENDED),
+        ({"partition": "day=1"}, Reason.UNSUPPORTED_TABLE),
+        ({"type": CompactionType.MAJOR}, Reason.UNSUPPORTED_TABLE),
+    ],
+)
+def test_preflight_lets_a_compaction_work_on_its_own_entry_of_the_queue(
+    tmp_path: Path, changes: dict[str, Any], reason: Reason | None
+) -> None:
+    """While it is worked on in the controller's name; the Initiator, which made it, is no obstacle."""
+    metastore = metastore_of(table(tmp_path), hive=Generation.HIVE4)
+    metastore.settings = {INITIATOR: "true"}
+    metastore.enqueue_compaction(
+        database="sales", table="orders", partition=None, type=CompactionType.MINOR, pool="k8s"
+    )
+    metastore.take_any_compaction(pool="k8s", worker=queue_worker("lake"))
+    metastore.change_entries(1, **changes)
+    verdict = work(metastore).preflight(compaction(queueId=1))
+    assert (verdict.reason, verdict.automatic) == (reason, None)
+    assert work(metastore).preflight(compaction()).reason in (Reason.IN_COMPACTION_QUEUE, None)
+
+
+def test_an_entry_that_has_gone_on_is_not_ended(tmp_path: Path) -> None:
+    """Between the look and the mark its driver has committed, or another Worker took it."""
+    metastore = FakeMetastore(hive=Generation.HIVE4)
+    metastore.enqueue_compaction(
+        database="sales", table="orders", partition=None, type=CompactionType.MINOR, pool="k8s"
+    )
+    pool = Pool(metastore.client(), with_pool().warehouses[0])
+    entry = pool.take()
+    assert entry is not None
+    metastore.change_entries(1, worker="hive-host-17")
+    pool.end(entry, refused=False, message="over")
+    assert metastore.queue[0].state is QueueState.WORKING
 
 
 def test_settling_fences_before_it_lists(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.request import Reason
+from compaction_operator.api.request import Reason, queue_worker
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.claim import Claim, Claims
 from compaction_operator.driver.hive.context import DriverContext
@@ -31,12 +32,30 @@ def hive4_metastore() -> FakeMetastore:
 
 
 def claimed(metastore: FakeMetastore, partition: str | None = "prt=p1") -> Claim:
-    attempt = DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY)
+    return _claim(DriverContext(metastore.client(), REQUEST, "pod1", IDENTITY), partition)
+
+
+def _claim(attempt: DriverContext, partition: str | None) -> Claim:
     locks = Locks(attempt.client, attempt.table, agent=attempt.agent)
     try:
         return Claims(attempt, locks).take(partition)
     finally:
         locks.release()
+
+
+TAKEN = REQUEST.model_copy(update={"queue_id": 1})
+
+
+def taken_metastore(*, type_: CompactionType = CompactionType.MINOR) -> FakeMetastore:
+    """A metastore with an entry of the pool k8s that the controller has taken."""
+    metastore = hive4_metastore()
+    metastore.enqueue_compaction(database="sales", table="orders", partition="prt=p1", type=type_, pool="k8s")
+    metastore.take_any_compaction(pool="k8s", worker=queue_worker("main"))
+    return metastore
+
+
+def borrowed(metastore: FakeMetastore, partition: str | None = "prt=p1", pod: str = "pod1") -> Claim:
+    return _claim(DriverContext(metastore.client(), TAKEN, pod, IDENTITY), partition)
 
 
 def beating() -> list[str]:
@@ -191,3 +210,89 @@ def test_the_guard_asks_the_metastore_itself() -> None:
         claim.guard()
     assert lost.value.reason is Reason.TRANSACTION_LOST
     claim.abandon("gone")
+
+
+# --- With the entry that the controller took
+
+
+def test_the_entry_that_the_controller_took_is_worked_on_and_no_other_is_made() -> None:
+    metastore = taken_metastore()
+    claim = borrowed(metastore)
+    claim.begin(highest_write_id=3)
+    assert (metastore.queue[0].txn, metastore.queue[0].worker) == (claim.txn, queue_worker("main"))
+    assert metastore.queue[0].job == TAKEN.name  # also where the controller died before it recorded that
+    claim.commit()
+    (entry,) = metastore.queue
+    assert (entry.state, entry.committed is not None) == (QueueState.READY_FOR_CLEANING, True)
+
+
+def test_an_attempt_that_fails_leaves_the_entry_to_the_next_one() -> None:
+    metastore = taken_metastore()
+    first = borrowed(metastore)
+    first.begin(highest_write_id=3)
+    first.abandon("the disk is full")
+    assert (metastore.outcomes(), queue_states(metastore)) == ({first.txn: ABORTED}, {1: "working"})
+    second = borrowed(metastore, pod="pod2")
+    second.begin(highest_write_id=3)
+    second.commit()
+    assert queue_states(metastore) == {1: "ready for cleaning"}
+
+
+@pytest.mark.parametrize("call", ["open_compaction_txn", "lock"])
+def test_a_claim_on_a_taken_entry_that_fails_half_way_leaves_the_entry(call: str) -> None:
+    metastore = taken_metastore()
+    metastore.fail(MetastoreError("refused"), call)
+    with pytest.raises(MetastoreError, match="refused"):
+        borrowed(metastore)
+    assert queue_states(metastore) == {1: "working"}
+    assert set(metastore.outcomes().values()) <= {ABORTED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"state": QueueState.FAILED, "error": "removed"}, Reason.QUEUE_ENTRY_ENDED),
+        ({"queue_id": 2}, Reason.QUEUE_ENTRY_ENDED),
+        ({"type": CompactionType.MAJOR}, Reason.UNSUPPORTED_TABLE),
+        ({"partition": "prt=p2"}, Reason.UNSUPPORTED_TABLE),
+        ({"partition": None}, Reason.UNSUPPORTED_TABLE),
+        ({"worker": "hive-host-17"}, Reason.IN_COMPACTION_QUEUE),
+        ({"state": QueueState.INITIATED, "worker": None}, Reason.IN_COMPACTION_QUEUE),
+        ({"state": QueueState.READY_FOR_CLEANING, "worker": None}, Reason.IN_COMPACTION_QUEUE),
+    ],
+)
+def test_a_taken_entry_that_is_not_what_it_should_be_is_not_worked_on(changes: dict[str, Any], reason: Reason) -> None:
+    metastore = taken_metastore()
+    metastore.change_entries(1, **changes)
+    before = metastore.queue
+    with pytest.raises(JobError) as refused:
+        borrowed(metastore)
+    assert refused.value.reason is reason
+    assert (metastore.queue, metastore.outcomes()) == (before, {})
+
+
+@pytest.mark.parametrize("changes", [{"txn": 4711}, {"worker": "hive-host-17"}, {"state": QueueState.INITIATED}])
+def test_a_driver_that_lost_the_taken_entry_publishes_nothing(changes: dict[str, Any]) -> None:
+    """Another driver recorded its own transaction, or one of Hive's Workers has the entry."""
+    metastore = taken_metastore()
+    claim = borrowed(metastore)
+    claim.begin(highest_write_id=3)
+    metastore.change_entries(1, **changes)
+    before = metastore.queue
+    with pytest.raises(JobError) as lost:
+        claim.commit()
+    assert lost.value.reason is Reason.TRANSACTION_LOST
+    claim.abandon(str(lost.value))
+    assert (metastore.outcomes(), metastore.queue) == ({claim.txn: ABORTED}, before)
+
+
+def test_a_taken_entry_that_is_marked_and_not_committed_ends_as_failed() -> None:
+    """Hive's Cleaner would take it for compacted."""
+    metastore = taken_metastore()
+    claim = borrowed(metastore)
+    claim.begin(highest_write_id=3)
+    metastore.on("mark_compacted", lambda *_: metastore.end_txn(claim.txn, ABORTED))
+    with pytest.raises(JobError) as lost:
+        claim.commit()
+    claim.abandon(str(lost.value))
+    assert queue_states(metastore) == {1: "failed"}

@@ -11,7 +11,7 @@ import pytest
 from sandbox.harness.places import Place
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import DriverResult, Reason, queue_worker
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive import flow as hive
 from compaction_operator.driver.hive.context import DriverContext
@@ -57,8 +57,10 @@ def hive4_metastore(*, highest: int = 3) -> FakeMetastore:
     return metastore
 
 
-def run(metastore: FakeMetastore, places: Sequence[Place], *, store: Store | None = None) -> DriverResult:
-    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR})
+def run(
+    metastore: FakeMetastore, places: Sequence[Place], *, store: Store | None = None, queue_id: int | None = None
+) -> DriverResult:
+    request = REQUEST.model_copy(update={"type": CompactionType.MAJOR, "queue_id": queue_id})
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY)
     protocol = protocol_of(attempt)
     assert isinstance(protocol, Hive4)
@@ -82,6 +84,18 @@ def test_each_partition_has_a_transaction_and_an_entry_of_its_own(places: list[P
     assert held == [(101, 1), (102, 2), (103, 3)]
     assert journal["spec"]["lockIds"] == [2, 3, 4]  # lock 1 is the driver's own
     assert [entry.highest_write_id for entry in metastore.queue] == [3, 3, 3]
+
+
+def test_an_entry_that_the_controller_took_is_the_only_one(places: list[Path]) -> None:
+    metastore, store = hive4_metastore(), Store()
+    metastore.enqueue_compaction(
+        database="sales", table="orders", partition="prt=p1", type=CompactionType.MAJOR, pool="k8s"
+    )
+    metastore.take_any_compaction(pool="k8s", worker=queue_worker("main"))
+    assert run(metastore, places[:1], store=store, queue_id=1).reason is Reason.COMPACTED
+    (taken,), (journal,) = metastore.queue, store.resources.values()
+    assert (taken.state, taken.committed is not None, taken.pool) == (QueueState.READY_FOR_CLEANING, True, "k8s")
+    assert [(one["txnId"], one["queueId"]) for one in journal["spec"]["partitions"]] == [(taken.txn, 1)]
 
 
 def test_what_is_listed_is_registered_as_read_before(places: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,19 @@ class Kube:
         )
         return created
 
+    def find_compactions(self, namespace: str, name: str) -> list[Raw]:
+        """Return the TableCompaction of that name in a list, or an empty list: the controller may list, but not get."""
+        page = _call(
+            self._custom.list_namespaced_custom_object,
+            GROUP,
+            VERSION,
+            namespace,
+            compaction_api.PLURAL,
+            field_selector=f"metadata.name={name}",
+        )
+        items: list[Raw] = page["items"]
+        return items
+
     def _delete(self, kind: ResourceKind, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])

@@ -24,6 +24,7 @@ from compaction_operator.controller.kube.resources import (
     Policy,
     ResourceKind,
     ResourceT,
+    read_compaction,
     read_policy,
 )
 from compaction_operator.controller.kube.times import Clock
@@ -153,6 +154,11 @@ class Cluster:
             await run_in(self._pool, self._kube.create_compaction, manifest)
         except ResourceExistsError:
             log.info("compaction %s already exists", manifest["metadata"]["name"])
+
+    async def find_compaction(self, namespace: str, name: str) -> Compaction | None:
+        """Return a TableCompaction, or None if the API server reports none: a cache alone cannot prove absence."""
+        found = await run_in(self._pool, self._kube.find_compactions, namespace, name)
+        return read_compaction(found[0]) if found else None
 
     async def discard_compaction(self, compaction: Compaction) -> None:
         """Delete a TableCompaction, if it has not changed in the meantime; a missing one is no error."""

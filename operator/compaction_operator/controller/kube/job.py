@@ -98,6 +98,7 @@ def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
         cleanup=spec.cleanup,
         spark=spec.spark,
         allow_auto_compaction=spec.allow_auto_compaction,
+        queue_id=spec.queue_id,
     )
 
 

@@ -18,6 +18,8 @@ from compaction_operator.metastore import (
     MetastoreUnavailable,
     QueueEntry,
     QueueJob,
+    Refused,
+    Taken,
     TransactionHeartbeat,
     TransactionLost,
 )
@@ -111,17 +113,55 @@ class Claim:
             return
         self._is_open = False
         try:
-            self._client.mark_failed(self._job, why)
+            self._end_entry(why)
         finally:
             self._client.abort_txn(self.txn)
+
+    def _end_entry(self, why: str) -> None:
+        self._client.mark_failed(self._job, why)
 
     def stop(self) -> None:
         """Stop the thread that keeps the transaction alive."""
         self._heartbeat.stop()
 
 
+class BorrowedClaim(Claim):
+    """A claim with the queue entry that the controller took for the compaction.
+
+    The entry outlives an attempt: the next one works on it, or the controller ends it together with the compaction.
+    """
+
+    _marked = False
+
+    def __init__(self, client: MetastoreClient, job: QueueJob, *, txn: int, taken: Taken) -> None:
+        super().__init__(client, job, txn=txn)
+        self._taken = taken
+
+    def _mark(self, mark: Callable[[QueueJob], None]) -> None:
+        """Mark the entry if it is still held, with this claim's transaction.
+
+        NB: without the check, two drivers might publish: that of another cluster with the same pool, or one of Hive's
+        Workers, once the entry was taken back.
+        """
+        entries = self._client.compactions(self._job.database, self._job.table)
+        if not any(self._taken.is_held(entry) and entry.txn == self.txn for entry in entries):
+            raise JobError(
+                Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is no longer worked on by this driver"
+            )
+        super()._mark(mark)
+        self._marked = True
+
+    def _end_entry(self, why: str) -> None:
+        """End the entry only if it is marked as compacted: no attempt can work on it after that."""
+        if self._marked:
+            super()._end_entry(why)
+
+
 class Claims:
-    """The claims of one attempt on one table's partitions. The attempt has a compaction pool of its own."""
+    """The claims of one attempt on one table's partitions.
+
+    The attempt has a compaction pool of its own, or works on the entry that the controller took.
+    """
 
     def __init__(self, attempt: DriverContext, locks: Locks) -> None:
         self._attempt = attempt
@@ -132,20 +172,48 @@ class Claims:
         """Return a claim on the partition (or table) with an open transaction and its lock.
 
         Raises MetastoreError, and JobError with reason InCompactionQueue (naming the conflicting entries),
-        WaitingForLock (naming the conflicting locks) or TransactionLost. After an error nothing stays claimed, as far
-        as the metastore answers.
+        WaitingForLock (naming the conflicting locks) or TransactionLost; with the controller's entry also with those of
+        `Taken.find`. After an error nothing stays claimed, as far as the metastore answers.
         """
-        job = self._enqueue(partition)
+        taken = self._attempt.taken
+        job = self._borrow(taken, partition) if taken else self._enqueue(partition)
         claim: Claim | None = None
         try:
-            job = self._take(job)
-            claim = Claim(self._client, job, txn=self._client.open_compaction_txn(agent=self._attempt.agent))
+            job = job if taken else self._take(job)
+            txn = self._client.open_compaction_txn(agent=self._attempt.agent)
+            claim = (
+                BorrowedClaim(self._client, job, txn=txn, taken=taken) if taken else Claim(self._client, job, txn=txn)
+            )
             with _unless_lost(claim.txn):
                 claim.lock_id = self._locks.in_transaction(partition, txn=claim.txn)
         except (JobError, MetastoreError) as error:
             self._undo(job, claim, str(error))
             raise
         return claim
+
+    def _borrow(self, taken: Taken, partition: str | None) -> QueueJob:
+        """Return the entry that the controller took for this compaction, once it names the compaction as its job.
+
+        NB: the controller records that, too, and may have been killed before. An entry that is marked as compacted has
+        no worker any more: by the name alone it is found to be ended.
+        """
+        table, kind, queue = self._attempt.table, self._attempt.job.type, self._attempt.queue()
+        try:
+            entry = taken.find(table, queue, type_=kind, partitions=[partition] if partition else [])
+        except Refused as refused:
+            raise JobError(refused.reason, str(refused)) from refused
+        if not taken.is_held(entry):
+            raise in_queue(table, [entry])
+        if entry.job != self._attempt.job.name:
+            self._client.set_job(entry.queue_id, self._attempt.job.name)
+        return QueueJob(
+            queue_id=entry.queue_id,
+            database=entry.database,
+            table=entry.table,
+            partition=entry.partition,
+            type=kind,
+            worker=taken.worker,
+        )
 
     def _enqueue(self, partition: str | None) -> QueueJob:
         table, kind = self._attempt.table, self._attempt.job.type
@@ -176,7 +244,7 @@ class Claims:
             self._locks.stand_by()
             if claim:
                 claim.abandon(why)
-            else:
+            elif self._attempt.taken is None:
                 self._client.mark_failed(job, why)
         except MetastoreError as error:
             log.warning("queue entry %d is left to the controller: %s", job.queue_id, error)

@@ -9,7 +9,7 @@ from compaction_operator.api.compaction import TableRef
 from compaction_operator.api.request import JobRequest, agent_info, queue_pool
 from compaction_operator.cleanup import staging
 from compaction_operator.driver.merge.partition import OpenTarget, Request
-from compaction_operator.metastore import MetastoreClient, QueueEntry, Target
+from compaction_operator.metastore import MetastoreClient, QueueEntry, Taken, Target
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class DriverContext:
         """The compaction pool that belongs to this pod alone."""
         return queue_pool(uid=self.job.uid, attempt=self.job.attempt, pod_uid=self.pod_uid)
 
+    @property
+    def taken(self) -> Taken | None:
+        """The queue entry that the controller took for this compaction, None if the driver makes its own ones."""
+        return Taken.of(self.job.warehouse.name, self.job.queue_id)
+
     def open(self, target: Target) -> OpenTarget:
         """Return a target with its storage and the staging folder of this pod."""
         return OpenTarget(target.partition, target.location, target.create_time, self.staging_name)
@@ -52,6 +57,11 @@ class DriverContext:
     def queue(self) -> Sequence[QueueEntry]:
         """Return the table's entries in the compaction queue; raises MetastoreError."""
         return self.client.compactions(self.table.database, self.table.name)
+
+    def queue_of_others(self) -> Sequence[QueueEntry]:
+        """Return `queue` without the entry that the controller took for this compaction."""
+        taken = self.taken
+        return [entry for entry in self.queue() if taken is None or not taken.is_held(entry)]
 
     def request(self, layout: Layout) -> Request:
         """Return the request that applies to each partition."""

@@ -89,7 +89,7 @@ class HiveCompaction:
         """
         for error in refused:
             self._tally.fail(error)
-        refuse_queued(self._attempt.table, self._attempt.queue(), targets)
+        refuse_queued(self._attempt.table, self._attempt.queue_of_others(), targets)
         self._meter = Meter(self._report, partitions=len(targets) + len(refused))
         size = self._protocol.batch_partitions
         with closing(self._protocol):
