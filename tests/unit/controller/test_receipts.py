@@ -327,6 +327,42 @@ def test_two_controllers_write_each_directory_once(tmp_path: Path) -> None:
     assert (world.deleted(), world.pending()) == (ONCE, set())
 
 
+def test_two_cleanups_of_the_same_directories_record_each_once(tmp_path: Path) -> None:
+    """The second one has looked at what is there, and the first one deletes it before the second one's notice."""
+    world = World(tmp_path)
+    slow, played = LocalStorage(), list[object]()
+
+    def listed(path: str) -> Any:
+        if path.endswith("/pending") and not played:
+            played.append(delete(world.work(), world.cleanup("one")))
+        return LocalStorage.list(slow, path)
+
+    slow.list = listed  # type: ignore[method-assign]
+    second = world.work(slow)
+    delete(second, world.cleanup("two"))
+    assert played
+    assert second.close_receipts(world.cleanup("two")) is None
+    assert (world.deleted(), world.pending()) == (ONCE, set())
+
+
+def test_passes_that_cannot_delete_share_a_notice(tmp_path: Path) -> None:
+    """They may be tried for days."""
+    world, store = World(tmp_path), LocalStorage()
+    work, own = world.work(store), world.cleanup()
+
+    def rename(source: str, target: str) -> None:
+        raise StorageError(f"{source}: Operation not permitted")
+
+    store.rename = rename  # type: ignore[method-assign]
+    for _ in range(3):
+        assert {result.reason for result in delete(work, own)} == {"StorageError"}
+        assert len(world.pending()) == 1
+    del store.rename
+    delete(work, own)
+    assert work.close_receipts(own) is None
+    assert (world.deleted(), world.pending()) == (ONCE, set())
+
+
 def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: Path) -> None:
     world = World(tmp_path)
     ended = compaction(status={"attempt": 1, "attemptStartTime": "2026-01-01T11:00:00Z"})
