@@ -228,6 +228,24 @@ async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() 
 
 
 @runs
+async def test_what_a_database_has_is_counted_over_the_looks() -> None:
+    """What runs, and what it used up of the budget once that has ended."""
+    two = memory(state("sales.orders"), state("sales.parts"))
+    box = await started(two, maxConcurrent=2, databaseShare=50, bytesPerWindow="1KiB", minInterval="1m")
+    for _ in range(2):
+        assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
+        await box.pass_time(60)
+    change(box, bytesPerWindow="1MiB")
+    await end(box)
+    await box.pass_time(60)
+    assert len(created(box)) == 2
+    box = await started(two, maxConcurrent=4, databaseShare=10, bytesPerWindow="1KiB", minInterval="1m")
+    await end(box)
+    await box.pass_time(120)
+    assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
+
+
+@runs
 async def test_the_rest_of_the_tables_is_read_at_once() -> None:
     box = await started(memory(state("sales.orders"), unread=frozenset(f"sales.t{number}" for number in range(100))))
     assert "100 more are read" in condition(status(box), "Ready")["message"]
