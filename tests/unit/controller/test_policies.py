@@ -10,6 +10,8 @@ from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.policies.standing import Known
+from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
 from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
@@ -243,6 +245,11 @@ async def test_what_a_database_has_is_counted_over_the_looks() -> None:
     await end(box)
     await box.pass_time(120)
     assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
+
+
+def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
+    found = Known((), {}, frozenset(), {}).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
+    assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
 
 
 @runs
