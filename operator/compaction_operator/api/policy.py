@@ -95,6 +95,7 @@ class CompactionPolicySpec(ReadModel):
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
     - `max_delay` is how long a table may be due before it goes first, whatever its score and the budget.
+    - `database_share` is the percentage of `max_concurrent` and of `bytes_per_window` that one database gets at most.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
       windows, in 24 hours.
     """
@@ -109,6 +110,7 @@ class CompactionPolicySpec(ReadModel):
     max_delay: Duration = 86400.0
     max_concurrent: int = 5
     bytes_per_window: Size | None = None
+    database_share: int = 100
     history: History = History()
     template: Template = Template()
     dry_run: bool = False

@@ -64,23 +64,24 @@ def _application(registry: CollectorRegistry, why: Why) -> WSGIApplication:
 
 def _reply(environ: WSGIEnvironment, why: Why) -> tuple[HTTPStatus, Any]:
     if environ["REQUEST_METHOD"] != "GET":
-        return HTTPStatus.METHOD_NOT_ALLOWED, _message("use GET")
+        return _error(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
     try:
         question = Question.parse(parse_qs(environ["QUERY_STRING"], keep_blank_values=True, max_num_fields=10))
     except ValueError as error:
-        return HTTPStatus.BAD_REQUEST, _message(error)
+        return _error(HTTPStatus.BAD_REQUEST, error)
     try:
         found = why(question)
     except NoPolicyError as error:
-        return HTTPStatus.NOT_FOUND, _message(error)
+        return _error(HTTPStatus.NOT_FOUND, error)
     except Exception:
         log.exception("a question could not be answered: %r", question)
-        return HTTPStatus.INTERNAL_SERVER_ERROR, _message("the controller's log says what failed")
+        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the controller's log says what failed")
     if found is None:
-        return HTTPStatus.SERVICE_UNAVAILABLE, _message("the controller has not read the policies yet; ask again")
+        return _error(HTTPStatus.SERVICE_UNAVAILABLE, "the controller has not read the policies yet; ask again")
     return HTTPStatus.OK, [one.to_json() for one in found]
 
 
-def _message(text: object) -> dict[str, str]:
-    """Return an error as the API server shapes its own, so that clients read both alike."""
-    return {"message": str(text)}
+def _error(status: HTTPStatus, text: object) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Return an error as the API server shapes its own: kubectl shows the message of no other."""
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status.value, "message": str(text)}
+    return status, body

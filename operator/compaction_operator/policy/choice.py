@@ -1,7 +1,7 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
@@ -32,6 +32,7 @@ class Hold(StrEnum):
     NOTHING_GAINED = "NothingGained"
     MIN_INTERVAL = "MinInterval"
     MAX_CONCURRENT = "MaxConcurrent"
+    DATABASE_SHARE = "DatabaseShare"
     BUDGET_SPENT = "BudgetSpent"
     BUDGET_TOO_SMALL = "BudgetTooSmall"
     DRY_RUN = "DryRun"
@@ -44,8 +45,9 @@ MEANING = {
     Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
     Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
     Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
+    Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent or of bytesPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
-    Hold.BUDGET_TOO_SMALL: "each due partition is larger than the whole bytesPerWindow; it starts after maxDelay",
+    Hold.BUDGET_TOO_SMALL: "each due partition exceeds bytesPerWindow or databaseShare of it; it starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
 """Each hold as a sentence for people."""
@@ -70,10 +72,19 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """How many compactions have not ended, and how many bytes of the budget are used up."""
+
+    running: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
 
     `changed` is since when a table's write ids are the same. `used` are the bytes of the budget that are used up.
+    `databases` says of each database what it has of `running` and of `used`.
     """
 
     past: Mapping[str, Sequence[Past]]
@@ -83,6 +94,7 @@ class Standing:
     window_open: bool
     changed: Mapping[str, datetime]
     due_since: Mapping[str, datetime]
+    databases: Mapping[str, Usage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +119,63 @@ def choose(
     One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
     `max_concurrent`.
     """
-    max_delay = timedelta(seconds=spec.max_delay)
-    slots, used, taken = spec.max_concurrent - standing.running, standing.used, set[str]()
-    verdicts = []
+    max_delay, taken, verdicts = timedelta(seconds=spec.max_delay), set[str](), list[Verdict]()
+    total, shares = _Room.of(spec, Usage(standing.running, standing.used), percent=100), dict[str, _Room]()
     for ranked in _ordered(candidates, standing, max_delay, now):
-        one = ranked
-        late = overdue(one.due_since, max_delay=max_delay, now=now)
+        one, database = ranked, database_of(ranked.candidate.table)
+        used = standing.databases.get(database, Usage())
+        share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
         hold = _own_hold(one.candidate, standing, spec, now) or (
             Hold.UNFINISHED if one.candidate.table in taken else None
         )
-        if hold is None and slots <= 0:
-            hold = Hold.MAX_CONCURRENT
-        if hold is None and spec.bytes_per_window is not None and not late:
-            one, hold = _within(one, used, spec.bytes_per_window)
         if hold is None:
-            slots, used = slots - 1, used + one.candidate.bytes
+            late = overdue(one.due_since, max_delay=max_delay, now=now)
+            one, hold = _admitted(one, total, share, late=late)
+        if hold is None:
+            total.take(one.candidate.bytes)
+            share.take(one.candidate.bytes)
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
         verdicts.append(replace(one, hold=hold))
     return verdicts
+
+
+def database_of(table: str) -> str:
+    """Return the database of a table's full name."""
+    return table.partition(".")[0]
+
+
+@dataclass
+class _Room:
+    """What a policy, or one database of it, has left: slots, and bytes of a whole budget if there is one."""
+
+    slots: int
+    left: int | None
+    whole: int | None
+
+    @classmethod
+    def of(cls, spec: CompactionPolicySpec, used: Usage, *, percent: int) -> "_Room":
+        whole = None if spec.bytes_per_window is None else spec.bytes_per_window * percent // 100
+        left = None if whole is None else whole - used.bytes
+        return cls(max(1, spec.max_concurrent * percent // 100) - used.running, left, whole)
+
+    def take(self, size: int) -> None:
+        self.slots -= 1
+        self.left = None if self.left is None else self.left - size
+
+
+def _admitted(one: Verdict, total: _Room, share: _Room, *, late: bool) -> tuple[Verdict, Hold | None]:
+    """Return a verdict on what there is room for, and what keeps it back if there is none."""
+    if total.slots <= 0:
+        return one, Hold.MAX_CONCURRENT
+    if share.slots <= 0:
+        return one, Hold.DATABASE_SHARE
+    if late or total.left is None or share.left is None or share.whole is None:
+        return one, None
+    if min(part.bytes for part in one.candidate.parts) > share.whole:
+        return one, Hold.BUDGET_TOO_SMALL
+    spent = Hold.DATABASE_SHARE if share.left < total.left else Hold.BUDGET_SPENT
+    return _within(one, min(total.left, share.left), spent)
 
 
 def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
@@ -189,15 +239,13 @@ def _back_off(failures: int, pause: timedelta) -> timedelta:
     return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 
 
-def _within(one: Verdict, used: int, budget: int) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on as many of a candidate's partitions as fit into what is left of the budget."""
-    if min(part.bytes for part in one.candidate.parts) > budget:
-        return one, Hold.BUDGET_TOO_SMALL
-    left, parts = budget - used, list[Part]()
+def _within(one: Verdict, left: int, spent: Hold) -> tuple[Verdict, Hold | None]:
+    """Return a verdict on as many of a candidate's partitions as fit into what is left, `spent` if none does."""
+    parts = list[Part]()
     for part in one.candidate.parts:
         if part.bytes <= left:
             parts.append(part)
             left -= part.bytes
     if not parts:
-        return one, Hold.BUDGET_SPENT
+        return one, spent
     return replace(one, candidate=replace(one.candidate, parts=tuple(parts))), None

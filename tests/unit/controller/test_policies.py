@@ -10,6 +10,8 @@ from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.policies.standing import Known
+from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
 from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
@@ -225,6 +227,29 @@ async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() 
     ready = condition(status(box), "Ready")
     assert (ready["status"], ready["reason"]) == ("Unknown", "MetastoreUnavailable")
     assert status(box)["tables"] == before["tables"]
+
+
+@runs
+async def test_what_a_database_has_is_counted_over_the_looks() -> None:
+    """What runs, and what it used up of the budget once that has ended."""
+    two = memory(state("sales.orders"), state("sales.parts"))
+    box = await started(two, maxConcurrent=2, databaseShare=50, bytesPerWindow="1KiB", minInterval="1m")
+    for _ in range(2):
+        assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
+        await box.pass_time(60)
+    change(box, bytesPerWindow="1MiB")
+    await end(box)
+    await box.pass_time(60)
+    assert len(created(box)) == 2
+    box = await started(two, maxConcurrent=4, databaseShare=10, bytesPerWindow="1KiB", minInterval="1m")
+    await end(box)
+    await box.pass_time(120)
+    assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
+
+
+def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
+    found = Known((), {}, frozenset(), {}).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
+    assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
 
 
 @runs

@@ -9,7 +9,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, choose, failures
+from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
 
@@ -74,6 +74,51 @@ def test_a_table_gets_one_compaction_at_a_time() -> None:
 def test_nothing_starts_outside_a_window_even_if_overdue() -> None:
     on = standing(window_open=False, due_since={"a.b": NOON - 48 * HOUR})
     assert holds(candidate("a.b"), on=on) == {"a.b": Hold.WINDOW_CLOSED}
+
+
+def test_a_database_gets_its_share_of_the_slots() -> None:
+    """However many of its tables come first; what is left is for others."""
+    found = [candidate(f"a.{n}", files=20) for n in range(3)] + [candidate("b.t")]
+    wanted = {"a.0": None, "a.1": None, "a.2": Hold.DATABASE_SHARE, "b.t": None}
+    assert holds(*found, on=standing(), max_concurrent=4, database_share=50) == wanted
+    on = standing(running=2, databases={"a": Usage(running=2)})
+    assert holds(*found, on=on, max_concurrent=4, database_share=50)["a.0"] is Hold.DATABASE_SHARE
+    assert holds(*found, on=on, max_concurrent=4)["a.0"] is None
+
+
+def test_one_compaction_of_a_database_may_run_however_small_its_share() -> None:
+    found = holds(candidate("a.1"), candidate("a.2"), on=standing(), max_concurrent=5, database_share=1)
+    assert found == {"a.1": None, "a.2": Hold.DATABASE_SHARE}
+
+
+def test_a_database_gets_its_share_of_the_budget() -> None:
+    """An overdue table may exceed it, as it may the budget, but not its share of the slots."""
+    found = [candidate("a.1", files=20), candidate("a.2", files=19), candidate("b.t")]
+    share = {"bytes_per_window": 3 * MIB, "database_share": 50}
+    assert holds(*found, on=standing(), **share) == {"a.1": None, "a.2": Hold.DATABASE_SHARE, "b.t": None}
+    spent = standing(used=MIB, databases={"a": Usage(bytes=MIB)})
+    assert holds(*found, on=spent, **share) == {
+        "a.1": Hold.DATABASE_SHARE,
+        "a.2": Hold.DATABASE_SHARE,
+        "b.t": None,
+    }
+    late = replace(spent, due_since={"a.1": NOON - 25 * HOUR})
+    assert holds(*found, on=late, **share)["a.1"] is None
+    assert holds(*found, on=late, max_concurrent=1, **share)["a.2"] is Hold.MAX_CONCURRENT
+    busy = replace(late, running=2, databases={"a": Usage(2, MIB)})
+    assert holds(*found, on=busy, **share)["a.1"] is Hold.DATABASE_SHARE
+
+
+def test_a_share_takes_those_partitions_that_fit() -> None:
+    whole = candidate("a.b", parts=4)
+    (one,) = choose([whole], standing(), spec(bytes_per_window=4 * MIB, database_share=50), NOON)
+    assert (one.hold, len(one.candidate.parts), one.whole) == (None, 2, whole)
+
+
+def test_a_share_that_is_too_small_for_any_partition_is_told_from_one_that_is_spent() -> None:
+    share = {"bytes_per_window": 4 * MIB, "database_share": 50}
+    assert holds(candidate("a.b", size=3 * MIB), on=standing(), **share) == {"a.b": Hold.BUDGET_TOO_SMALL}
+    assert holds(candidate("a.b"), on=standing(used=4 * MIB), **share) == {"a.b": Hold.BUDGET_SPENT}
 
 
 def test_compactions_that_run_take_the_slots() -> None:

@@ -84,6 +84,7 @@ def plan(
         window_open=when.open,
         changed={state.name: state.changed for state in states},
         due_since=since,
+        databases=known.of_databases(created, when.budget_since),
     )
     ended = [one for past in known.past.values() for one in past]
     return Plan(

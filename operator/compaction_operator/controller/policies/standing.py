@@ -1,7 +1,7 @@
 """What the cluster's compactions mean for a policy: its history, what is unfinished, what the budget has left. Pure."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
-from compaction_operator.policy.choice import Outcome, Past
+from compaction_operator.policy.choice import Outcome, Past, Usage, database_of
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,15 @@ class Known:
     def used(self, since: datetime) -> int:
         """Return the bytes of the policy's compactions that were created since a time."""
         return sum(bytes_of(one) for one in self.mine if one.meta.created >= since)
+
+    def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
+        """Return what each database has of the policy. `created` are tables with a compaction that is not in `mine`."""
+        running, size = Counter(map(database_of, created)), Counter[str]()
+        for one in self.mine:
+            database = database_of(table_of(one))
+            running[database] += not one.ended
+            size[database] += bytes_of(one) if one.meta.created >= since else 0
+        return {database: Usage(running[database], size[database]) for database in running}
 
 
 def known_of(policy: Policy, compactions: Iterable[Compaction], place: Callable[[TableKey], TableKey]) -> Known:
