@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test-storage: venv ## Each store on real servers: HDFS with and without Kerberos
 
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))
+
+queue-test: ## ENTRIES=200 of Hive 4's queue, with processes killed at each step of an entry's way (SEED=1; as root)
+	@sandbox/on-plane.sh tests.soak.queue --entries $(or $(ENTRIES),200) --seed $(or $(SEED),1)
 
 storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED=…, HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.storm --minutes $(or $(MINUTES),20) --hive $(or $(HIVE),both) --storage $(or $(STORAGE),file)$(if $(SEED), --seed $(SEED))

@@ -1,13 +1,15 @@
-"""The long form: `python -m tests.soak.queue --entries 200 --seed 1`, with faults at random steps."""
+"""The long form, `make queue-test`: faults at each step, and then at random ones."""
 
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 import click
 
 from tests.soak.queue.faults import at_random, each_once
+from tests.soak.queue.fleet import POOL
 from tests.soak.queue.runner import QueueRunner
 
 SECONDS_PER_ENTRY = 10.0
@@ -24,7 +26,9 @@ def main(entries: int, seed: int) -> None:
     faults = [*once, *(fault for fault in more if (fault.step.role, fault.life) not in first)]
     with tempfile.TemporaryDirectory() as folder, QueueRunner(Path(folder) / "run") as runner:
         problems, broken = runner.run(entries, faults, seconds=entries * SECONDS_PER_ENTRY)
-    click.echo(f"{entries} entries, seed {seed}: {len(broken)} faults, {len(problems)} problems")
+        states = Counter(line.state.value for line in runner.admin.pool_compactions(POOL))
+    said = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    click.echo(f"{entries} entries, seed {seed}: {len(broken)} faults, {len(problems)} problems; {said}")
     for problem in problems:
         click.echo(problem)
     sys.exit(1 if problems else 0)

@@ -22,6 +22,12 @@ cleanup: {interval: 500ms, threads: 3}
 """
 
 
+POOL = GOOD.replace("[default]", "[default]\n    queue: {pool: k8s, namespace: default}")
+LAKE = POOL.partition("warehouses:\n")[2].partition("profiles:")[0]
+TWIN = POOL.replace("profiles:", LAKE.replace("lake", "pond") + "profiles:")
+"""Two warehouses of one metastore with the same pool."""
+
+
 def write(path: Path, text: str) -> Path:
     file = path / "config.yaml"
     file.write_text(text)
@@ -32,6 +38,13 @@ def test_configuration(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, GOOD))
     assert config.warehouses[0].metastore.timeout == 5.0
     assert (config.cleanup.interval, config.cleanup.threads, config.cleanup.suspend) == (0.5, 3, False)
+
+
+@pytest.mark.parametrize("text", [POOL, TWIN.replace("pool: k8s", "pool: other", 1)])
+def test_a_pool_of_each_warehouse(tmp_path: Path, text: str) -> None:
+    queue = load_config(write(tmp_path, text)).warehouses[-1].queue
+    assert queue is not None
+    assert (queue.pool, queue.namespace, queue.interval, queue.ttl) == ("k8s", "default", 5.0, 86400.0)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +65,13 @@ def test_configuration(tmp_path: Path) -> None:
         ),
         (GOOD.replace("threads: 3", "threads: 0"), "cleanup.threads"),
         (GOOD.replace("500ms", "soon"), "'soon' is not a duration"),
+        (
+            POOL.replace("namespace: default", "namespace: other"),
+            "queue.namespace: other must be one of the warehouse's",
+        ),
+        (POOL.replace("k8s", "compaction/u/1/p"), "warehouses.0.queue.pool"),
+        (POOL.replace("pool: k8s, ", ""), "warehouses.0.queue.pool"),
+        (TWIN, "queue.pool: warehouses lake and pond cannot both take entries of k8s"),
         (GOOD + "colour: blue\n", "colour"),
         (GOOD.replace("name: lake", "title: lake"), "(and 1 more problems)"),
     ],
