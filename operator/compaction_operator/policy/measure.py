@@ -15,7 +15,8 @@ class Measure:
 
     `base_files` and `base_bytes` count the original files where there is no base. `delta_bytes` and `delta_files`
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
-    after a major compaction, at most. `aborted` counts directories of aborted writes alone.
+    after a major compaction, at most, and `delta_buckets` the same of the deltas alone. `aborted` counts directories of
+    aborted writes alone.
     """
 
     base_files: int
@@ -25,6 +26,7 @@ class Measure:
     delta_bytes: int
     delete_bytes: int
     buckets: int
+    delta_buckets: int
     aborted: int
 
     @property
@@ -48,7 +50,8 @@ def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnL
         delta_files=len(in_deltas),
         delta_bytes=_size(in_deltas),
         delete_bytes=_size(deletes),
-        buckets=len({_bucket(file.name) for file in (*base, *in_deltas)}),
+        buckets=len(_buckets([*base, *in_deltas])),
+        delta_buckets=len(_buckets(in_deltas)),
         aborted=len(found.aborted),
     )
 
@@ -59,6 +62,10 @@ def _data(files: Iterable[File]) -> list[File]:
 
 def _size(files: Iterable[File]) -> int:
     return sum(file.size for file in files)
+
+
+def _buckets(files: Iterable[File]) -> set[int | None]:
+    return {_bucket(file.name) for file in files}
 
 
 def _bucket(name: str) -> int | None:
