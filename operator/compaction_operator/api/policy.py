@@ -91,7 +91,8 @@ class CompactionPolicySpec(ReadModel):
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a table may be due before it goes first, whatever its score and the budget.
+    - `max_delay` is how long a table may be due before it may exceed the budget. After three quarters of it the table
+      goes first, whatever its score.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
       windows, in 24 hours.
     """

@@ -1,6 +1,6 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,7 +9,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.ranking import overdue, score
+from compaction_operator.policy.ranking import overdue, pressing, score
 
 BACK_OFF_CAP = timedelta(days=1)
 
@@ -78,26 +78,26 @@ class Verdict:
 def choose(
     candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
 ) -> list[Verdict]:
-    """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
+    """Return the verdict on each candidate: the pressing ones first, those due longest first, then by score.
 
     One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
     `max_concurrent`.
     """
     max_delay = timedelta(seconds=spec.max_delay)
-    slots, used, taken = spec.max_concurrent - standing.running, standing.used, set[str]()
+    slots, taken = spec.max_concurrent - standing.running, set[str]()
+    budget = _Budget(spec.bytes_per_window, standing.used, frees=not spec.windows)
     verdicts = []
     for ranked in _ordered(candidates, standing, max_delay, now):
         one = ranked
-        late = overdue(one.due_since, max_delay=max_delay, now=now)
         hold = _own_hold(one.candidate, standing, spec, now) or (
             Hold.UNFINISHED if one.candidate.table in taken else None
         )
         if hold is None and slots <= 0:
             hold = Hold.MAX_CONCURRENT
-        if hold is None and spec.bytes_per_window is not None and not late:
-            one, hold = _within(one, used, spec.bytes_per_window)
+        if hold is None and not overdue(one.due_since, max_delay=max_delay, now=now):
+            one, hold = budget.admit(one)
         if hold is None:
-            slots, used = slots - 1, used + one.candidate.bytes
+            slots, budget.used = slots - 1, budget.used + one.candidate.bytes
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
         verdicts.append(replace(one, hold=hold))
@@ -108,12 +108,12 @@ def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: tim
     found = []
     for one in candidates:
         since = standing.due_since.get(one.table, now)
-        found.append(Verdict(one, score(one, waited=now - since, max_delay=max_delay), since))
+        found.append(Verdict(one, score(one, waited=now - since), since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
-        late = overdue(one.due_since, max_delay=max_delay, now=now)
-        rank = one.due_since.timestamp() if late else -one.score
-        return not late, rank, one.candidate.table, one.candidate.type
+        first = pressing(one.due_since, max_delay=max_delay, now=now)
+        rank = one.due_since.timestamp() if first else -one.score
+        return not first, rank, one.candidate.table, one.candidate.type
 
     return sorted(found, key=place)
 
@@ -146,15 +146,37 @@ def _back_off(past: Sequence[Past], pause: timedelta) -> timedelta:
     return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 
 
-def _within(one: Verdict, used: int, budget: int) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on as many of a candidate's partitions as fit into what is left of the budget."""
-    if min(part.bytes for part in one.candidate.parts) > budget:
-        return one, Hold.BUDGET_TOO_SMALL
-    left, parts = budget - used, list[Part]()
-    for part in one.candidate.parts:
-        if part.bytes <= left:
-            parts.append(part)
-            left -= part.bytes
-    if not parts:
-        return one, Hold.BUDGET_SPENT
-    return replace(one, candidate=replace(one.candidate, parts=tuple(parts))), None
+@dataclass
+class _Budget:
+    """The budget while verdicts are made, without limit if that is None.
+
+    `frees` is whether bytes become free one by one, as they do without windows. Then what needs more than is left is
+    `saved` for: all others wait, too. Otherwise small ones would use up each byte, and a large one would never start.
+    A window begins with the whole budget, so there the rest goes to those that fit.
+    """
+
+    limit: int | None
+    used: int
+    frees: bool
+    saved: bool = False
+
+    def admit(self, one: Verdict) -> tuple[Verdict, Hold | None]:
+        """Return a verdict on as many of a candidate's partitions as fit into what is left."""
+        if self.limit is None:
+            return one, None
+        possible = [part for part in one.candidate.parts if part.bytes <= self.limit]
+        if not possible:
+            return one, Hold.BUDGET_TOO_SMALL
+        parts = tuple(self._fitting(possible, self.limit - self.used))
+        self.saved = self.saved or (self.frees and len(parts) < len(possible))
+        if not parts:
+            return one, Hold.BUDGET_SPENT
+        return replace(one, candidate=replace(one.candidate, parts=parts)), None
+
+    def _fitting(self, parts: Iterable[Part], left: int) -> Iterator[Part]:
+        for part in parts:
+            if self.saved or (self.frees and part.bytes > left):
+                return
+            if part.bytes <= left:
+                left -= part.bytes
+                yield part

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
+from compaction_operator.api.policy import CompactionPolicySpec, History, Tables, Window
 from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, choose
 from compaction_operator.policy.history import expired
@@ -54,11 +54,19 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
     assert [one.hold for one in verdicts] == [None, None, Hold.MAX_CONCURRENT]
 
 
-def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    found = [candidate("new", files=15), candidate("old", files=10), candidate("late", files=1)]
-    since = {"old": NOON - 20 * HOUR, "late": NOON - 24 * HOUR}
+def test_what_waits_overtakes_what_is_new_and_goes_first_after_three_quarters_of_its_maximum() -> None:
+    found = [candidate("new", files=15), candidate("old", files=10), candidate("pressing", files=1)]
+    since = {"old": NOON - 17 * HOUR, "pressing": NOON - 18 * HOUR}
     verdicts = choose(found, standing(due_since=since), spec(), NOON)
-    assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
+    assert [one.candidate.table for one in verdicts] == ["pressing", "old", "new"]
+
+
+def test_benefit_counts_for_each_hour_due() -> None:
+    found = [candidate("four hours", files=10), candidate("one hour", files=24)]
+    since = {"four hours": NOON - 4 * HOUR, "one hour": NOON - HOUR}
+    verdicts = choose(found, standing(due_since=since), spec(), NOON)
+    assert [one.candidate.table for one in verdicts] == ["four hours", "one hour"]
+    assert verdicts[0].score / verdicts[1].score == pytest.approx((10 * 5) / (24 * 2))
 
 
 def test_an_unfinished_compaction_keeps_its_table_back() -> None:
@@ -111,6 +119,45 @@ def test_each_start_uses_up_the_budget() -> None:
         "a.b": Hold.BUDGET_SPENT,
         "a.c": Hold.BUDGET_SPENT,
     }
+
+
+NIGHTLY = (Window(start="11:00", duration="8h"),)
+LARGE_FIRST = (candidate("large", files=90, size=3 * MIB), candidate("small", files=1))
+
+
+def test_small_ones_do_not_use_up_what_a_large_one_waits_for() -> None:
+    on = standing(used=2 * MIB)
+    assert holds(*LARGE_FIRST, on=on, bytes_per_window=4 * MIB) == {
+        "large": Hold.BUDGET_SPENT,
+        "small": Hold.BUDGET_SPENT,
+    }
+
+
+def test_nothing_becomes_free_in_a_window_so_what_is_left_goes_to_what_fits() -> None:
+    on = standing(used=2 * MIB)
+    assert holds(*LARGE_FIRST, on=on, bytes_per_window=4 * MIB, windows=NIGHTLY) == {
+        "large": Hold.BUDGET_SPENT,
+        "small": None,
+    }
+
+
+def test_what_is_larger_than_the_whole_budget_is_not_waited_for() -> None:
+    on = standing(used=MIB)
+    assert holds(*LARGE_FIRST, on=on, bytes_per_window=2 * MIB) == {"large": Hold.BUDGET_TOO_SMALL, "small": None}
+
+
+def test_a_large_partition_is_not_passed_over_for_smaller_ones_of_its_table() -> None:
+    parts = tuple(Part(f"p={size}", 1, 0, size * MIB) for size in (1, 3, 1))
+    found = [Candidate("a.b", CompactionType.MINOR, "11 deltas", parts), candidate("small", files=1)]
+    verdicts = choose(found, standing(used=MIB), spec(bytes_per_window=4 * MIB), NOON)
+    assert [len(one.candidate.parts) for one in verdicts if one.hold is None] == [1]
+    assert verdicts[1].hold is Hold.BUDGET_SPENT
+
+
+def test_a_pressing_one_keeps_the_budget() -> None:
+    since = {"a.b": NOON - 20 * HOUR}
+    on = standing(used=MIB, due_since=since)
+    assert holds(candidate("a.b"), on=on, bytes_per_window=MIB) == {"a.b": Hold.BUDGET_SPENT}
 
 
 def test_a_table_larger_than_the_whole_budget_is_named_and_starts_once_it_is_overdue() -> None:
