@@ -58,8 +58,8 @@ bench-forecast: venv ## What a plan forecasts of TABLES=60 random tables against
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
 
-bench-policy: venv ## A fleet of 2,000 tables for a month through a policy, Hive's thresholds and an oracle: bench/out/policy.json, plot in docs/ (QUICK=1: 200 tables, a week)
-	@OPENBLAS_NUM_THREADS=1 .venv/bin/python -m bench.policy $(if $(QUICK),--tables 200 --days 7,--plot docs/policy.svg)
+bench-policy: venv ## A fleet of 2,000 tables for a month through a policy, Hive's thresholds and an oracle: bench/out/policy.json, plot in docs/ (QUICK=1: 200 tables, a week; SHARE=0.25)
+	@OPENBLAS_NUM_THREADS=1 .venv/bin/python -m bench.policy $(if $(QUICK),--tables 200 --days 7) $(if $(SHARE),--share $(SHARE)) $(if $(QUICK)$(SHARE),,--plot docs/policy.svg)
 
 bench-reading: venv ## CPU time of Hive, Spark and pyarrow to read what the engine and Hive wrote: bench/out/reading.json
 	@.venv/bin/python -m bench.reading --rounds $(or $(ROUNDS),7)
