@@ -9,9 +9,11 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.ranking import overdue, pressing, score
+from compaction_operator.policy.ranking import PRESSING, overdue, score
 
 BACK_OFF_CAP = timedelta(days=1)
+BUDGET_PERIOD = timedelta(hours=24)
+"""What the budget is for where there are no windows: the last 24 hours."""
 
 
 class Outcome(StrEnum):
@@ -78,7 +80,7 @@ class Verdict:
 def choose(
     candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
 ) -> list[Verdict]:
-    """Return the verdict on each candidate: the pressing ones first, those due longest first, then by score.
+    """Return the verdict on each candidate: the overdue and pressing ones first, those due longest first, then by score.
 
     One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
     `max_concurrent`.
@@ -87,7 +89,7 @@ def choose(
     slots, taken = spec.max_concurrent - standing.running, set[str]()
     budget = _Budget(spec.bytes_per_window, standing.used, frees=not spec.windows)
     verdicts = []
-    for ranked in _ordered(candidates, standing, max_delay, now):
+    for ranked in _ordered(candidates, standing, spec, now):
         one = ranked
         hold = _own_hold(one.candidate, standing, spec, now) or (
             Hold.UNFINISHED if one.candidate.table in taken else None
@@ -104,18 +106,34 @@ def choose(
     return verdicts
 
 
-def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
-    found = []
+def _ordered(
+    candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
+) -> list[Verdict]:
+    found, max_delay = [], timedelta(seconds=spec.max_delay)
     for one in candidates:
         since = standing.due_since.get(one.table, now)
         found.append(Verdict(one, score(one, waited=now - since), since))
+    first_after = (PRESSING if _may_press(found, spec, now) else 1.0) * max_delay
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
-        first = pressing(one.due_since, max_delay=max_delay, now=now)
+        first = now - one.due_since >= first_after
         rank = one.due_since.timestamp() if first else -one.score
         return not first, rank, one.candidate.table, one.candidate.type
 
     return sorted(found, key=place)
+
+
+def _may_press(found: Iterable[Verdict], spec: CompactionPolicySpec, now: datetime) -> bool:
+    """Whether the budget suffices to start all pressing candidates before they are overdue.
+
+    If not, they would take it all in the order of their waiting: the scores would count for nothing, and the budget
+    would be exceeded all the same.
+    """
+    if spec.bytes_per_window is None:
+        return True
+    max_delay = timedelta(seconds=spec.max_delay)
+    needed = sum(one.candidate.bytes for one in found if now - one.due_since >= PRESSING * max_delay)
+    return needed <= spec.bytes_per_window * ((1 - PRESSING) * max_delay / BUDGET_PERIOD)
 
 
 def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, now: datetime) -> Hold | None:

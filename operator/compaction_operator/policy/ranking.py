@@ -18,7 +18,7 @@ DELETE_UNIT = 1024**2
 COST_UNIT = 256 * 1024**2
 HOUR = timedelta(hours=1)
 PRESSING = 0.75
-"""Share of `max_delay` after which a table goes before all others."""
+"""Share of `max_delay` after which a table goes before all others, if the budget suffices for all such tables."""
 
 
 def score(candidate: Candidate, *, waited: timedelta) -> float:
@@ -31,8 +31,3 @@ def score(candidate: Candidate, *, waited: timedelta) -> float:
 def overdue(due_since: datetime, *, max_delay: timedelta, now: datetime) -> bool:
     """Whether a table has waited so long that it may exceed the budget."""
     return now - due_since >= max_delay
-
-
-def pressing(due_since: datetime, *, max_delay: timedelta, now: datetime) -> bool:
-    """Whether a table has waited so long that it goes before those with a higher score."""
-    return now - due_since >= PRESSING * max_delay

@@ -154,6 +154,22 @@ def test_a_large_partition_is_not_passed_over_for_smaller_ones_of_its_table() ->
     assert verdicts[1].hold is Hold.BUDGET_SPENT
 
 
+@pytest.mark.parametrize(("budget", "first"), [(12, "large"), (11, "small")])
+def test_nothing_presses_if_the_budget_does_not_suffice_until_it_is_overdue(budget: int, first: str) -> None:
+    """A table presses for a quarter of `maxDelay`, 6 hours: a quarter of the budget of a day is its share."""
+    since = {"large": NOON - 20 * HOUR}
+    found = [candidate("large", files=1, size=3 * MIB), candidate("small", files=900)]
+    verdicts = choose(found, standing(due_since=since), spec(bytes_per_window=budget * MIB), NOON)
+    assert verdicts[0].candidate.table == first
+
+
+def test_an_overdue_one_goes_first_even_if_the_budget_does_not_suffice() -> None:
+    since = {"large": NOON - 24 * HOUR}
+    found = [candidate("large", files=1, size=3 * MIB), candidate("small", files=900)]
+    verdicts = choose(found, standing(due_since=since), spec(bytes_per_window=2 * MIB), NOON)
+    assert verdicts[0].candidate.table == "large"
+
+
 def test_a_pressing_one_keeps_the_budget() -> None:
     since = {"a.b": NOON - 20 * HOUR}
     on = standing(used=MIB, due_since=since)

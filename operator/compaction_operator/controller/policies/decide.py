@@ -2,20 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem
-from compaction_operator.policy.choice import Past, Standing, Verdict, choose
+from compaction_operator.policy.choice import BUDGET_PERIOD, Past, Standing, Verdict, choose
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem
 from compaction_operator.policy.partitions import Filter, parse_filter
 from compaction_operator.policy.windows import next_opening, opened
-
-BUDGET_PERIOD = timedelta(hours=24)
-"""What the budget is for where there are no windows: the last 24 hours."""
 
 
 @dataclass(frozen=True)
