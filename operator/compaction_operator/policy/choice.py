@@ -80,7 +80,7 @@ class Verdict:
 def choose(
     candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
 ) -> list[Verdict]:
-    """Return the verdict on each candidate: the overdue and pressing ones first, those due longest first, then by score.
+    """Return the verdict on each candidate: overdue and pressing ones first, those due longest first, then by score.
 
     One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
     `max_concurrent`.
