@@ -137,15 +137,18 @@ def test_a_large_range_of_a_store_comes_by_large_requests(monkeypatch: pytest.Mo
     assert store.asked == [(7 + 2 * number * READ_AHEAD, (2 - number // 2) * READ_AHEAD) for number in range(3)]
 
 
-@pytest.mark.parametrize("length", [0, 1, files.LOCAL_PIECE, SIZE - 7, SIZE])
-def test_a_large_range_of_a_local_file_comes_in_pieces_up_to_its_end(tmp_path: Path, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, READ_AHEAD, SIZE - 7, SIZE])
+def test_a_large_range_of_a_local_file_comes_in_pieces_up_to_its_end(
+    tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCAL_PIECE", READ_AHEAD)
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
     with path.open("rb") as opened:
         opened.read(3)
         pieces = [bytes(piece) for piece in files.read_pieces(opened, offset=7, length=length)]
     assert b"".join(pieces) == CONTENT[7 : 7 + length]
-    assert all(len(piece) <= files.LOCAL_PIECE for piece in pieces)
+    assert all(len(piece) <= READ_AHEAD for piece in pieces)
 
 
 def test_what_is_written_to_a_local_file_is_checked_by_no_store(tmp_path: Path) -> None:
