@@ -58,8 +58,8 @@ def compact(admin: MetastoreAdmin, directory: Path) -> tuple[QueueJob, str]:
     job = replace(job, highest_write_id=2)
     admin.update_compaction(job, txn)
     base = fill(directory / f"base_0000002_v{txn:07}")
-    admin.mark_compacted(job)
     admin.commit_txn(txn)
+    admin.mark_compacted(job)
     return job, base
 
 
