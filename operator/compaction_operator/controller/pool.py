@@ -47,9 +47,12 @@ class Pool:
     def end(self, entry: QueueEntry, *, refused: bool, message: str) -> None:
         """End an entry as refused or failed, with the reason that SHOW COMPACTIONS shows, if it is still held.
 
-        NB: it is looked at again, as both marks end an entry in any state, also one that was committed meanwhile.
+        NB: both marks end an entry in any state, also one that is committed. So nothing is done while a transaction of
+        the entry is open: a driver whose TableCompaction was deleted may still commit it.
         """
-        if entry.queue_id not in {one.queue_id for one in self.held()}:
+        opened = {txn.txn for txn in self._client.open_transactions().open}
+        held = next((one for one in self.held() if one.queue_id == entry.queue_id), None)
+        if held is None or held.txn in opened:
             return
         log.info("queue %s of %s.%s: %s", entry, entry.database, entry.table, message)
         mark = self._client.mark_refused if refused else self._client.mark_failed

@@ -232,6 +232,28 @@ def test_an_entry_that_is_marked_and_will_not_be_committed_has_failed(outcome: s
     scenario()
 
 
+@pytest.mark.parametrize(
+    ("outcome", "state"), [(ABORTED, QueueState.FAILED), (COMMITTED, QueueState.READY_FOR_CLEANING)]
+)
+def test_the_driver_of_a_compaction_that_was_deleted_may_still_publish(outcome: str, state: QueueState) -> None:
+    """Its entry ends when its transaction has ended, and as that did."""
+
+    @runs
+    async def scenario() -> None:
+        box = await started("orders")
+        pool = box.work.pool
+        txn = pool.open_compaction_txn(agent="driver")
+        pool.change_entries(1, txn=txn)
+        box.kube.delete(ResourceKind.COMPACTION, "default", FIRST)
+        await box.pass_time(2 * INTERVAL)
+        assert states(box) == [QueueState.WORKING]
+        pool.commit_txn(txn) if outcome == COMMITTED else pool.abort_txn(txn)
+        await box.pass_time(INTERVAL)
+        assert states(box) == [state]
+
+    scenario()
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 def test_an_entry_that_was_committed_and_not_marked_is_marked(deleted: bool) -> None:
     """Its driver died in between: it is published, whatever became of its TableCompaction."""
