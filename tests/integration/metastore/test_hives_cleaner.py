@@ -143,6 +143,5 @@ def fill(directory: Path) -> str:
 
 
 def state(admin: MetastoreAdmin, job: QueueJob) -> QueueState:
-    """Return how far an entry is."""
-    (entry,) = (entry for entry in admin.compactions(**TABLE) if entry.queue_id == job.queue_id)
-    return entry.state
+    """Return how far an entry is. NB: while it moves into the history, SHOW COMPACTIONS may list it twice."""
+    return [entry.state for entry in admin.compactions(**TABLE) if entry.queue_id == job.queue_id][-1]
